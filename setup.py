@@ -1,0 +1,72 @@
+"""Build of the compiled core. Everything that is not compilation stands in pyproject.toml.
+
+BINLOG_CORE_BUILD chooses a build for developers:
+
+``debug``     bounds checks, -O0 -g
+``sanitize``  AddressSanitizer and UndefinedBehaviorSanitizer (see ``make sanitize``)
+``coverage``  line tracing of the .pyx files
+"""
+
+import os
+import sys
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+if sys.byteorder != "little":
+    sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
+
+MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_jsonb"]
+
+MODE = os.environ.get("BINLOG_CORE_BUILD", "")
+if MODE not in ("", "debug", "sanitize", "coverage"):
+    sys.exit(f"BINLOG_CORE_BUILD={MODE!r}: debug, sanitize and coverage are known")
+
+# Given here, not through CFLAGS, which would replace the usual -O3.
+compile_args = ["-O3", "-Wall", "-Wsign-compare", "-Wno-unreachable-code"]
+link_args: list[str] = []
+macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+directives = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+    "embedsignature": True,
+    "freethreading_compatible": True,
+}
+build_dir: str | None = "build/cython"
+
+if MODE == "debug":
+    compile_args[0:1] = ["-O0", "-g"]
+    directives["boundscheck"] = True
+elif MODE == "sanitize":
+    # gcc's own constant-folded shifts in Cython's utility code are fine; ours must be, too.
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    compile_args[0:1] = ["-O1", "-g", *flags]
+    link_args += flags
+elif MODE == "coverage":
+    compile_args[0:1] = ["-O0", "-g"]
+    directives["linetrace"] = True
+    macros += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+    build_dir = None  # the .c file must lie beside the .pyx for the report to find it
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"binlog_core.{name}",
+                [f"src/{name}.pyx"],
+                include_dirs=["src", numpy.get_include()],
+                extra_compile_args=compile_args,
+                extra_link_args=link_args,
+                define_macros=macros,
+            )
+            for name in MODULES
+        ],
+        include_path=["src"],
+        compiler_directives=directives,
+        build_dir=build_dir,
+    ),
+)

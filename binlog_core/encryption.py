@@ -474,7 +474,7 @@ def _mariadb_key(keys: Any, start: StartEncryption, path: str) -> bytes:
         raise EncryptionError(
             f"the log is encrypted with {needed}: give the server's key file as keys=", path=path
         )
-    known = keys if isinstance(keys, Mapping) else read_key_file(keys)
+    known: Mapping[Any, bytes] = keys if isinstance(keys, Mapping) else read_key_file(keys)
     key = known.get(BINLOG_KEY, known.get(str(BINLOG_KEY)))
     if key is None:
         raise EncryptionError(f"the log needs {needed}, which is not among the {len(known)} keys given", path=path)

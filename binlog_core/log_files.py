@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -241,7 +242,7 @@ def find_gaps(logs: Iterable[str], lost: Iterable[str] = ()) -> list[Gap]:
     gaps = []
     for base, have in sorted(numbers.items()):
         edges = sorted(have)
-        found = [Gap(base, a + 1, b - 1) for a, b in zip(edges, edges[1:], strict=False) if b > a + 1]
+        found = [Gap(base, a + 1, b - 1) for a, b in pairwise(edges) if b > a + 1]
         outside = missing.get(base, set()) - have
         found += [Gap(base, n, n) for n in outside if not edges[0] < n < edges[-1]]
         gaps += sorted(found)

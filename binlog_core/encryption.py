@@ -121,9 +121,13 @@ def _parse_mysql_header(header: bytes, path: str) -> tuple[str, bytes, bytes]:
         elif field in (2, 3):
             length = 32 if field == 2 else 16
         else:
-            raise EncryptionError(f"field {field} of an encrypted log's header is not known", path=path, offset=pos)
+            raise EncryptionError(
+                f"field {field} of an encrypted log's header is not known", path=path, offset=pos
+            )
         if length > _HEADER_LEN - pos:
-            raise EncryptionError(f"field {field} reaches past an encrypted log's header", path=path, offset=pos)
+            raise EncryptionError(
+                f"field {field} reaches past an encrypted log's header", path=path, offset=pos
+            )
         fields[field] = header[pos : pos + length]
         pos += length
     for field, name in ((1, "key id"), (2, "password"), (3, "initialisation vector")):
@@ -140,7 +144,9 @@ def _mysql_key(keys: Any, key_id: str, path: str) -> bytes:
     known = keys if isinstance(keys, Mapping) else read_keyring(keys)
     key = known.get(key_id)
     if key is None:
-        raise EncryptionError(f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path)
+        raise EncryptionError(
+            f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path
+        )
     if not isinstance(key, (bytes, bytearray)) or len(key) != 32:
         raise EncryptionError(f"key {key_id!r} is not of 32 bytes", path=path)
     return bytes(key)
@@ -368,7 +374,9 @@ class MariaDBDecryptedSource(Source):
         length = int.from_bytes(self._raw[self._at + 9 : self._at + 13], "little")
         if length < _EVENT_HEADER_LEN:
             raise DecodeError(
-                f"an encrypted event of {length} bytes, less than its header", path=self.path, offset=self._event
+                f"an encrypted event of {length} bytes, less than its header",
+                path=self.path,
+                offset=self._event,
             )
         return length
 
@@ -418,7 +426,9 @@ class MariaDBDecryptedSource(Source):
             event, known = (0, self._start.end) if position < self._start.end else (self._start.end, 0)
         self._inner.seek(event)
         self._restart(event, known if event == 0 else 0)
-        while self._event and (length := self._next_length()) is not None and self._event + length <= position:
+        while (
+            self._event and (length := self._next_length()) is not None and self._event + length <= position
+        ):
             self._event += length
             if length <= len(self._raw) - self._at:
                 self._at += length
@@ -489,7 +499,9 @@ def _mariadb_key(keys: Any, start: StartEncryption, path: str) -> bytes:
     known: Mapping[Any, bytes] = keys if isinstance(keys, Mapping) else read_key_file(keys)
     key = known.get(BINLOG_KEY, known.get(str(BINLOG_KEY)))
     if key is None:
-        raise EncryptionError(f"the log needs {needed}, which is not among the {len(known)} keys given", path=path)
+        raise EncryptionError(
+            f"the log needs {needed}, which is not among the {len(known)} keys given", path=path
+        )
     if not isinstance(key, (bytes, bytearray)) or len(key) not in (16, 24, 32):
         raise EncryptionError(f"{needed} is not of 16, 24 or 32 bytes", path=path)
     return bytes(key)

@@ -26,7 +26,9 @@ MARIADB = [log for log in LOGS if "maria" in log.name]
 
 
 def opened(log: Golden, data: bytes | None = None, keys: object = "golden") -> Source:
-    return unwrap(BufferSource(log.data if data is None else data, "log"), log.keys if keys == "golden" else keys)
+    return unwrap(
+        BufferSource(log.data if data is None else data, "log"), log.keys if keys == "golden" else keys
+    )
 
 
 def read_all(source: Source, size: int = 1000) -> bytes:
@@ -182,7 +184,16 @@ def test_mysql_keys(log, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"\xff\xfe", b"{}", b"[]", b"1;00", b'{"elements": [{"data_id": "a", "data": "xyz"}]}', b"[" * 10000]
+    "text",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{}",
+        b"[]",
+        b"1;00",
+        b'{"elements": [{"data_id": "a", "data": "xyz"}]}',
+        b"[" * 10000,
+    ],
 )
 def test_no_keyring(tmp_path, text):
     path = tmp_path / "keyring"
@@ -216,7 +227,9 @@ def test_key_file(tmp_path):
     assert read_key_file(path) == {1: b"\n" * 16, 2: b"\xff" * 24, 33: b"~" * 32}
 
 
-@pytest.mark.parametrize("line", [b"1", b"1;", b";00", b"x;" + b"00" * 16, b"1;" + b"0" * 31, b"1;" + b"00" * 20, b"\xff"])
+@pytest.mark.parametrize(
+    "line", [b"1", b"1;", b";00", b"x;" + b"00" * 16, b"1;" + b"0" * 31, b"1;" + b"00" * 20, b"\xff"]
+)
 def test_no_key_file(tmp_path, line):
     path = tmp_path / "keys"
     path.write_bytes(b"2;" + b"00" * 16 + b"\n" + line + b"\n")
@@ -306,7 +319,9 @@ def test_mysql_header_of_another_version_or_cut():
 # MariaDB's events
 
 
-def event(type_code: int, body: bytes, position: int, *, checksum: bool, next_position: int | None = None) -> bytes:
+def event(
+    type_code: int, body: bytes, position: int, *, checksum: bool, next_position: int | None = None
+) -> bytes:
     length = 19 + len(body) + 4 * checksum
     end = (position + length) & 0xFFFFFFFF if next_position is None else next_position
     data = struct.pack("<IBIIIH", 1_700_000_000, type_code, 7, length, end, 0) + body
@@ -329,7 +344,9 @@ def encrypt(data: bytes, position: int, key: bytes, nonce: bytes, mode: str) -> 
     return secret[5:9] + secret[:5] + data[9:13] + secret[9:]
 
 
-def mariadb_head(*, checksum: bool = True, scheme: int = 1, flags: int = 0, nonce: bytes = b"n" * 12) -> bytes:
+def mariadb_head(
+    *, checksum: bool = True, scheme: int = 1, flags: int = 0, nonce: bytes = b"n" * 12
+) -> bytes:
     """Magic, descriptor and START_ENCRYPTION."""
     lengths = bytes(172)
     body = struct.pack("<H50sIB", 4, b"10.11.18-MariaDB-log", 0, 19) + lengths + bytes([checksum])
@@ -340,7 +357,9 @@ def mariadb_head(*, checksum: bool = True, scheme: int = 1, flags: int = 0, nonc
     return data + start
 
 
-def mariadb_log(bodies: list[bytes], key: bytes, *, mode: str = "cbc", checksum: bool = True, zero_next: bool = False):
+def mariadb_log(
+    bodies: list[bytes], key: bytes, *, mode: str = "cbc", checksum: bool = True, zero_next: bool = False
+):
     plain = secret = mariadb_head(checksum=checksum)
     for body in bodies:
         one = event(2, body, len(plain), checksum=checksum, next_position=0 if zero_next else None)
@@ -372,7 +391,9 @@ def test_mariadb_modes_and_lengths(mode, key_len, checksum, zero_next):
 def test_mariadb_events_larger_than_one_piece(mode):
     key = b"k" * 16
     rng = random.Random(1)
-    bodies = [rng.randbytes(n) for n in (50, (3 << 20) + 5, 10, (1 << 20) - 23, (1 << 20) - 22, (1 << 20) - 19, 7)]
+    bodies = [
+        rng.randbytes(n) for n in (50, (3 << 20) + 5, 10, (1 << 20) - 23, (1 << 20) - 22, (1 << 20) - 19, 7)
+    ]
     secret, plain = mariadb_log(bodies, key, mode=mode)
     for size in (4097, 5 << 20):
         assert read_all(unwrap(BufferSource(secret), {1: key}), size) == plain
@@ -440,7 +461,11 @@ def test_mariadb_start_encryption_that_cannot_be():
     data = mariadb_head(scheme=2)
     with pytest.raises(EncryptionError, match="scheme 2") as caught:
         unwrap(BufferSource(data, "log"), {1: bytes(16)})
-    assert (caught.value.path, caught.value.type_code, caught.value.offset) == ("log", 164, 4 + 76 + 172 + 1 + 4)
+    assert (caught.value.path, caught.value.type_code, caught.value.offset) == (
+        "log",
+        164,
+        4 + 76 + 172 + 1 + 4,
+    )
     data = bytearray(mariadb_head())
     data[len(data) - 40 + 9] = 39
     with pytest.raises(EncryptionError, match="39 bytes"):
@@ -469,3 +494,17 @@ def test_source_classes():
     assert all(isinstance(opened(log), MySQLDecryptedSource) for log in MYSQL)
     assert all(isinstance(opened(log), MariaDBDecryptedSource) for log in MARIADB)
     assert MYSQL and MARIADB
+
+
+@pytest.mark.parametrize("log", LOGS, ids=str)
+def test_flipped_bytes_never_give_anything_but_our_errors(log):
+    rng = random.Random(8)
+    for _ in range(300):
+        data = bytearray(log.data[:3000])
+        for _ in range(rng.randrange(1, 4)):
+            data[rng.randrange(rng.choice((150, 400, len(data))))] = rng.randrange(256)
+        try:
+            found = read_all(opened(log, bytes(data)))
+        except BinlogError:
+            continue
+        assert len(found) <= len(data)

@@ -8,6 +8,7 @@ import sys
 import threading
 import uuid
 from functools import partial
+from typing import ClassVar
 
 import pytest
 from support.golden import golden_logs
@@ -113,9 +114,9 @@ def test_without_the_libraries(monkeypatch):
 class Handler(http.server.BaseHTTPRequestHandler):
     """Serves `files`, by ranges if told; notes what it is asked for."""
 
-    files: dict[str, bytes] = {}
+    files: ClassVar[dict[str, bytes]] = {}
     ranges = True
-    sent: list[int] = []
+    sent: ClassVar[list[int]] = []
 
     def log_message(self, *_: object) -> None:
         pass
@@ -208,7 +209,11 @@ def s3():
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
     client = botocore.session.get_session().create_client(
-        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="user", aws_secret_access_key="secret"
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="user",
+        aws_secret_access_key="secret",
     )
     client.create_bucket(Bucket="logs")
     for number, log in enumerate(LOGS, 1):

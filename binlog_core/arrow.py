@@ -16,8 +16,6 @@ from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from .batch import ChangeBatch
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
@@ -268,7 +266,9 @@ def _mapped(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> t
         found = own.get(column.name)
         if found is not None and arrow_field(found).type != arrow_field(column).type:
             raise _drift(
-                batch, found, f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}"
+                batch,
+                found,
+                f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}",
             )
     return tuple(own.get(column.name, column) for column in columns)
 

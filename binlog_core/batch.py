@@ -22,7 +22,6 @@ from .transcoding import TextErrors
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-
     from typing_extensions import Buffer
 
 # One transaction that rows of a group belong to; filled in the decoding loop.
@@ -446,11 +445,14 @@ def _enum_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
     names = np.array(("", *(column.members or ())), np.dtypes.StringDType())
     if len(field) and field.max() >= len(names):
         raise DecodeError(f"ENUM number {field.max()} of {len(names) - 1} members", column=column.name)
-    return names[field]
+    chosen: NDArray[Any] = names[field]
+    return chosen
 
 
 def _set_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
     members = column.members or ()
     if len(field) and int(np.bitwise_or.reduce(field)) >> len(members):
         raise DecodeError(f"SET has a bit above its {len(members)} members", column=column.name)
-    return _objects([[name for bit, name in enumerate(members) if mask >> bit & 1] for mask in field.tolist()])
+    return _objects(
+        [[name for bit, name in enumerate(members) if mask >> bit & 1] for mask in field.tolist()]
+    )

@@ -85,7 +85,9 @@ def test_column_numbers_are_contiguous():
     ],
 )
 def test_decimals(precision, scale, stored, unscaled):
-    batch = make_batch([column("d", Kind.DECIMAL, precision=precision, scale=scale)], [{"d": stored}, {"d": None}])
+    batch = make_batch(
+        [column("d", Kind.DECIMAL, precision=precision, scale=scale)], [{"d": stored}, {"d": None}]
+    )
     assert batch.column("d").tolist() == [unscaled, None]
     digits = Decimal((unscaled < 0, [int(c) for c in str(abs(unscaled))], -scale))
     exact = batch.column("d", decimals="decimal")[0]
@@ -265,7 +267,9 @@ def test_duckdb():
     con = duckdb.connect()
     con.execute("set TimeZone = 'UTC'")
     con.register("changes", batch)
-    query = "select id, note, e::varchar, doc::json->>'a', d, ts::varchar, _change_type from changes order by id"
+    query = (
+        "select id, note, e::varchar, doc::json->>'a', d, ts::varchar, _change_type from changes order by id"
+    )
     assert con.execute(query).fetchall() == [
         (1, "é", "x", "1", Decimal("-0.0000000005"), "2024-01-02 03:04:05.000006+00", "insert"),
         (2, None, None, None, None, None, "insert"),
@@ -305,7 +309,11 @@ def test_without_pyarrow():
     # The capsules need no library; to_arrow() says what is missing. In a process of its own, since ours has it.
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PYARROW], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+        [sys.executable, "-c", WITHOUT_PYARROW],
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
     )
     assert done.stdout == "fine\n", done.stderr
 

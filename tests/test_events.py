@@ -628,7 +628,7 @@ def test_transaction_payload() -> None:
     assert (event.compression_type, event.payload_size, event.uncompressed_size) == (0, 5, 1046)
     assert bytes(event.payload) == b"bytes"
     fails(40, body[: body.index(b"bytes") + 4])
-    assert "lacks" in fails(40, b"\x02\x01\x00\x00bytes")
+    fails(40, b"\x02\x01\x00\x00bytes")
 
 
 # -- whole logs --------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ cdef class Decoder:
     cdef event_header_t header
     cdef const uint8_t* event
     cdef Cursor body
+    cdef Cursor query_body
     cdef readonly uint64_t event_position
     cdef readonly bint without_map      # the event is a rows event whose table map was not seen
     cdef uint64_t pending_id
@@ -433,6 +434,26 @@ cdef class Decoder:
         """The event at hand without its header and checksum, as bytes."""
         return self.body.pos[:remaining(&self.body)]
 
+    def query(self):
+        """(database, statement) of the QUERY_EVENT at hand, as bytes."""
+        cdef Cursor text
+        cdef Cursor body
+        cdef uint32_t post_header_len = self.descriptor.post_header_len[<int> QUERY_EVENT]
+        cdef uint32_t before = post_header_len
+        body = self.query_body
+        if not take_query_text(&body, post_header_len, &text):
+            return b"", b""
+        if post_header_len >= 13:
+            before += load_u16(self.query_body.pos + 11)
+        return self.query_body.pos[before:before + self.query_body.pos[8]], text.pos[:remaining(&text)]
+
+    def end_statement(self):
+        """The event at hand was a statement by itself: unless in a transaction, it ends one."""
+        if self.trx_open and not self.trx_explicit:
+            self.end_transaction(OUTCOME_COMMITTED)
+            if not self.depth:
+                self.boundary = self.next_position()
+
     def table_map(self):
         """(flags, body) of the table definition that `run` came back with."""
         cdef uint32_t n = self.post_header_len(TABLE_MAP_EVENT)
@@ -616,6 +637,7 @@ cdef class Decoder:
     cdef int note_query(self) noexcept nogil:
         cdef Cursor text
         cdef int kind
+        self.query_body = self.body
         if not take_query_text(&self.body, self.descriptor.post_header_len[<int> QUERY_EVENT], &text):
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"query event too short for its lengths")
         kind = query_kind(&text)

@@ -115,6 +115,10 @@ class SchemaError(BinlogError):
     """A given schema cannot be read, or does not fit the table in the log."""
 
 
+class GtidError(BinlogError):
+    """A text given as a GTID or a set of them is none."""
+
+
 class MissingExtraError(BinlogError, ImportError):
     """An optional library is needed; the message has the pip command."""
 

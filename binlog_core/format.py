@@ -57,13 +57,21 @@ _FDE_CODE = EventType.FORMAT_DESCRIPTION
 # These keep 19 bytes whatever header_length says: a reader needs them before it knows it.
 _FROZEN_HEADERS = frozenset((EventType.START_V3, EventType.ROTATE, EventType.FORMAT_DESCRIPTION))
 
-# Rows events and TABLE_MAP where the array has no entry for them, or 0: MySQL 8.4 and later
-# list 0 for rows v1, which relay logs and repaired files can hold all the same.
+# Where the array has no entry, or 0: MySQL 8.4 and later list 0 for rows v1, which relay logs
+# and repaired files can hold all the same.
 _DEFAULT_LENGTHS = (
     {code: 8 for code in range(EventType.TABLE_MAP, EventType.DELETE_ROWS_V1 + 1)}
     | {code: 10 for code in range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1)}
     | {int(EventType.PARTIAL_UPDATE_ROWS): 10}
 )
+# The same for the old LOAD DATA events, listed as 0 by MySQL 8.0 and later; but here a missing
+# entry is an error.
+_LENGTHS_IF_ZERO = _DEFAULT_LENGTHS | {
+    int(EventType.LOAD): 18,
+    int(EventType.CREATE_FILE): 4,
+    int(EventType.EXEC_LOAD): 4,
+    int(EventType.NEW_LOAD): 18,
+}
 # The array's entry is not the length: TRANSACTION_PAYLOAD lists its own type code (MariaDB 10,
 # as for HEARTBEAT_V2), and GTID events grow from version to version.
 _SELF_DESCRIBING = frozenset(
@@ -109,8 +117,8 @@ class FormatDescription:
         Bytes of an event header; ask `header_length_of` for one event's.
     post_header_lengths : tuple of int
         Indexed by type code in today's numbering (entry 0 is unused), as events are to be read:
-        with the built-in length where the log lists none for a rows event or TABLE_MAP, and 0 for
-        types whose listed length is not one.
+        with the built-in length where the log lists 0 for a rows event, TABLE_MAP or an old LOAD DATA
+        event, and 0 for types whose listed length is not one.
     raw_post_header_lengths : bytes
         As in the file and in its numbering; the first is for type code 1. Empty before v4.
     checksum_algorithm : int
@@ -523,7 +531,7 @@ def _effective_lengths(raw: bytes, renumbering: tuple[int, ...] | None) -> tuple
         if code in _SELF_DESCRIBING:
             lengths[code] = 0
         elif lengths[code] == 0:
-            lengths[code] = _DEFAULT_LENGTHS.get(code, 0)
+            lengths[code] = _LENGTHS_IF_ZERO.get(code, 0)
     return tuple(lengths)
 
 

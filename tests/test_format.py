@@ -175,7 +175,7 @@ def test_lengths_that_are_not_what_the_array_lists() -> None:
     assert description.post_header_lengths[EventType.GTID] == 0
     for code in range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1):
         assert description.post_header_lengths[code] == 8
-    assert description.post_header_lengths[EventType.LOAD] == 0
+    assert description.post_header_lengths[EventType.LOAD] == 18
 
 
 def test_rows_events_beyond_the_array_have_a_length_and_others_have_none() -> None:

@@ -87,7 +87,10 @@ class Golden:
     @property
     def open_arguments(self) -> dict[str, Any]:
         """What ``binlog_core.open`` needs besides the path."""
-        return {"keys": self.keys} if self.keys else {}
+        arguments: dict[str, Any] = {"keys": self.keys} if self.keys else {}
+        if self.needs_schema:
+            arguments["schema"] = self.schema
+        return arguments
 
     def columns_of(self, row: int) -> dict[str, dict[str, Any]]:
         """Columns of the table that the change number ``row`` is about, by name, as they were then."""
@@ -105,6 +108,23 @@ class Golden:
         """CREATE TABLE by ``db.table``; None where a table changed within the log."""
         texts = {f"{d['db']}.{d['table']}": d["create"] for d in self.definitions}
         return texts if len(texts) == len(self.definitions) else None
+
+    @cached_property
+    def old_digits(self) -> dict[str, dict[int, int]]:
+        """Columns of MariaDB's own fractional types, whose digits only the schema tells."""
+        return {
+            f"{d['db']}.{d['table']}": {
+                i: int(found[1])
+                for i, column in enumerate(d["columns"])
+                if (found := re.search(r"\((\d)\) /\* mariadb-5\.3", column["column_type"]))
+            }
+            for d in self.definitions
+        }
+
+    @property
+    def needs_schema(self) -> bool:
+        """The log alone cannot be decoded."""
+        return any(self.old_digits.values())
 
     @cached_property
     def row_positions(self) -> set[int]:

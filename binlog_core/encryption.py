@@ -1,0 +1,548 @@
+"""Logs that their server encrypted: MySQL's whole files, MariaDB's events.
+
+Source: MySQL server, ``rpl_log_encryption.h``; MariaDB server, ``Log_event::read_log_event`` and
+``my_crypt.cc``; ``file_key_management`` and ``component_keyring_file`` for the files of keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import BinlogError, DecodeError, EncryptionError, MissingExtraError
+from .sources import ENCRYPTED_MAGIC, MAGIC, Source
+
+START_ENCRYPTION_EVENT = 164
+BINLOG_KEY = 1  # the number that MariaDB's servers take for their logs
+
+_HEADER_LEN = 512
+_BLOCK_LEN = 16
+_EVENT_HEADER_LEN = 19
+_ROTATE_EVENT = 4
+_FORMAT_DESCRIPTION_EVENT = 15
+_LAST_TYPE = 175  # a little above what servers write today
+_READ_LEN = 1 << 20
+_KEYS_LIMIT = 16 << 20
+
+
+# MySQL
+
+
+class MySQLDecryptedSource(Source):
+    """A log that MySQL 8.0.14+ wrote with ``binlog_encryption=ON``.
+
+    Parameters
+    ----------
+    inner : Source
+        The encrypted file, at its beginning; closed with this source.
+    keys : path or dict
+        The JSON file of ``component_keyring_file``, or key id to 32 bytes.
+
+    Raises
+    ------
+    EncryptionError
+        The header cannot be, the key is missing (the message has its id) or wrong.
+
+    Notes
+    -----
+    The file's own key is derived from its password, which the server's key decrypts. AES-CTR can begin
+    at any block, so the source is as seekable as the file.
+    """
+
+    def __init__(self, inner: Source, keys: Any) -> None:
+        super().__init__(inner.path)
+        self._inner = inner
+        self.seekable = inner.seekable
+        self._start = inner.position + _HEADER_LEN
+        header = inner.peek(_HEADER_LEN)
+        key_id, password, iv = _parse_mysql_header(header, inner.path)
+        inner.read(len(header))
+        key = _mysql_key(keys, key_id, inner.path)
+        digest = hashlib.sha512(_decrypt_cbc(key, iv, password, inner.path)).digest()
+        self._key, self._nonce = digest[:32], digest[32:40]
+        self._stream = self._stream_at(0)
+        magic = self.peek(4)
+        if magic != MAGIC[: len(magic)]:
+            raise EncryptionError(
+                f"key {key_id!r} is wrong: what it decrypts does not begin as a binary log", path=self.path
+            )
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the plain log as of now."""
+        size = self._inner.size
+        return None if size is None else max(size - self._start, 0)
+
+    def _fetch(self, size: int) -> bytes:
+        return bytes(self._stream.update(self._inner.read(size)))
+
+    def _move(self, position: int) -> None:
+        self._inner.seek(self._start + position)
+        self._stream = self._stream_at(position)
+
+    def _stream_at(self, position: int) -> Any:
+        block, into = divmod(position, _BLOCK_LEN)
+        cipher = _ciphers(self.path)
+        counter = self._nonce + block.to_bytes(8, "big")
+        stream = cipher.Cipher(cipher.algorithms.AES(self._key), cipher.modes.CTR(counter)).decryptor()
+        stream.update(bytes(into))
+        return stream
+
+    def close(self) -> None:
+        """Close the encrypted file; may be called again."""
+        self._ahead = b""
+        self._inner.close()
+
+
+def _parse_mysql_header(header: bytes, path: str) -> tuple[str, bytes, bytes]:
+    """Key id, encrypted password and its initialisation vector."""
+    if len(header) < _HEADER_LEN:
+        raise EncryptionError(f"the header of an encrypted log is cut after {len(header)} bytes", path=path)
+    version = header[4]
+    if header[:4] != ENCRYPTED_MAGIC or version != 1:
+        raise EncryptionError(f"encryption version {version} is not known: 1 is", path=path)
+    fields: dict[int, bytes] = {}
+    pos = 5
+    while pos < _HEADER_LEN and header[pos]:
+        field = header[pos]
+        pos += 1
+        if field == 1:
+            length = header[pos] if pos < _HEADER_LEN else 0
+            pos += 1
+        elif field in (2, 3):
+            length = 32 if field == 2 else 16
+        else:
+            raise EncryptionError(f"field {field} of an encrypted log's header is not known", path=path, offset=pos)
+        if length > _HEADER_LEN - pos:
+            raise EncryptionError(f"field {field} reaches past an encrypted log's header", path=path, offset=pos)
+        fields[field] = header[pos : pos + length]
+        pos += length
+    for field, name in ((1, "key id"), (2, "password"), (3, "initialisation vector")):
+        if not fields.get(field):
+            raise EncryptionError(f"the header of an encrypted log lacks its {name}", path=path)
+    return fields[1].decode("utf-8", "backslashreplace"), fields[2], fields[3]
+
+
+def _mysql_key(keys: Any, key_id: str, path: str) -> bytes:
+    if keys is None:
+        raise EncryptionError(
+            f"the log is encrypted with key {key_id!r}: give the server's keyring file as keys=", path=path
+        )
+    known = keys if isinstance(keys, Mapping) else read_keyring(keys)
+    key = known.get(key_id)
+    if key is None:
+        raise EncryptionError(f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path)
+    if not isinstance(key, (bytes, bytearray)) or len(key) != 32:
+        raise EncryptionError(f"key {key_id!r} is not of 32 bytes", path=path)
+    return bytes(key)
+
+
+def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
+    """The keys of a keyring file of MySQL's ``component_keyring_file``.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file.
+
+    Returns
+    -------
+    dict of str to bytes
+        By key id.
+
+    Raises
+    ------
+    EncryptionError
+        The file cannot be read or is none.
+    """
+    text = _read_keys(path)
+    try:
+        elements = json.loads(text)["elements"]
+        return {e["data_id"]: bytes.fromhex(e["data"]) for e in elements}
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        raise EncryptionError(
+            "no keyring of component_keyring_file, which is JSON with elements of data_id and data "
+            "(keyrings of the older keyring_file plugin have to be migrated)",
+            path=os.fspath(path),
+        ) from exc
+
+
+# MariaDB
+
+
+@dataclass(frozen=True, slots=True)
+class StartEncryption:
+    """MariaDB's START_ENCRYPTION_EVENT: the events after it are encrypted.
+
+    Parameters
+    ----------
+    key_version : int
+    nonce : bytes
+        12 bytes; an event's initialisation vector is these and its position.
+    end : int
+        Where the first encrypted event begins.
+    checksum : bool
+        Events end with a CRC32.
+    """
+
+    key_version: int
+    nonce: bytes
+    end: int
+    checksum: bool
+
+
+def find_start_encryption(source: Source) -> StartEncryption | None:
+    """Look whether a plain log goes on with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
+
+    Parameters
+    ----------
+    source : Source
+        At its beginning; nothing of it is read.
+
+    Returns
+    -------
+    StartEncryption or None
+        None: the log is not encrypted, or ends before that can be told.
+
+    Raises
+    ------
+    EncryptionError
+        The event names an unknown scheme or has another length than it must.
+    """
+    head = source.peek(len(MAGIC) + _EVENT_HEADER_LEN)
+    if len(head) < 23 or head[:4] != MAGIC or head[8] != _FORMAT_DESCRIPTION_EVENT:
+        return None
+    length = int.from_bytes(head[13:17], "little")
+    if not 76 < length < 4096:  # the longest that a server wrote has 252
+        return None
+    start = len(MAGIC) + length
+    event = source.peek(start + _EVENT_HEADER_LEN + 21)
+    if len(event) < start + _EVENT_HEADER_LEN or event[start + 4] != START_ENCRYPTION_EVENT:
+        return None
+    event_length = int.from_bytes(event[start + 9 : start + 13], "little")
+    checksum = event_length == _EVENT_HEADER_LEN + 17 + 4
+    if not checksum and event_length != _EVENT_HEADER_LEN + 17:
+        raise EncryptionError(
+            f"a START_ENCRYPTION event of {event_length} bytes, expected 36 or 40",
+            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+        )  # fmt: skip
+    if len(event) < start + event_length:
+        return None
+    body = event[start + _EVENT_HEADER_LEN : start + event_length]
+    if body[0] != 1:
+        raise EncryptionError(
+            f"encryption scheme {body[0]} is not known: 1 is",
+            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+        )  # fmt: skip
+    return StartEncryption(int.from_bytes(body[1:5], "little"), body[5:17], start + event_length, checksum)
+
+
+class MariaDBDecryptedSource(Source):
+    """A log that MariaDB 10.1.7+ wrote with ``encrypt_binlog=ON``.
+
+    Parameters
+    ----------
+    inner : Source
+        The encrypted log, at its beginning; closed with this source.
+    keys : path or dict
+        The key file of ``file_key_management``, or key number to 16, 24 or 32 bytes.
+    start : StartEncryption
+        As `find_start_encryption` found it.
+
+    Raises
+    ------
+    EncryptionError
+        Key number 1 is missing or wrong.
+
+    Notes
+    -----
+    Each event is encrypted for itself and keeps its place and length; the length stays in clear, so
+    to seek is to hop from event to event. Large events are decrypted piece by piece.
+    The server's AES mode (``file_key_management_encryption_algorithm``) is not in the log: the one
+    that makes an event of the first is taken.
+    """
+
+    def __init__(self, inner: Source, keys: Any, start: StartEncryption) -> None:
+        super().__init__(inner.path)
+        self._inner = inner
+        self.seekable = inner.seekable
+        self._start = start
+        key = _mariadb_key(keys, start, inner.path)
+        self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
+        self._restart(0, start.end)
+        first = self._peek_first_event()
+        if first is not None and not self._makes_an_event(first):
+            self._mode = _Ctr(key, inner.path)
+            if not self._makes_an_event(first):
+                raise EncryptionError(
+                    f"key number {BINLOG_KEY} is wrong: what it decrypts is no event",
+                    path=self.path, offset=start.end,
+                )  # fmt: skip
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the plain log as of now."""
+        return self._inner.size
+
+    @property
+    def withheld(self) -> int:
+        """Bytes at the end that cannot be decrypted yet: less than one block of an event."""
+        return len(self._raw) - self._at
+
+    def _restart(self, event: int, length: int) -> None:
+        self._raw = b""  # read from inner
+        self._at = 0  # of which so many bytes are used
+        self._plain = memoryview(b"")  # decrypted, not fetched yet
+        self._event = event  # where the current event begins; what is in clear counts as one event
+        self._length = self._left = length  # its bytes, and those of them to come; 0: not known yet
+
+    def _available(self, size: int) -> int:
+        """Read on until `size` bytes are there, or no more are for now; how many of them are."""
+        have = len(self._raw) - self._at
+        while have < size and (more := self._inner.read(max(size - have, _READ_LEN))):
+            self._raw = self._raw[self._at :] + more
+            self._at = 0
+            have = len(self._raw)
+        return min(size, have)
+
+    def _take(self, size: int) -> bytes:
+        data = self._raw[self._at : self._at + size]
+        self._at += size
+        return data
+
+    def _fetch(self, size: int) -> bytes:
+        if not self._plain:
+            pieces = []
+            ready = 0
+            while ready < size and (piece := self._next_piece()):
+                pieces.append(piece)
+                ready += len(piece)
+            self._plain = memoryview(b"".join(pieces))
+        data = bytes(self._plain[:size])
+        self._plain = self._plain[size:]
+        return data
+
+    def _next_piece(self) -> bytes:
+        """The next event, or a part of it where it is large or not all there."""
+        begin = not self._left
+        if begin:
+            length = self._next_length()
+            if length is None:
+                return b""
+            self._length = self._left = length
+        size = self._available(min(self._left, _READ_LEN))
+        last = size == self._left
+        clear = self._event < self._start.end
+        if not (last or clear):
+            size -= (size - 4 if begin else size) % _BLOCK_LEN
+        if size <= (4 if begin and not last else 0):  # nothing of it can be decrypted yet
+            self._left = 0 if begin else self._left
+            return b""
+        data = self._take(size)
+        if begin:
+            data = self._decrypt_begin(self._mode, data, self._event, last=last)
+        elif not clear:
+            data = self._mode.decrypt(data, last=last)
+        self._left -= size
+        if not self._left:
+            self._event += self._length
+        return data
+
+    def _next_length(self) -> int | None:
+        """Bytes of the next event, None where they are not there yet."""
+        if self._available(13) < 13:
+            return None
+        length = int.from_bytes(self._raw[self._at + 9 : self._at + 13], "little")
+        if length < _EVENT_HEADER_LEN:
+            raise DecodeError(
+                f"an encrypted event of {length} bytes, less than its header", path=self.path, offset=self._event
+            )
+        return length
+
+    def _decrypt_begin(self, mode: _Cbc | _Ctr, data: bytes, position: int, *, last: bool) -> bytes:
+        """Decrypt the beginning of an event, or the whole."""
+        # Positions wrap at 4 GiB. The length changed places with the first four bytes.
+        mode.begin(self._start.nonce + (position & 0xFFFFFFFF).to_bytes(4, "little"))
+        plain = mode.decrypt(data[4:9] + data[:4] + data[13:], last=last)
+        return plain[5:9] + plain[:5] + data[9:13] + plain[9:]
+
+    def _peek_first_event(self) -> bytes | None:
+        """The first encrypted event, at most 1 MiB of it; None where it is not there or has no length."""
+        begin = self._start.end
+        if self._available(begin + 13) < begin + 13:
+            return None
+        length = int.from_bytes(self._raw[begin + 9 : begin + 13], "little")
+        end = self._available(begin + min(length, _READ_LEN))
+        event = self._raw[begin:end]
+        whole = len(event) == length
+        return event if length >= _EVENT_HEADER_LEN and (whole or len(event) >= 20) else None
+
+    def _makes_an_event(self, data: bytes) -> bool:
+        position, length = self._start.end, int.from_bytes(data[9:13], "little")
+        last = len(data) == length
+        if not last:
+            data = data[: len(data) - (len(data) - 4) % _BLOCK_LEN]
+        event = self._decrypt_begin(self._mode, data, position, last=last)
+        type_code = event[4]
+        next_position = int.from_bytes(event[13:17], "little")
+        if 0 < type_code <= _LAST_TYPE and next_position in (0, (position + length) & 0xFFFFFFFF):
+            return True
+        # In a relay log positions are those of the source.
+        if self._start.checksum:
+            return last and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+        return type_code in (_ROTATE_EVENT, _FORMAT_DESCRIPTION_EVENT)
+
+    def _move(self, position: int) -> None:
+        event, known = self._event, self._length
+        if position < event or event < self._start.end:
+            event, known = (0, self._start.end) if position < self._start.end else (self._start.end, 0)
+        self._inner.seek(event)
+        self._restart(event, known if event == 0 else 0)
+        while self._event and (length := self._next_length()) is not None and self._event + length <= position:
+            self._event += length
+            if length <= len(self._raw) - self._at:
+                self._at += length
+            else:
+                self._inner.seek(self._event)
+                self._restart(self._event, 0)
+        ahead = position - self._event
+        while ahead:
+            data = self._fetch(min(ahead, _READ_LEN))
+            if not data:
+                raise BinlogError(f"position {position} cannot be decrypted: the log is cut", path=self.path)
+            ahead -= len(data)
+
+    def close(self) -> None:
+        """Close the encrypted log; may be called again."""
+        self._restart(0, 0)
+        self._ahead = b""
+        self._inner.close()
+
+
+class _Cbc:
+    """AES-CBC as MariaDB uses it without padding: a part of a block at the end is XORed with the encrypted IV."""
+
+    def __init__(self, key: bytes, path: str) -> None:
+        ciphers = _ciphers(path)
+        # ECB and an XOR of our own: a new CBC context for each event costs more than small events do.
+        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.ECB())
+        self._decryptor, self._encryptor = cipher.decryptor(), cipher.encryptor()
+
+    def begin(self, iv: bytes) -> None:
+        self._iv = self._before = iv
+
+    def decrypt(self, data: bytes, *, last: bool) -> bytes:
+        full = len(data) - len(data) % _BLOCK_LEN
+        blocks = data[:full]
+        plain = _xor(self._decryptor.update(blocks), (self._before + blocks)[:full])
+        if full:
+            self._before = blocks[-_BLOCK_LEN:]
+        if last and full < len(data):
+            plain += _xor(data[full:], self._encryptor.update(self._iv)[: len(data) - full])
+        return plain
+
+
+class _Ctr:
+    """AES-CTR, counting from the IV."""
+
+    def __init__(self, key: bytes, path: str) -> None:
+        self._key, self._path = key, path
+
+    def begin(self, iv: bytes) -> None:
+        ciphers = _ciphers(self._path)
+        self._stream = ciphers.Cipher(ciphers.algorithms.AES(self._key), ciphers.modes.CTR(iv)).decryptor()
+
+    def decrypt(self, data: bytes, *, last: bool) -> bytes:
+        return bytes(self._stream.update(data))
+
+
+def _xor(a: bytes, b: bytes) -> bytes:
+    return (np.frombuffer(a, np.uint8) ^ np.frombuffer(b, np.uint8)).tobytes()
+
+
+def _mariadb_key(keys: Any, start: StartEncryption, path: str) -> bytes:
+    needed = f"key number {BINLOG_KEY} (version {start.key_version})"
+    if keys is None:
+        raise EncryptionError(
+            f"the log is encrypted with {needed}: give the server's key file as keys=", path=path
+        )
+    known: Mapping[Any, bytes] = keys if isinstance(keys, Mapping) else read_key_file(keys)
+    key = known.get(BINLOG_KEY, known.get(str(BINLOG_KEY)))
+    if key is None:
+        raise EncryptionError(f"the log needs {needed}, which is not among the {len(known)} keys given", path=path)
+    if not isinstance(key, (bytes, bytearray)) or len(key) not in (16, 24, 32):
+        raise EncryptionError(f"{needed} is not of 16, 24 or 32 bytes", path=path)
+    return bytes(key)
+
+
+def read_key_file(path: str | os.PathLike[str]) -> dict[int, bytes]:
+    """The keys of a key file of MariaDB's ``file_key_management``.
+
+    Parameters
+    ----------
+    path : path
+        Lines of ``number;hexadecimal key``; ``#`` begins a comment.
+
+    Returns
+    -------
+    dict of int to bytes
+        By key number.
+
+    Raises
+    ------
+    EncryptionError
+        The file cannot be read, is itself encrypted, or has a line that is no key.
+    """
+    data = _read_keys(path)
+    if data.startswith(b"Salted__"):
+        raise EncryptionError(
+            "the key file is itself encrypted: decrypt it first (openssl enc -d)", path=os.fspath(path)
+        )
+    keys: dict[int, bytes] = {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        line = line.strip()
+        if not line or line.startswith(b"#"):
+            continue
+        match = re.match(rb"([0-9]{1,10});([0-9A-Fa-f]+)(?![0-9A-Za-z])", line)
+        if not match or len(match[2]) not in (32, 48, 64):
+            raise EncryptionError(
+                f"line {number} is no key: a number, a semicolon and 32, 48 or 64 hexadecimal digits are expected",
+                path=os.fspath(path),
+            )
+        keys[int(match[1])] = bytes.fromhex(match[2].decode())
+    return keys
+
+
+# Shared
+
+
+def _read_keys(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open(path, "rb") as handle:
+            data = handle.read(_KEYS_LIMIT + 1)
+    except (OSError, ValueError, TypeError) as exc:
+        raise EncryptionError(f"the file of keys cannot be read: {exc}") from exc
+    if len(data) > _KEYS_LIMIT:
+        raise EncryptionError(f"the file of keys has more than {_KEYS_LIMIT} bytes", path=os.fspath(path))
+    return data
+
+
+def _ciphers(path: str) -> Any:
+    try:
+        from cryptography.hazmat.primitives import ciphers
+    except ImportError as exc:
+        raise MissingExtraError.of("cryptography", "crypto", "an encrypted log", path=path) from exc
+    return ciphers
+
+
+def _decrypt_cbc(key: bytes, iv: bytes, data: bytes, path: str) -> bytes:
+    ciphers = _ciphers(path)
+    return bytes(ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CBC(iv)).decryptor().update(data))

@@ -13,6 +13,7 @@ from . import _rows
 from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
+from .column_types import Kind
 from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
 from .event_types import EventType
 from .format import (
@@ -23,6 +24,7 @@ from .format import (
     parse_format_description,
     parse_start_v3,
 )
+from .gtid_selection import AnyGtidSet, gtid_of, is_selected
 from .plans import Plan, plan_of
 from .report import Report
 from .rows_events import inflate_rows_event
@@ -112,8 +114,8 @@ class Selection:
     stop_position: int | None = None
     start_timestamp: int | None = None
     stop_timestamp: int | None = None
-    gtids: Any = None
-    exclude_gtids: Any = None
+    gtids: AnyGtidSet | None = None
+    exclude_gtids: AnyGtidSet | None = None
     seen_columns: dict[str, set[str]] = field(default_factory=dict)
 
     def wants_table(self, table: Table) -> bool:
@@ -378,8 +380,6 @@ class LogDecoder:
         self._plans.append(plan)
 
     def _report_silence(self, table: Table, offset: int) -> None:
-        from .column_types import Kind
-
         where: dict[str, Any] = {"path": self.path, "offset": offset, "table": table.full_name}
         if table.undecodable is not None:
             self.report.add("undecodable_tables", detail=table.undecodable, **where)
@@ -523,11 +523,8 @@ class LogDecoder:
                 return
 
     def _select_transaction(self) -> None:
-        from .gtid_selection import is_selected
-
-        gtid = self._loop.gtid()
         self._loop.skip_transaction = not is_selected(
-            gtid, self.selection.gtids, self.selection.exclude_gtids
+            gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids
         )
 
     # ------------------------------------------------------------ errors

@@ -447,6 +447,11 @@ cdef class Decoder:
             before += load_u16(self.query_body.pos + 11)
         return self.query_body.pos[before:before + self.query_body.pos[8]], text.pos[:remaining(&text)]
 
+    def gtid(self):
+        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
+        return (self.trx.gtid_kind, (<uint8_t*> self.trx.uuid)[:16], (<uint8_t*> self.trx.tag)[:32],
+                self.trx.domain_id, self.trx.server_id, self.trx.sequence_number)
+
     def end_statement(self):
         """The event at hand was a statement by itself: unless in a transaction, it ends one."""
         if self.trx_open and not self.trx_explicit:

@@ -1,6 +1,6 @@
 # The Arrow C data interface: its structs, and nodes that own malloc'ed memory.
 # A node's release frees all it owns, so exported data outlives every Python object here.
-# Header-only: used by _columns.pyx and _stream.pyx.
+# Header-only: used by _columns.pyx and _capsules.pyx.
 # Source: Apache Arrow documentation, "The Arrow C data interface" and "The Arrow C stream interface".
 
 from libc.stdint cimport int64_t

@@ -13,9 +13,7 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from _arrow cimport (
-    ARROW_FLAG_NULLABLE, ArrowArray, ArrowSchema, init_array, init_schema,
-)
+from _arrow cimport ArrowArray, init_array
 from _codes cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _cursor cimport load_u32, load_u64
 from _gather cimport (
@@ -23,7 +21,7 @@ from _gather cimport (
     GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_ENUM,
     LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET,
     LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE,
-    allocate_slots, column_t, gather, gather_status_t, layout_t, mark_null, reserve, store_validity,
+    all_null, allocate_slots, column_t, gather, gather_status_t, layout_t, mark_null, reserve, store_validity,
     take_spans, tile_t,
 )
 
@@ -36,82 +34,11 @@ from binlog_core.errors import DecodeError
 cnp.import_array()
 
 
-# --- Schemas -------------------------------------------------------------------------------------
-
-cdef char* c_bytes(bytes value) except NULL:
-    # A NUL-terminated copy that its node frees.
-    cdef size_t size = <size_t> PyBytes_GET_SIZE(value)
-    cdef char* copy = <char*> malloc(size + 1)
-    if copy == NULL:
-        raise MemoryError
-    memcpy(copy, PyBytes_AS_STRING(value), size + 1)
-    return copy
-
-
-cdef bytes encode_metadata(object pairs):
-    # Native-endian counts and lengths; strings without a NUL.
-    parts = [len(pairs).to_bytes(4, "little")]
-    for pair in pairs:
-        for item in pair:
-            data = item.encode()
-            parts += (len(data).to_bytes(4, "little"), data)
-    return b"".join(parts)
-
-
-cdef int fill_schema(ArrowSchema* node, object field) except -1:
-    # On failure the node is releasable as far as it got.
-    cdef int64_t i
-    children = field.children
-    if not init_schema(node, len(children)):
-        raise MemoryError
-    node.format = c_bytes(field.format.encode())
-    node.name = c_bytes(field.name.encode("utf-8", "replace"))
-    if field.metadata:
-        node.metadata = c_bytes(encode_metadata(field.metadata))
-    if field.nullable:
-        node.flags = ARROW_FLAG_NULLABLE
-    for i in range(node.n_children):
-        fill_schema(node.children[i], children[i])
-    if field.dictionary is not None:
-        node.dictionary = <ArrowSchema*> calloc(1, sizeof(ArrowSchema))
-        if node.dictionary == NULL:
-            raise MemoryError
-        fill_schema(node.dictionary, field.dictionary)
-    return 0
-
-
-cdef void destroy_schema_capsule(object capsule) noexcept:
-    cdef ArrowSchema* node = <ArrowSchema*> PyCapsule_GetPointer(capsule, "arrow_schema")
-    if node.release != NULL:
-        node.release(node)
-    free(node)
-
-
 cdef void destroy_array_capsule(object capsule) noexcept:
     cdef ArrowArray* node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
     if node.release != NULL:
         node.release(node)
     free(node)
-
-
-def schema_capsule(field):
-    """An ArrowSchema in a capsule named "arrow_schema".
-
-    Parameters
-    ----------
-    field : ArrowField
-        For a schema the struct of its fields (format "+s").
-
-    Returns
-    -------
-    PyCapsule
-    """
-    cdef ArrowSchema* node = <ArrowSchema*> calloc(1, sizeof(ArrowSchema))
-    if node == NULL:
-        raise MemoryError
-    capsule = PyCapsule_New(node, "arrow_schema", destroy_schema_capsule)
-    fill_schema(node, field)
-    return capsule
 
 
 # --- Small arrays made from Python values ------------------------------------------------------------
@@ -232,6 +159,11 @@ cdef class _Columns:
             raise MemoryError
         row, row_offset = records.dtype.fields["row"][:2]
         for column, field in zip(columns, fields, strict=True):
+            if column.name not in row.fields:
+                self.plan(&self.items[self.count], column, field, column.dtype.itemsize)
+                self.items[self.count].missing = True
+                self.count += 1
+                continue
             dtype, offset = row.fields[column.name][:2]
             if dtype != column.dtype:
                 raise ValueError(f"column {column.name!r}: records hold {dtype}, the column is {column.dtype}")
@@ -269,7 +201,6 @@ cdef class _Columns:
 
     cdef int plan(self, column_t* c, object column, object field, uint32_t itemsize) except -1:
         # Which loop takes the column out, and what that loop needs.
-        cdef const uint32_t[::1] words
         kind = column.kind
         c.width = itemsize
         c.layout = LAYOUT_COPY
@@ -316,14 +247,14 @@ cdef class _Columns:
         elif field.format.startswith("+w:"):
             c.layout = LAYOUT_FIXED_BYTES
             c.width = 4 * <uint32_t> int(field.format[3:])
+        elif field.format == "z":
+            c.layout = LAYOUT_BYTES
+            c.pad = column.pad_to if kind == Kind.BINARY else 0
         elif kind == Kind.GEOMETRY:
             c.layout = LAYOUT_GEOMETRY
             c.width = 4
         elif kind == Kind.VECTOR:
             c.layout = LAYOUT_VECTOR
-        elif field.format == "z":
-            c.layout = LAYOUT_BYTES
-            c.pad = column.pad_to if kind == Kind.BINARY else 0
         elif kind == Kind.JSON:
             c.layout = LAYOUT_OBJECT
         else:
@@ -402,14 +333,14 @@ cdef class _Columns:
         cdef column_t* c
         for k in range(begin, end):
             c = &self.items[k]
-            if not allocate_slots(c, self.rows):
+            if not allocate_slots(c, self.rows) or (c.missing and not all_null(c, self.rows)):
                 c.status = GATHER_NO_MEMORY
         first = 0
         while first < self.rows:
             self.begin_tile(&tile, first)
             for k in range(begin, end):
                 c = &self.items[k]
-                if c.status != GATHER_OK or c.layout == LAYOUT_OBJECT or c.layout == LAYOUT_NULL:
+                if c.status != GATHER_OK or c.missing or c.layout in (LAYOUT_OBJECT, LAYOUT_NULL):
                     continue
                 self.begin_column(c, &tile)
                 c.status = gather(c, &tile)
@@ -428,6 +359,7 @@ cdef class _Columns:
         cdef column_t* c = &self.items[k]
         cdef bytes value
         cdef size_t size
+        self.clear(c)
         if not allocate_slots(c, self.rows):
             raise MemoryError
         while first < self.rows:
@@ -538,7 +470,7 @@ cdef object failure(_Columns gathered, int k, object column, object where):
     record = gathered.index(c.failed)
     message = {
         GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
-        GATHER_BAD_TEXT: "text"
+        GATHER_BAD_TEXT: f"record {record}: invalid {column.charset} text; "
         "text_errors='replace' or 'binary' lets it pass",
         GATHER_BAD_LENGTH: f"record {record}: a value of a length that {column.kind.name} cannot have",
         GATHER_BAD_NUMBER: f"record {record}: a number that {column.kind.name} cannot have",
@@ -566,7 +498,7 @@ cdef int take_out(
     for k in range(count):
         c = &gathered.items[k]
         column = columns[k]
-        if c.layout == LAYOUT_OBJECT:
+        if c.layout == LAYOUT_OBJECT and not c.missing:
             try:
                 gathered.run_object(
                     k, transcoding.converter(column, "raise"), documents.get(column.name, {})
@@ -582,7 +514,6 @@ cdef int take_out(
             gathered.run(k, k + 1)
         elif c.status == GATHER_BAD_TEXT:
             # Again, value by value: to replace what is invalid, or to find the row it is in.
-            gathered.clear(c)
             c.layout = LAYOUT_OBJECT
             gathered.run_object(k, transcoding.converter(column, text_errors), {})
         if c.status != GATHER_OK:

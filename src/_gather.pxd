@@ -51,6 +51,7 @@ cdef struct column_t:
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count
+    bint missing              # the records do not have it
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii
     uint8_t* validity         # NULL until the first null
@@ -103,6 +104,15 @@ cdef inline bint allocate_slots(column_t* c, int64_t rows) noexcept nogil:
         c.offsets[0] = 0
         return reserve(c, 0)
     return True
+
+
+cdef inline bint all_null(column_t* c, int64_t rows) noexcept nogil:
+    # A column that the records do not have; its slots are zero already.
+    c.validity = <uint8_t*> calloc(<size_t> rows // 8 + 1, 1)
+    c.null_count = rows
+    if c.offsets != NULL:
+        memset(c.offsets, 0, (<size_t> rows + 1) * sizeof(int32_t))
+    return c.validity != NULL
 
 
 cdef inline bint store_validity(column_t* c, tile_t* tile) noexcept nogil:

@@ -25,7 +25,6 @@ from .format import FormatDescription
 from .reader import Log, open
 from .report import BinlogWarning, Report
 from .tables import Column, Table
-from ._values import RowChange
 
 __all__ = [
     "BinlogError",
@@ -44,7 +43,6 @@ __all__ = [
     "MissingExtraError",
     "NotABinlogError",
     "Report",
-    "RowChange",
     "SchemaError",
     "StrictError",
     "Table",

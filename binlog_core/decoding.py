@@ -14,8 +14,16 @@ from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
 from .column_types import Kind
-from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
+from .errors import (
+    BinlogError,
+    ChecksumError,
+    DecodeError,
+    MissingExtraError,
+    StrictError,
+    TruncatedError,
+)
 from .event_types import EventType
+from .events import EventHeader, QueryEvent, parse_event
 from .format import (
     FormatDescription,
     LogState,
@@ -257,7 +265,10 @@ class LogDecoder:
             elif status == _rows.TABLE:
                 self._add_plan()
             elif status == _rows.EVENT:
-                yield from self._on_event()
+                try:
+                    yield from self._on_event()
+                except BinlogError as error:
+                    self._skip_or_raise(error)
             elif status == _rows.ERROR:
                 if self._on_error():
                     return
@@ -422,13 +433,12 @@ class LogDecoder:
         elif kind in _GTID_EVENTS:
             self._select_transaction()
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
-            from .events import EventHeader, parse_event
-
             header = EventHeader(offset, 0, kind, 0, int(loop.event_length), 0, 0)
             assert self.format is not None
             event = parse_event(header, loop.event_body(), self.format, self.path)
+            assert isinstance(event, QueryEvent)
             loop.end_statement()
-            yield from self._on_statement(event.database.encode(), event.query, offset)  # type: ignore[attr-defined]
+            yield from self._on_statement(event.database.encode(), event.query_bytes, offset)
         elif kind in _LOAD_EVENTS:
             loop.end_statement()
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
@@ -496,10 +506,7 @@ class LogDecoder:
             if rest:
                 raise DecodeError(f"the packed events end inside one, {len(rest)} bytes of it are there")
         except BinlogError as error:
-            error.located(path=self.path, offset=offset, type_code=kind)
-            if not self.skip_errors:
-                raise
-            self.report.add("skipped_events", path=self.path, offset=offset, detail=error.message)
+            raise error.located(path=self.path, offset=offset, type_code=kind)
         finally:
             if entered:
                 loop.leave()
@@ -528,6 +535,12 @@ class LogDecoder:
         )
 
     # ------------------------------------------------------------ errors
+
+    def _skip_or_raise(self, error: BinlogError) -> None:
+        """Of an event that is passed already: with on_error="skip" count it and go on."""
+        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError)):
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
 
     def _on_error(self) -> bool:
         """Raise, or count and say whether to stop here."""
@@ -569,3 +582,4 @@ class LogDecoder:
         if self._loop.left:
             return False
         return self._view is not None or not self.source.peek(1)
+

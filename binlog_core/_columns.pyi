@@ -3,8 +3,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
 
-from .arrow import Buffer
 from .arrow_types import ArrowField, ChangeColumn
 from .tables import Column
 from .transcoding import TextErrors

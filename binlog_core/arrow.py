@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,7 @@ from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
 
 if TYPE_CHECKING:
-    import mmap
-
     from .batch import ChangeBatch
-
-    Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
@@ -217,7 +213,7 @@ def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
             before = _span(batch, data, record - 1, column) if record else None
             diffs = _span(batch, data, record, column)
             if before is not None and diffs is not None:
-                text = apply_json_diffs(before, diffs).encode()
+                text = apply_json_diffs(before, diffs)
         except DecodeError as error:
             error.path, error.table, error.column = batch.path, batch.table.full_name, column.name
             error.offset = int(batch.array[record]["image"]["position"])
@@ -270,7 +266,9 @@ def _mapped(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> t
         found = own.get(column.name)
         if found is not None and arrow_field(found).type != arrow_field(column).type:
             raise _drift(
-                batch, found, f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}"
+                batch,
+                found,
+                f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}",
             )
     return tuple(own.get(column.name, column) for column in columns)
 

@@ -22,8 +22,7 @@ from .transcoding import TextErrors
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-
-    from .arrow import Buffer
+    from typing_extensions import Buffer
 
 # One transaction that rows of a group belong to; filled in the decoding loop.
 # Twin of transaction_t in src/_rows.pyx.
@@ -154,7 +153,8 @@ class ChangeBatch:
         Returns
         -------
         numpy.ma.MaskedArray, shape (n,)
-            Masked where the value is NULL or the column is not in the image. Text and JSON: StringDType.
+            Masked where the value is NULL or the column is not in the image, or where a partial JSON update
+            has no document to apply to (`json_diffs`). Text and JSON: StringDType.
             BINARY, GEOMETRY (SRID and WKB): object of bytes. VECTOR: object of float32 arrays. Temporal
             types: datetime64 or timedelta64; a date that no calendar has is NaT, not masked.
 
@@ -166,10 +166,10 @@ class ChangeBatch:
             A value cannot be of its type.
         """
         column = self._find(name)
+        if column.kind in SPAN_KINDS:
+            return self._span_column(column, text_errors)
         mask = self.is_null(name) | self.is_absent(name)
-        values = self._values(column, decimals, members, text_errors)
-        fill = "" if values.dtype.kind == "T" else None
-        return np.ma.MaskedArray(values, mask=mask, fill_value=fill)
+        return np.ma.MaskedArray(self._values(column, decimals, members), mask=mask)
 
     def is_null(self, name: str) -> NDArray[np.bool_]:
         """Where a column's value is NULL.
@@ -356,10 +356,8 @@ class ChangeBatch:
         bytes_: NDArray[np.uint8] = self.array["image"][bitmap][:, index // 8]
         return (bytes_ >> (index % 8) & 1).astype(bool)
 
-    def _values(self, column: Column, decimals: str, members: str, text_errors: str) -> NDArray[Any]:
+    def _values(self, column: Column, decimals: str, members: str) -> NDArray[Any]:
         field = self.array["row"][column.name]
-        if column.kind in SPAN_KINDS:
-            return self._span_values(column, text_errors)
         if column.kind == Kind.DECIMAL:
             return _decimals(column, field, decimals)
         if column.members is not None and members == "names":
@@ -369,7 +367,7 @@ class ChangeBatch:
                 return _set_names(column, field)
         return np.ascontiguousarray(field)
 
-    def _span_values(self, column: Column, text_errors: str) -> NDArray[Any]:
+    def _span_column(self, column: Column, text_errors: TextErrors) -> np.ma.MaskedArray[Any, Any]:
         is_text = column.kind in (Kind.TEXT, Kind.JSON)
         values = span_values(
             self.array,
@@ -381,11 +379,13 @@ class ChangeBatch:
             text_errors=text_errors,
             documents=json_documents(self),
         )
+        mask = [value is None for value in values]
         if is_text:
-            return np.array([value or "" for value in values], np.dtypes.StringDType())
+            text = np.array([value or "" for value in values], np.dtypes.StringDType())
+            return np.ma.MaskedArray(text, mask=mask, fill_value="")
         if column.kind == Kind.VECTOR:
-            return _objects([value if value is None else self._vector(column, value) for value in values])
-        return _objects(values)
+            values = [value if value is None else self._vector(column, value) for value in values]
+        return np.ma.MaskedArray(_objects(values), mask=mask)
 
     def _vector(self, column: Column, value: bytes) -> NDArray[np.float32]:
         if len(value) % 4:
@@ -445,11 +445,14 @@ def _enum_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
     names = np.array(("", *(column.members or ())), np.dtypes.StringDType())
     if len(field) and field.max() >= len(names):
         raise DecodeError(f"ENUM number {field.max()} of {len(names) - 1} members", column=column.name)
-    return names[field]
+    chosen: NDArray[Any] = names[field]
+    return chosen
 
 
 def _set_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
     members = column.members or ()
     if len(field) and int(np.bitwise_or.reduce(field)) >> len(members):
         raise DecodeError(f"SET has a bit above its {len(members)} members", column=column.name)
-    return _objects([[name for bit, name in enumerate(members) if mask >> bit & 1] for mask in field.tolist()])
+    return _objects(
+        [[name for bit, name in enumerate(members) if mask >> bit & 1] for mask in field.tolist()]
+    )

@@ -91,7 +91,7 @@ def converter(column: Column, errors: TextErrors) -> Callable[[bytes], bytes]:
     if column.kind == Kind.JSON:
         from ._jsonb import jsonb_to_text
 
-        return lambda value: jsonb_to_text(value).encode()
+        return jsonb_to_text
     name = column.charset or ""
     if encoding_of(name) == "utf8":
         handler = "replace" if errors == "replace" else "strict"

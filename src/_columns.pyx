@@ -17,9 +17,9 @@ from _arrow cimport ArrowArray, init_array
 from _codes cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _cursor cimport load_u32, load_u64
 from _gather cimport (
-    GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY, GATHER_OK,
+    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY, GATHER_OK,
     GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_ENUM,
-    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET,
+    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET,
     LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE,
     all_null, allocate_slots, column_t, gather, gather_status_t, layout_t, mark_null, reserve, store_validity,
     take_spans, tile_t,
@@ -256,7 +256,7 @@ cdef class _Columns:
         elif kind == Kind.VECTOR:
             c.layout = LAYOUT_VECTOR
         elif kind == Kind.JSON:
-            c.layout = LAYOUT_OBJECT
+            c.layout = LAYOUT_JSON
         else:
             encoding = transcoding.encoding_of(column.charset)
             if encoding == "utf8":
@@ -472,6 +472,8 @@ cdef object failure(_Columns gathered, int k, object column, object where):
         GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
         GATHER_BAD_TEXT: f"record {record}: invalid {column.charset} text; "
         "text_errors='replace' or 'binary' lets it pass",
+        GATHER_BAD_JSON: f"record {record}: a binary JSON document that cannot be; "
+        "text_errors='binary' lets it pass",
         GATHER_BAD_LENGTH: f"record {record}: a value of a length that {column.kind.name} cannot have",
         GATHER_BAD_NUMBER: f"record {record}: a number that {column.kind.name} cannot have",
         GATHER_TOO_LARGE: f"more than {INT32_MAX} bytes of values in one batch; read in smaller groups",
@@ -493,6 +495,9 @@ cdef int take_out(
     # Fill every column; fields change where text_errors="binary" makes bytes of text.
     cdef int k, count = gathered.count
     cdef column_t* c
+    for k in range(count):
+        if columns[k].name in documents:
+            gathered.items[k].layout = LAYOUT_OBJECT
     with nogil:
         gathered.run(0, count)
     for k in range(count):
@@ -507,7 +512,7 @@ cdef int take_out(
                 error.table, error.path = where
                 error.column = column.name
                 raise
-        if c.status == GATHER_BAD_TEXT and text_errors == "binary":
+        if c.status in (GATHER_BAD_TEXT, GATHER_BAD_JSON) and text_errors == "binary":
             gathered.clear(c)
             c.layout = LAYOUT_BYTES
             fields[k] = fields[k].as_binary()

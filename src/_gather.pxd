@@ -6,7 +6,10 @@ from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint
 from libc.stdlib cimport calloc, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from _codes cimport DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u32, load_u64
+from _jsonb_text cimport append_jsonb_text
+from _text_buffer cimport TextBuffer
 from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_utf8
 
 cdef enum:
@@ -30,6 +33,7 @@ cdef enum layout_t:
     LAYOUT_UTF16_BE
     LAYOUT_UTF16_LE
     LAYOUT_UTF32
+    LAYOUT_JSON           # binary JSON to text
     LAYOUT_OBJECT         # made by Python, value by value
 
 cdef enum gather_status_t:
@@ -37,6 +41,7 @@ cdef enum gather_status_t:
     GATHER_NO_MEMORY
     GATHER_BAD_SPAN       # a span outside the buffer
     GATHER_BAD_TEXT
+    GATHER_BAD_JSON
     GATHER_BAD_LENGTH     # of a value whose length is fixed
     GATHER_BAD_NUMBER     # of an ENUM or SET, or a date out of range
     GATHER_TOO_LARGE      # offsets are 32 bits wide
@@ -354,6 +359,34 @@ cdef inline gather_status_t gather_text(column_t* c, tile_t* tile) noexcept nogi
     return GATHER_OK
 
 
+cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogil:
+    cdef int i, printed
+    cdef uint64_t total
+    cdef TextBuffer text
+    cdef gather_status_t status = take_spans(c, tile, &total)
+    if status != GATHER_OK:
+        return status
+    text.data = <char*> c.data
+    text.length = c.data_len
+    text.capacity = c.data_capacity
+    for i in range(tile.count):
+        if not tile.has_nulls or tile.valid[i]:
+            printed = append_jsonb_text(tile.starts[i], tile.lengths[i], &text)
+            if printed != DECODE_OK:
+                status = GATHER_NO_MEMORY if printed == DECODE_NO_MEMORY else GATHER_BAD_JSON
+            elif text.length > <size_t> INT32_MAX:
+                status = GATHER_TOO_LARGE
+            if status != GATHER_OK:
+                fail(c, tile, i, status)
+                break
+        c.offsets[tile.first + i + 1] = <int32_t> text.length
+    # The printer may have moved the data.
+    c.data = <uint8_t*> text.data
+    c.data_len = text.length
+    c.data_capacity = text.capacity
+    return status
+
+
 cdef inline gather_status_t gather_fixed_bytes(column_t* c, tile_t* tile) noexcept nogil:
     # pad: shorter values are filled up with zero bytes (UUID), else they must have the width.
     cdef int i
@@ -433,4 +466,6 @@ cdef inline gather_status_t gather(column_t* c, tile_t* tile) noexcept nogil:
         return gather_geometry(c, tile)
     if c.layout == LAYOUT_VECTOR:
         return gather_vector(c, tile)
+    if c.layout == LAYOUT_JSON:
+        return gather_json(c, tile)
     return gather_text(c, tile)

@@ -173,7 +173,11 @@ def test_nullable_in_the_ninth_column():
 
 
 def test_projection_keeps_the_bitmaps():
-    columns = [column("a", Kind.INT, bytes_=4), column("b", Kind.INT, bytes_=4), column("c", Kind.INT, bytes_=4)]
+    columns = [
+        column("a", Kind.INT, bytes_=4),
+        column("b", Kind.INT, bytes_=4),
+        column("c", Kind.INT, bytes_=4),
+    ]
     batch = make_batch(columns, [{"a": None, "b": 2, "c": 3}, {"a": 1, "b": 2, "c": None}], projection=["c"])
     assert batch.to_arrow(change_columns=False).to_pylist() == [{"c": 3}, {"c": None}]
 
@@ -233,7 +237,9 @@ def test_invalid_text_under_null_is_nothing():
     assert batch.to_arrow()["t"].to_pylist() == [None, "x"]
 
 
-SPANS = [name for name, case in CASES.items() if case[0] in (Kind.TEXT, Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR)]
+SPANS = [
+    name for name, case in CASES.items() if case[0] in (Kind.TEXT, Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR)
+]
 
 
 @pytest.mark.parametrize("span", [(2**64 - 1, 4), (0, 2**32 - 1), (2**63, 2**31), (30, 4)])
@@ -284,7 +290,11 @@ def test_absurd_dimensions_size_no_memory():
 
 
 def test_fill_absent():
-    columns = [column("id", Kind.INT, bytes_=4), column("t", Kind.TEXT, charset="utf8mb4"), column("d", Kind.DATE)]
+    columns = [
+        column("id", Kind.INT, bytes_=4),
+        column("t", Kind.TEXT, charset="utf8mb4"),
+        column("d", Kind.DATE),
+    ]
     rows = [
         {"id": 1, "t": b"old", "d": day("2020-01-01")},
         {"id": ABSENT, "t": b"new", "d": ABSENT},

@@ -52,6 +52,7 @@ _START_V1_LENGTH = HEADER_LENGTH_V1 + _START.size  # 69
 _START_V3_LENGTH = HEADER_LENGTH_V3 + _START.size  # 75
 _ARRAY_OFFSET = _START_V3_LENGTH + 1  # after the u8 header_length
 _MOST_TYPES = 255  # a type code is one byte
+_LONGEST_DESCRIPTOR = _ARRAY_OFFSET + _MOST_TYPES + 1 + CHECKSUM_LENGTH
 
 _FDE_CODE = EventType.FORMAT_DESCRIPTION
 # These keep 19 bytes whatever header_length says: a reader needs them before it knows it.
@@ -226,8 +227,8 @@ class LogState(Enum):
     """How far a log reaches at its head."""
 
     EMPTY = "empty"  # the magic, and nothing else
-    CUT = "cut"  # the file ends inside its first event
-    OPEN = "open"  # the first event is there
+    CUT = "cut"  # the file ends before it has said what it is
+    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
     Parameters
     ----------
     head : bytes-like, uint8
-        The log from its first byte. All of it if shorter, else at least 512 bytes.
+        The log from its first byte: all of it, or at least 512 bytes, which hold every descriptor.
     path : str or None
         For errors.
 
@@ -292,13 +293,14 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
     type_code = first[4]
     (event_length,) = struct.unpack_from("<I", first, 9)
     if type_code == _FDE_CODE:
-        check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
+        _check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
             return Detection(LogState.CUT, None)
         return Detection(
             LogState.OPEN, parse_format_description(first[:event_length], FIRST_EVENT_POSITION, path)
         )
     if type_code == EventType.START_V3:
+        _check_start_v3_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
             return Detection(
                 LogState.CUT, artificial_description(1 if event_length < _START_V3_LENGTH else 3)
@@ -312,8 +314,7 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
             type_code=type_code,
         )
     # 4.0 and 4.1 write a START event only into the first file after the server started.
-    state = LogState.OPEN if len(first) >= event_length else LogState.CUT
-    return Detection(state, artificial_description(3))
+    return Detection(LogState.OPEN, artificial_description(3))
 
 
 def artificial_description(
@@ -352,14 +353,8 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     FormatError
         Too short, or of a version that nobody wrote.
     """
+    _check_start_v3_length(len(event), offset, path)
     layout = 1 if len(event) < _START_V3_LENGTH else 3
-    if len(event) < _START_V1_LENGTH:
-        raise FormatError(
-            f"START_EVENT_V3 has {_START_V1_LENGTH} or {_START_V3_LENGTH} bytes, found {len(event)}",
-            path=path,
-            offset=offset,
-            type_code=EventType.START_V3,
-        )
     version, server_version, created = _START.unpack_from(
         event, HEADER_LENGTH_V1 if layout == 1 else HEADER_LENGTH_V3
     )
@@ -379,12 +374,22 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     return artificial_description(reported, _text(server_version), created, from_file=True, notes=notes)
 
 
-def check_format_description_length(event_length: int, offset: int, path: str | None = None) -> None:
-    """Raise FormatError for an event_length that no FORMAT_DESCRIPTION_EVENT can have."""
-    longest = _ARRAY_OFFSET + _MOST_TYPES + 1 + CHECKSUM_LENGTH
-    if not _ARRAY_OFFSET < event_length <= longest:
+def _check_start_v3_length(event_length: int, offset: int, path: str | None) -> None:
+    if not _START_V1_LENGTH <= event_length <= _LONGEST_DESCRIPTOR:
+        raise FormatError(
+            f"START_EVENT_V3 has {_START_V1_LENGTH} or {_START_V3_LENGTH} bytes, found {event_length}",
+            path=path,
+            offset=offset,
+            type_code=EventType.START_V3,
+        )
+
+
+def _check_format_description_length(event_length: int, offset: int, path: str | None = None) -> None:
+    if not _ARRAY_OFFSET < event_length <= _LONGEST_DESCRIPTOR:
         raise _bad_description(
-            f"event_length is {_ARRAY_OFFSET + 1} to {longest}, found {event_length}", offset, path
+            f"event_length is {_ARRAY_OFFSET + 1} to {_LONGEST_DESCRIPTOR}, found {event_length}",
+            offset,
+            path,
         )
 
 
@@ -410,7 +415,7 @@ def parse_format_description(
     FormatError
         A version, header length, array or checksum algorithm that cannot be.
     """
-    check_format_description_length(len(event), offset, path)
+    _check_format_description_length(len(event), offset, path)
     (flags,) = struct.unpack_from("<H", event, 17)
     version, raw_version, created = _START.unpack_from(event, HEADER_LENGTH_V3)
     if version != 4:

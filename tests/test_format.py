@@ -137,6 +137,21 @@ def test_a_first_event_of_a_later_type_is_an_error(type_code: int) -> None:
     assert (caught.value.path, caught.value.offset, caught.value.type_code) == ("log", 4, type_code)
 
 
+def test_a_first_event_longer_than_the_head_is_not_cut() -> None:
+    # A LOAD DATA block of megabytes may begin a log of 4.1; the head holds only its beginning.
+    found = detect((MAGIC + event(9, bytes(100_000)))[:512])
+    assert found.state is LogState.OPEN and found.format is not None
+    assert found.format.binlog_version == 3
+
+
+@pytest.mark.parametrize("length", [0, 13, 68, 337, 2**32 - 1])
+def test_start_event_of_an_impossible_length(length: int) -> None:
+    whole = bytearray(start(3, "4.1.22", v1=False))
+    whole[9:13] = struct.pack("<I", length)
+    with pytest.raises(FormatError, match=f"found {length}"):
+        detect(MAGIC + bytes(whole))
+
+
 def test_start_event_that_cannot_be() -> None:
     with pytest.raises(FormatError, match="found 60"):
         parse_start_v3(bytes(60), 4, "log")

@@ -30,7 +30,7 @@ from enum import Enum
 
 import numpy as np
 
-from .errors import EncryptionError, FormatError, NotABinlogError
+from .errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from .event_types import EventType
 
 BINLOG_MAGIC = b"\xfebin"
@@ -249,7 +249,7 @@ class Detection:
     first_event: int = FIRST_EVENT_POSITION
 
 
-def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
+def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum: bool = False) -> Detection:
     """Recognise the format of a binary or relay log by its first bytes.
 
     Parameters
@@ -258,6 +258,8 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
         The log from its first byte: all of it, or at least 512 bytes, which hold every descriptor.
     path : str or None
         For errors.
+    verify_checksum : bool
+        Of the format description.
 
     Returns
     -------
@@ -271,6 +273,7 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
         The magic of an encrypted log: it takes the key named in the log's own header.
     FormatError
         A first event that no server wrote.
+    ChecksumError
 
     Source: MySQL server documentation, "Determining the Binary Log Version".
     """
@@ -296,9 +299,10 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
         _check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
             return Detection(LogState.CUT, None)
-        return Detection(
-            LogState.OPEN, parse_format_description(first[:event_length], FIRST_EVENT_POSITION, path)
+        description = parse_format_description(
+            first[:event_length], FIRST_EVENT_POSITION, path, verify_checksum=verify_checksum
         )
+        return Detection(LogState.OPEN, description)
     if type_code == EventType.START_V3:
         _check_start_v3_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
@@ -394,7 +398,7 @@ def _check_format_description_length(event_length: int, offset: int, path: str |
 
 
 def parse_format_description(
-    event: bytes | memoryview, offset: int, path: str | None = None
+    event: bytes | memoryview, offset: int, path: str | None = None, *, verify_checksum: bool = False
 ) -> FormatDescription:
     """Read a FORMAT_DESCRIPTION_EVENT, wherever in a file it is.
 
@@ -405,6 +409,8 @@ def parse_format_description(
     offset : int
         Where it is in its file.
     path : str or None
+    verify_checksum : bool
+        Where the algorithm is none, servers write a checksum but never check it; so here.
 
     Returns
     -------
@@ -414,6 +420,7 @@ def parse_format_description(
     ------
     FormatError
         A version, header length, array or checksum algorithm that cannot be.
+    ChecksumError
     """
     _check_format_description_length(len(event), offset, path)
     (flags,) = struct.unpack_from("<H", event, 17)
@@ -438,6 +445,8 @@ def parse_format_description(
             f"checksum algorithm is 0 (none) or 1 (CRC32), found {algorithm}", offset, path
         )
 
+    if verify_checksum and algorithm == CHECKSUM_CRC32:
+        _verify(event, offset, path)
     renumbering = None
     if _RENUMBERED.match(server_version):
         if len(raw) != _RENUMBERED_TYPES:
@@ -474,6 +483,17 @@ def format_description_checksum(event: bytes | memoryview) -> tuple[int, int]:
     body[17] &= 0xFF & ~LOG_EVENT_BINLOG_IN_USE_F
     (stored,) = struct.unpack("<I", event[-CHECKSUM_LENGTH:])
     return stored, zlib.crc32(body)
+
+
+def _verify(event: bytes | memoryview, offset: int, path: str | None) -> None:
+    stored, computed = format_description_checksum(event)
+    if stored != computed:
+        raise ChecksumError(
+            f"CRC32 of the format description is {computed:#010x}, it says {stored:#010x}",
+            path=path,
+            offset=offset,
+            type_code=_FDE_CODE,
+        )
 
 
 def is_mariadb_version(server_version: str) -> bool:

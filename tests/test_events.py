@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from event_walk import iterate
+from plain_walk import iterate
 from support.writer.log import Log
 
 from binlog_core import events as ev

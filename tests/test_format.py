@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from binlog_core.errors import EncryptionError, FormatError, NotABinlogError
+from binlog_core.errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from binlog_core.event_types import EventType
 from binlog_core.format import (
     LogState,
@@ -269,6 +269,19 @@ def test_in_use_flag_is_outside_the_checksum() -> None:
     assert stored == computed
     stored, computed = format_description_checksum(whole[:30] + b"x" + whole[31:])
     assert stored != computed
+
+
+def test_a_wrong_checksum_of_the_description() -> None:
+    whole = fde("8.0.30", LENGTHS_97, algorithm=1)
+    wrong = whole[:72] + bytes([whole[72] ^ 1]) + whole[73:]
+    assert detect(MAGIC + wrong, "log").state is LogState.OPEN
+    assert detect(MAGIC + whole, "log", verify_checksum=True).state is LogState.OPEN
+    with pytest.raises(ChecksumError) as caught:
+        detect(MAGIC + wrong, "log", verify_checksum=True)
+    assert (caught.value.path, caught.value.offset, caught.value.type_code) == ("log", 4, 15)
+    # Where the algorithm is none nobody checks it.
+    off = fde("8.0.30", LENGTHS_97, algorithm=0)[:-1] + b"?"
+    assert detect(MAGIC + off, verify_checksum=True).state is LogState.OPEN
 
 
 # -- numbering of early 5.1 and 5.2 ------------------------------------------------------------

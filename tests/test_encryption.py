@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from support.golden import Golden, golden_logs
 
-from binlog_core.encryption import MariaDBDecryptedSource, MySQLDecryptedSource, read_key_file, read_keyring
+from binlog_core.encryption import MySQLDecryptedSource
+from binlog_core.encryption_keys import read_key_file, read_keyring
 from binlog_core.errors import BinlogError, EncryptionError, MissingExtraError
 from binlog_core.log_files import LogFile, resolve, unwrap
+from binlog_core.mariadb_encryption import MariaDBDecryptedSource
 from binlog_core.sources import BufferSource, FileSource, Source
 
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")

@@ -376,7 +376,7 @@ def mariadb_log(
 @pytest.mark.parametrize("zero_next", [True, False])
 def test_mariadb_modes_and_lengths(mode, key_len, checksum, zero_next):
     key = bytes(range(key_len))
-    bodies = [bytes([n]) * n for n in range(80)]
+    bodies = [bytes([n]) * (n * 7 % 53) for n in range(107)]  # lengths of 0 to 52, those of 0 among them
     secret, plain = mariadb_log(bodies, key, mode=mode, checksum=checksum, zero_next=zero_next)
     assert secret != plain
     source = unwrap(BufferSource(secret), {1: key})
@@ -418,16 +418,19 @@ def test_mariadb_positions_wrap_at_4_gib(tmp_path):
             file.seek(position + 9)
             file.write(length.to_bytes(4, "little"))
             position += length
-        last = event(2, b"far away", position, checksum=True)
+        last = b""
         file.seek(position)
-        file.write(encrypt(last, position, key, b"n" * 12, "cbc"))
+        for n in range(30):  # so many that they are decrypted together
+            far = event(2, b"far away" * n, position + len(last), checksum=True)
+            file.write(encrypt(far, position + len(last), key, b"n" * 12, "cbc"))
+            last += far
     assert position > 5 << 30
     [log] = resolve(path, keys={1: key})
     with log.open() as source:
         assert source.size == position + len(last)
         source.seek(position)
         assert read_all(source) == last
-        source.seek(position + 19)
+        source.seek(position + 23 + 19)
         assert source.read(8) == b"far away"
         source.seek(0)
         assert source.read(len(plain)) == plain

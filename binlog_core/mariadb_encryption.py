@@ -319,7 +319,7 @@ class MariaDBDecryptedSource(Source):
 
 
 class _Cbc:
-    """AES-CBC as MariaDB uses it without padding: a part of a block at the end is XORed with the encrypted IV."""
+    """AES-CBC without padding: the part of a block at the end is XORed with the encrypted IV."""
 
     def __init__(self, key: bytes, path: str) -> None:
         ciphers = ciphers_of(path)

@@ -331,7 +331,7 @@ def event(
 
 
 def encrypt(data: bytes, position: int, key: bytes, nonce: bytes, mode: str) -> bytes:
-    """One event as the server encrypts it: the length changes places with the timestamp and stays in clear."""
+    """One event as the server encrypts it: its length changes places with the timestamp, in clear."""
     iv = nonce + (position & 0xFFFFFFFF).to_bytes(4, "little")
     aes = ciphers.algorithms.AES(key)
     clear = data[4:9] + data[:4] + data[13:]  # what stands at 4 and after once the timestamp stands at 9

@@ -1,26 +1,38 @@
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
 
-from .batch import ChangeBatch
 from .errors import DecodeError
 from .tables import Column, Table
 
-JsonDiff: TypeAlias = tuple[Literal["replace", "insert", "remove"], str, str | None]
-Value: TypeAlias = (
-    int | float | Decimal | str | bytes | date | datetime | timedelta | list[str] | list[float] | list[JsonDiff] | None
-)
+class Batch(Protocol):
+    @property
+    def table(self) -> Table: ...
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+    @property
+    def array(self) -> NDArray[np.void]: ...
+    @property
+    def buffer(self) -> Buffer | NDArray[Any]: ...
+    @property
+    def transactions(self) -> NDArray[np.void]: ...
+    @property
+    def invalid(self) -> NDArray[np.void]: ...
+    @property
+    def json_diffs(self) -> NDArray[np.void]: ...
+    @property
+    def path(self) -> str | None: ...
 
 @final
 class RowChange:
     op: Literal["insert", "update", "delete"]
     database: str
     table: str
-    before: dict[str, Value] | None
-    after: dict[str, Value] | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
     position: int
     timestamp: int
     gtid: str | None
@@ -30,8 +42,8 @@ class RowChange:
         op: Literal["insert", "update", "delete"],
         database: str,
         table: str,
-        before: dict[str, Value] | None = None,
-        after: dict[str, Value] | None = None,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
         position: int = 0,
         timestamp: int = 0,
         gtid: str | None = None,
@@ -42,7 +54,7 @@ class RowChange:
 class ValuePlan:
     table: Table
     columns: tuple[Column, ...]
-    dtype: np.dtype[np.void]
+    dtype: np.dtype[Any]
     def __init__(self, table: Table, columns: Iterable[Column]) -> None: ...
 
 @final
@@ -53,13 +65,13 @@ class RowReader:
     first_invalid_text: DecodeError | None
     first_damaged_value: DecodeError | None
     def __init__(
-        self, batch: ChangeBatch, plan: ValuePlan | None = None, on_error: Literal["raise", "skip"] = "raise"
+        self, batch: Batch, plan: ValuePlan | None = None, on_error: Literal["raise", "skip"] = "raise"
     ) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> ChangeIterator: ...
-    def values(self, record: int) -> dict[str, Value]: ...
+    def values(self, record: int) -> dict[str, Any]: ...
     def change(self, record: int) -> RowChange: ...
-    def column_values(self, column: str) -> list[Value]: ...
+    def column_values(self, column: str) -> list[Any]: ...
 
 @final
 class ChangeIterator(Iterator[RowChange]):

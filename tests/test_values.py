@@ -10,6 +10,7 @@ import datetime as dt
 import math
 import pickle
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import Any
@@ -18,9 +19,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from support.jsonb_encoder import encode, expected
 
-from binlog_core._values import ChangeIterator, RowChange, RowReader, ValuePlan, struct_sizes
+from binlog_core._values import (
+    ChangeIterator,
+    RowChange,
+    RowReader,
+    ValuePlan,
+    struct_sizes,
+)
 from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 from binlog_core.column_types import SPAN_DTYPE, Kind
 from binlog_core.errors import DecodeError
@@ -36,11 +44,11 @@ class Batch:
 
     table: Table
     columns: tuple[Column, ...]
-    array: np.ndarray
+    array: NDArray[np.void]
     buffer: bytes
-    transactions: np.ndarray
-    invalid: np.ndarray
-    json_diffs: np.ndarray
+    transactions: NDArray[np.void]
+    invalid: NDArray[np.void]
+    json_diffs: NDArray[np.void]
     path: str | None = "binlog.000042"
 
 
@@ -55,13 +63,13 @@ def integer(width: int, *, signed: bool | None = True, name: str = "c", index: i
 
 def make_batch(
     columns: list[Column],
-    rows: list[list[Any]],
+    rows: Sequence[Sequence[Any]],
     ops: list[int] | None = None,
     *,
     all_columns: list[Column] | None = None,
-    invalid: list[tuple[int, ...]] = (),  # type: ignore[assignment]
-    json_diffs: list[tuple[int, int]] = (),  # type: ignore[assignment]
-    transactions: np.ndarray | None = None,
+    invalid: Sequence[tuple[int, ...]] = (),
+    json_diffs: Sequence[tuple[int, int]] = (),
+    transactions: NDArray[np.void] | None = None,
 ) -> Batch:
     """A batch of one record per row. None is NULL, ABSENT absent, bytes a span, else what NumPy takes."""
     table = Table("shop", "orders", tuple(all_columns or columns))
@@ -87,8 +95,8 @@ def make_batch(
         transactions = np.zeros(1, TRANSACTION_DTYPE)
     return Batch(
         table, tuple(columns), array, bytes(heap), transactions,
-        np.array(invalid, INVALID_DATE_DTYPE) if invalid else np.empty(0, INVALID_DATE_DTYPE),
-        np.array(json_diffs, JSON_DIFF_DTYPE) if json_diffs else np.empty(0, JSON_DIFF_DTYPE),
+        np.array(list(invalid), INVALID_DATE_DTYPE) if invalid else np.empty(0, INVALID_DATE_DTYPE),
+        np.array(list(json_diffs), JSON_DIFF_DTYPE) if json_diffs else np.empty(0, JSON_DIFF_DTYPE),
     )  # fmt: skip
 
 
@@ -125,7 +133,10 @@ def test_integers(width: int, signed: bool | None) -> None:
         same(value_of(integer(width, signed=signed), n), n)
 
 
-@pytest.mark.parametrize(("bits", "n"), [(1, 1), (8, 255), (9, 511), (16, 65535), (33, 2**33 - 1), (64, 2**64 - 1)])
+@pytest.mark.parametrize(
+    ("bits", "n"),
+    [(1, 1), (8, 255), (9, 511), (16, 65535), (33, 2**33 - 1), (64, 2**64 - 1)],
+)
 def test_bit(bits: int, n: int) -> None:
     same(value_of(column(Kind.BIT, length=bits), n), n)
     same(value_of(column(Kind.BIT, length=bits), 0), 0)
@@ -205,8 +216,8 @@ def test_any_decimal(case: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["0001-01-01", "1582-10-15", "1600-02-29", "1900-02-28", "1900-03-01", "1969-12-31", "1970-01-01", "2000-02-29",
-     "2000-12-31", "2001-01-01", "2024-02-29", "2024-12-31", "2100-03-01", "9999-12-31"],
+    ["0001-01-01", "1582-10-15", "1600-02-29", "1900-02-28", "1900-03-01", "1969-12-31", "1970-01-01",
+     "2000-02-29", "2000-12-31", "2001-01-01", "2024-02-29", "2024-12-31", "2100-03-01", "9999-12-31"],
 )  # fmt: skip
 def test_date(text: str) -> None:
     same(value_of(column(Kind.DATE), np.datetime64(text)), dt.date.fromisoformat(text))
@@ -235,7 +246,10 @@ def test_any_datetime(moment: dt.datetime) -> None:
         (3020399_000000, dt.timedelta(hours=838, minutes=59, seconds=59)),
         (-3020399_000000, -dt.timedelta(hours=838, minutes=59, seconds=59)),
         (-86400_000001, dt.timedelta(days=-1, microseconds=-1)),
-        (86399_999999, dt.timedelta(hours=23, minutes=59, seconds=59, microseconds=999999)),
+        (
+            86399_999999,
+            dt.timedelta(hours=23, minutes=59, seconds=59, microseconds=999999),
+        ),
     ],
 )
 def test_time(microseconds: int, want: dt.timedelta) -> None:
@@ -257,12 +271,23 @@ def test_time(microseconds: int, want: dt.timedelta) -> None:
     ],
 )
 def test_dates_that_no_calendar_has(kind: Kind, fsp: int, fields: tuple[int, ...], want: str) -> None:
-    columns = [integer(4, name="id"), column(kind, index=1, fsp=fsp), column(kind, "d", index=2, fsp=fsp)]
+    columns = [
+        integer(4, name="id"),
+        column(kind, index=1, fsp=fsp),
+        column(kind, "d", index=2, fsp=fsp),
+    ]
     nat = np.datetime64("NaT")
-    rows = [[1, None, np.datetime64("2020-01-01")], [2, nat, nat], [3, nat, None], [4, ABSENT, nat]]
+    rows: list[list[Any]] = [
+        [1, None, np.datetime64("2020-01-01")],
+        [2, nat, nat],
+        [3, nat, None],
+        [4, ABSENT, nat],
+    ]
     other = (1, 2, 1999, 1, 0, 0, 0, 0, 0)
     batch = make_batch(
-        columns, rows, invalid=[(1, 1, *fields), other, (2, 1, *fields), (3, 2, *fields)]
+        columns,
+        rows,
+        invalid=[(1, 1, *fields), other, (2, 1, *fields), (3, 2, *fields)],
     )
     reader = RowReader(batch)
     assert reader.values(0)["c"] is None
@@ -281,8 +306,16 @@ def test_a_date_without_its_fields_is_an_error() -> None:
     ("kind", "stored", "want"),
     [
         (Kind.DATE, np.datetime64("10000-01-01"), "010000-01-01"),
-        (Kind.DATETIME, np.datetime64("10082-12-31T23:59:59.5", "us"), "010082-12-31 23:59:59.50"),
-        (Kind.DATETIME, np.datetime64("0000-01-01T00:00:00", "us"), "0000-01-01 00:00:00.00"),
+        (
+            Kind.DATETIME,
+            np.datetime64("10082-12-31T23:59:59.5", "us"),
+            "010082-12-31 23:59:59.50",
+        ),
+        (
+            Kind.DATETIME,
+            np.datetime64("0000-01-01T00:00:00", "us"),
+            "0000-01-01 00:00:00.00",
+        ),
         (Kind.DATE, np.datetime64("0000-12-31"), "0000-12-31"),
     ],
 )
@@ -322,14 +355,22 @@ def test_text(charset: str, stored: bytes, want: str) -> None:
      ("ucs2", b"a")],
 )  # fmt: skip
 def test_bytes_that_are_no_text_are_counted(charset: str, stored: bytes) -> None:
-    columns = [integer(4, name="id"), column(Kind.TEXT, "note", index=1, charset=charset)]
+    columns = [
+        integer(4, name="id"),
+        column(Kind.TEXT, "note", index=1, charset=charset),
+    ]
     good = "ok".encode("utf-16-be" if charset == "ucs2" else "ascii")
     reader = RowReader(make_batch(columns, [[1, good], [2, stored], [3, stored]]))
     assert [c.after["note"] for c in reader] == ["ok", stored, stored]  # type: ignore[index]
     assert reader.invalid_text == 2
     error = reader.first_invalid_text
     assert isinstance(error, DecodeError)
-    assert (error.path, error.offset, error.table, error.column) == ("binlog.000042", 1001, "shop.orders", "note")
+    assert (error.path, error.offset, error.table, error.column) == (
+        "binlog.000042",
+        1001,
+        "shop.orders",
+        "note",
+    )
 
 
 def test_binary_is_padded() -> None:
@@ -350,12 +391,17 @@ def test_text_in_an_unknown_character_set_is_bytes() -> None:
 
 
 def test_vector() -> None:
-    assert value_of(column(Kind.VECTOR), struct.pack("<3f", 1, -2.5, 0.1)) == [1.0, -2.5, 0.10000000149011612]
+    assert value_of(column(Kind.VECTOR), struct.pack("<3f", 1, -2.5, 0.1)) == [
+        1.0,
+        -2.5,
+        0.10000000149011612,
+    ]
     assert value_of(column(Kind.VECTOR), b"") == []
 
 
 @pytest.mark.parametrize(
-    ("offset", "length"), [(0, 11), (10, 1), (11, 0), (2**64 - 1, 1), (2**64 - 1, 2**32 - 1), (5, 2**32 - 1)]
+    ("offset", "length"),
+    [(0, 11), (10, 1), (11, 0), (2**64 - 1, 1), (2**64 - 1, 2**32 - 1), (5, 2**32 - 1)],
 )
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR])
 def test_a_span_outside_the_buffer_is_an_error(kind: Kind, offset: int, length: int) -> None:
@@ -430,7 +476,7 @@ DIFFS = b"\x00\x03$.i\x03\x05\x02\x00" + b"\x02\x03$.x"  # replace $.i by 2, rem
 def test_partial_update(before: object, want: object) -> None:
     columns = [column(Kind.JSON, "k"), column(Kind.JSON, "j", index=1)]
     whole = encode([7])
-    rows = [[whole, whole], [whole, before], [whole, DIFFS], [whole, whole]]
+    rows: list[list[Any]] = [[whole, whole], [whole, before], [whole, DIFFS], [whole, whole]]
     batch = make_batch(columns, rows, [INSERT, PREIMAGE, POSTIMAGE, DELETE], json_diffs=[(2, 1)])
     changes = list(RowReader(batch))
     assert changes[1].after == {"k": "[7]", "j": want}
@@ -452,12 +498,21 @@ def test_partial_update_that_changes_nothing() -> None:
 def test_a_damaged_value_fails_alone(kind: Kind, stored: bytes, diffs: bool) -> None:
     good = b"" if kind == Kind.VECTOR else encode([])
     ops = [INSERT, PREIMAGE, POSTIMAGE, INSERT]
-    batch = make_batch([column(kind)], [[good], [good], [stored], [good]], ops, json_diffs=[(2, 0)] if diffs else [])
+    batch = make_batch(
+        [column(kind)],
+        [[good], [good], [stored], [good]],
+        ops,
+        json_diffs=[(2, 0)] if diffs else [],
+    )
     changes = iter(RowReader(batch))
     assert next(changes).op == "insert"
     with pytest.raises(DecodeError) as caught:
         next(changes)
-    assert (caught.value.offset, caught.value.column, caught.value.table) == (1002, "c", "shop.orders")
+    assert (caught.value.offset, caught.value.column, caught.value.table) == (
+        1002,
+        "c",
+        "shop.orders",
+    )
     assert next(changes).op == "insert"  # goes on after the damaged one
 
     reader = RowReader(batch, on_error="skip")
@@ -489,7 +544,10 @@ def test_null_and_absent_are_two_things() -> None:
 def test_a_projection_reads_the_bits_by_the_columns_of_the_table() -> None:
     columns = wide(12)
     reader = RowReader(make_batch([columns[3], columns[9]], [[None, 9], [3, None]], all_columns=columns))
-    assert [reader.values(r) for r in range(2)] == [{"c3": None, "c9": 9}, {"c3": 3, "c9": None}]
+    assert [reader.values(r) for r in range(2)] == [
+        {"c3": None, "c9": 9},
+        {"c3": 3, "c9": None},
+    ]
 
 
 def test_no_columns_at_all() -> None:
@@ -543,7 +601,10 @@ def test_a_plan_serves_many_batches() -> None:
     plan = ValuePlan(one.table, one.columns)
     assert plan.columns == one.columns and plan.dtype == one.array.dtype
     assert RowReader(one, plan).values(0) == {"c0": 1, "c1": 2}
-    assert RowReader(make_batch(wide(2), [[3, 4]]), plan).values(0) == {"c0": 3, "c1": 4}
+    assert RowReader(make_batch(wide(2), [[3, 4]]), plan).values(0) == {
+        "c0": 3,
+        "c1": 4,
+    }
     with pytest.raises(ValueError, match="dtype"):
         RowReader(make_batch(wide(3), [[3, 4, 5]]), plan)
     with pytest.raises(ValueError, match="on_error"):
@@ -559,7 +620,14 @@ def test_changes_of_many_tables_in_log_order() -> None:
     second.array["image"]["row"] = [0, 0, 2]
     third = make_batch(wide(1), [])
     readers = [RowReader(b) for b in (first, second, third)]
-    assert [next(iter((c.after or c.before or {}).values())) for c in ChangeIterator(readers)] == [1, 5, 6, 3, 7, 4]
+    assert [next(iter((c.after or c.before or {}).values())) for c in ChangeIterator(readers)] == [
+        1,
+        5,
+        6,
+        3,
+        7,
+        4,
+    ]
     assert list(ChangeIterator([])) == []
 
 
@@ -570,7 +638,13 @@ def test_gtids() -> None:
     transactions = np.zeros(5, TRANSACTION_DTYPE)
     uuid = bytes.fromhex("3E11FA4771CA11E19E33C80AA9429562")
     for i, (kind, tag, number) in enumerate(
-        [(1, b"", 23), (1, b"blue", 2**63 - 2), (2, b"", 2**64 - 1), (0, b"", 9), (1, b"t" * 32, 1)]
+        [
+            (1, b"", 23),
+            (1, b"blue", 2**63 - 2),
+            (2, b"", 2**64 - 1),
+            (0, b"", 9),
+            (1, b"t" * 32, 1),
+        ]
     ):
         transactions[i]["gtid_kind"] = kind
         transactions[i]["uuid"] = np.frombuffer(uuid, "u1")
@@ -616,6 +690,6 @@ def test_row_change_behaves_as_a_value() -> None:
         case _:
             raise AssertionError
     with pytest.raises(AttributeError):
-        change.op = "insert"  # type: ignore[misc]
+        change.op = "insert"
     with pytest.raises(TypeError):
         hash(change)

@@ -14,10 +14,10 @@ from libc.string cimport memset
 from _codes cimport DECODE_NO_MEMORY
 from _cursor cimport Cursor, cursor_over, remaining, take_lenenc, take_slice, take_u8
 from _jsonb_text cimport (
-    JSONB_LARGE_ARRAY, JSONB_MAX_DEPTH, Container, Element, JsonbPrinter, TextBuffer,
-    append_escaped, append_jsonb_text, append_jsonb_value, append_text, container_key, container_value,
-    free_text, open_container,
+    JSONB_LARGE_ARRAY, JSONB_MAX_DEPTH, Container, Element, JsonbPrinter,
+    append_jsonb_text, append_jsonb_value, append_quoted, container_key, container_value, open_container,
 )
+from _text_buffer cimport TextBuffer, append_text, free_text
 
 from binlog_core.errors import DecodeError
 
@@ -156,18 +156,16 @@ def apply_json_diffs(document, diffs):
     Syntax", JSON_REPLACE, JSON_INSERT, JSON_ARRAY_INSERT, JSON_REMOVE.
     """
     cdef bytes binary = bytes(memoryview(document))
+    cdef bytes changes = bytes(memoryview(diffs))
     cdef TextBuffer out
     cdef JsonbPrinter printer
-    cdef size_t budget = <size_t> len(binary)
     root = [fragment_of(binary)]
-    for operation, path, value in decode_diffs(bytes(memoryview(diffs))):
-        if value is not None:
-            budget += <size_t> len(value)
+    for operation, path, value in decode_diffs(changes):
         apply_diff(root, operation, parse_path(path), value, path)
     memset(&out, 0, sizeof(out))
     printer.out = &out
     printer.depth = 0
-    printer.budget = budget
+    printer.budget = <size_t> (len(binary) + len(changes))
     try:
         append_node(&printer, root[0])
         return PyBytes_FromStringAndSize(out.data, <Py_ssize_t> out.length)
@@ -280,7 +278,9 @@ cdef int insert(node, leg, Fragment value, path) except -1:
     if isinstance(leg, bytes) and isinstance(node, dict) and leg not in node:
         # Keys are ordered by length, then bytes.
         members = list(node.items())
-        place = next((i for i, (key, _) in enumerate(members) if (len(key), key) > (len(leg), leg)), len(members))
+        place = 0
+        while place < len(members) and (len(members[place][0]), members[place][0]) < (len(leg), leg):
+            place += 1
         members.insert(place, (leg, value))
         node.clear()
         node.update(members)
@@ -373,6 +373,7 @@ cdef tuple parse_cell(str cell):
 cdef int append_node(JsonbPrinter* printer, node) except -1:
     cdef Fragment fragment
     cdef bytes name
+    cdef const uint8_t* name_data
     cdef size_t length = printer.budget
     if isinstance(node, Fragment):
         fragment = node
@@ -386,12 +387,9 @@ cdef int append_node(JsonbPrinter* printer, node) except -1:
             check(append_text(printer.out, b", ", 2), 0)
         if is_object:
             name = key
-            check(append_text(printer.out, b'"', 1), 0)
-            check(
-                append_escaped(printer, <const uint8_t*> PyBytes_AS_STRING(name), <size_t> PyBytes_GET_SIZE(name)),
-                length,
-            )
-            check(append_text(printer.out, b'": ', 3), 0)
+            name_data = <const uint8_t*> PyBytes_AS_STRING(name)
+            check(append_quoted(printer, name_data, <size_t> PyBytes_GET_SIZE(name)), length)
+            check(append_text(printer.out, b": ", 2), 0)
             append_node(printer, node[key])
         else:
             append_node(printer, key)

@@ -61,7 +61,9 @@ def small_log(request: pytest.FixtureRequest) -> BenchLog:
 def test_generator(name: str) -> None:
     """What a generator counts is what the reference decoder finds in a log of 1 MB."""
     log = bench_log(name, 1)
-    images = [i for change in read_log(log.path.read_bytes()).changes for i in (change.before, change.after) if i]
+    images = [
+        i for change in read_log(log.path.read_bytes()).changes for i in (change.before, change.after) if i
+    ]
     assert len(images) == log.answer.images
     for full_name, total in log.answer.sums.items():
         column = full_name.rpartition(".")[2]

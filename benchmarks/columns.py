@@ -165,7 +165,9 @@ def datetimes(microseconds: Ints, fsp: int) -> Values:
     seconds, fraction = np.divmod(microseconds, 10**6)
     days, second = np.divmod(seconds, 86400)
     year, month, day = _calendar(days)
-    packed = ((year * 13 + month) << 5 | day) << 17 | second // 3600 << 12 | second // 60 % 60 << 6 | second % 60
+    packed = (
+        ((year * 13 + month) << 5 | day) << 17 | second // 3600 << 12 | second // 60 % 60 << 6 | second % 60
+    )
     return Values(np.hstack([big(packed + (1 << 39), 5), *_fractions(fraction, fsp)]))
 
 

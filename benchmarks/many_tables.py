@@ -50,7 +50,9 @@ def _value(declared: str, rng: random.Random) -> Any:
     if kind in ("CHAR", "VARCHAR", "TEXT"):
         most = int(inside or 400)
         length = most if kind == "CHAR" else rng.randint(most // 2, most)
-        return "".join(rng.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ abcdefghijklmnopqrstuvwxyz", k=length - 1)) + "."
+        return (
+            "".join(rng.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ abcdefghijklmnopqrstuvwxyz", k=length - 1)) + "."
+        )
     if kind == "DATETIME":
         return dt.datetime(2020, 1, 1) + dt.timedelta(seconds=rng.randrange(10**8))
     if kind == "DOUBLE":

@@ -37,7 +37,9 @@ class Result:
 RESULTS: list[Result] = []
 
 
-def measure(benchmark: Any, log: BenchLog, what: str, work: Callable[[], object], rounds: int = ROUNDS) -> Result | None:
+def measure(
+    benchmark: Any, log: BenchLog, what: str, work: Callable[[], object], rounds: int = ROUNDS
+) -> Result | None:
     """Time ``work``, each round after a pass of crc32, and keep the best of both for the closing table.
 
     Returns None where benchmarks are disabled (--benchmark-disable): then ``work`` has run once, untimed.
@@ -54,6 +56,8 @@ def measure(benchmark: Any, log: BenchLog, what: str, work: Callable[[], object]
     if not getattr(benchmark, "stats", None):
         return None
     result = Result(log.name, what, log.size, log.answer.rows, benchmark.stats.stats.min, min(crc_seconds))
-    benchmark.extra_info.update(ratio=result.ratio, rows_per_second=result.rows / result.seconds, bytes=log.size)
+    benchmark.extra_info.update(
+        ratio=result.ratio, rows_per_second=result.rows / result.seconds, bytes=log.size
+    )
     RESULTS.append(result)
     return result

@@ -180,7 +180,9 @@ def sysbench(make: Maker) -> None:
         images = c.pieces(c.row_images(columns))
         for sql, kind, at in work:
             make.begin()
-            make.statement(sql, SBTEST, kind, [b"".join(images[at : at + 2]) if kind == UPDATE else images[at]])
+            make.statement(
+                sql, SBTEST, kind, [b"".join(images[at : at + 2]) if kind == UPDATE else images[at]]
+            )
             make.commit()
         make.answer.add_sum("bench.sbtest1.id", sum(ids))
         make.answer.add_sum("bench.sbtest1.k", sum(ks))
@@ -195,7 +197,10 @@ LINEITEM = Table(
     "lineitem",
     [
         *((name, "INT", NOT_NULL) for name in ("l_orderkey", "l_partkey", "l_suppkey", "l_linenumber")),
-        *((name, "DECIMAL(15,2)", NOT_NULL) for name in ("l_quantity", "l_extendedprice", "l_discount", "l_tax")),
+        *(
+            (name, "DECIMAL(15,2)", NOT_NULL)
+            for name in ("l_quantity", "l_extendedprice", "l_discount", "l_tax")
+        ),
         *((name, "CHAR(1)", NOT_NULL) for name in ("l_returnflag", "l_linestatus")),
         *((name, "DATE", NOT_NULL) for name in ("l_shipdate", "l_commitdate", "l_receiptdate")),
         ("l_shipinstruct", "CHAR(25)", NOT_NULL),
@@ -239,10 +244,16 @@ def lineitem(make: Maker) -> None:
             c.dates(ship + c.below(n, 10, 90)),
             c.dates(ship + 1 + c.below(n, 11, 30)),
             c.strings(
-                *c.chosen([b"DELIVER IN PERSON", b"COLLECT COD", b"NONE", b"TAKE BACK RETURN"], c.below(n, 12, 4)), 1
+                *c.chosen(
+                    [b"DELIVER IN PERSON", b"COLLECT COD", b"NONE", b"TAKE BACK RETURN"], c.below(n, 12, 4)
+                ),
+                1,
             ),
             c.strings(
-                *c.chosen([b"REG AIR", b"AIR", b"RAIL", b"SHIP", b"TRUCK", b"MAIL", b"FOB"], c.below(n, 13, 7)), 1
+                *c.chosen(
+                    [b"REG AIR", b"AIR", b"RAIL", b"SHIP", b"TRUCK", b"MAIL", b"FOB"], c.below(n, 13, 7)
+                ),
+                1,
             ),
             c.strings(comment[:, :44], length, 1),
         ]
@@ -267,7 +278,9 @@ def _signed_decimal(precision: int, scale: int, factor: int) -> c.Encoder:
 
 def _hex_text(prefix: int, least: int, spread: int, unit: int = 1) -> c.Encoder:
     def encode(h: c.Ints) -> c.Values:
-        return c.strings(c.hexadecimal(h, 1, (least + spread - 1) * unit), (least + h % spread) * unit, prefix)
+        return c.strings(
+            c.hexadecimal(h, 1, (least + spread - 1) * unit), (least + h % spread) * unit, prefix
+        )
 
     return encode
 
@@ -303,7 +316,10 @@ WIDE_COLUMNS = [(declared, encode) for count, declared, encode in WIDE for _ in 
 WIDE_TABLE = Table(
     "bench",
     "wide",
-    [("id", "BIGINT", NOT_NULL), *((f"c{i:02d}", declared) for i, (declared, _) in enumerate(WIDE_COLUMNS, 1))],
+    [
+        ("id", "BIGINT", NOT_NULL),
+        *((f"c{i:02d}", declared) for i, (declared, _) in enumerate(WIDE_COLUMNS, 1)),
+    ],
     primary_key=["id"],
 )
 

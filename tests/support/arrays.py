@@ -92,7 +92,11 @@ class BatchReader:
                 return index if column.members is None else column.members[index - 1] if index else ""
             case Kind.SET:
                 mask = int(field)
-                return mask if column.members is None else [m for i, m in enumerate(column.members) if mask >> i & 1]
+                return (
+                    mask
+                    if column.members is None
+                    else [m for i, m in enumerate(column.members) if mask >> i & 1]
+                )
             case Kind.NULL:
                 return None
         raw = self.span(field)

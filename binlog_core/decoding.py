@@ -13,7 +13,7 @@ from . import _rows
 from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
-from .column_types import Kind
+from .column_types import OLD_TEMPORAL_TYPES, Kind
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -566,6 +566,8 @@ class LogDecoder:
         message = info["what"]
         if plan is not None:
             message += f", row {info['row']} of the event"
+            if self._may_have_old_fractions(plan.table):
+                message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
         return kind(
             message,
             path=self.path,
@@ -573,6 +575,12 @@ class LogDecoder:
             type_code=info["type_code"],
             table=plan.table.full_name if plan is not None else None,
             column=column,
+        )
+
+    def _may_have_old_fractions(self, table: Table) -> bool:
+        assert self.format is not None
+        return self.format.is_mariadb and any(
+            c.type_code in OLD_TEMPORAL_TYPES and not c.old_fraction for c in table.columns
         )
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from support.golden import golden_logs
 from test_schema import told_by_server
 
+import binlog_core
 from binlog_core.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER, DdlTracker
 from binlog_core.errors import SchemaError
 from binlog_core.event_types import EventType
@@ -65,6 +66,21 @@ def test_every_definition_is_that_of_information_schema(golden: Any) -> None:
         assert set(table.row_key or ()) == {c["name"] for c in definition["columns"] if c["key"] == "PRI"}
         compared += 1
     assert compared >= 5
+
+
+WITHOUT_NAMES = [*golden_logs("*/ddl*"), *golden_logs("*/meta_no_log"), *golden_logs("mysql*/meta_minimal")]
+
+
+@pytest.mark.parametrize("golden", WITHOUT_NAMES, ids=str)
+def test_each_row_has_the_names_its_table_had_then(golden: Any) -> None:
+    log = binlog_core.open(golden.path, schema="ddl")
+    rows = list(log.rows())
+    assert len(rows) == len(golden.truth) > 0
+    for row, truth in zip(rows, golden.truth, strict=True):
+        for found, image in ((row.before, "before"), (row.after, "after")):
+            if found is not None:
+                names = list(truth[image])
+                assert list(found) == [names[i] for i in truth.get(f"{image}_cols", range(len(names)))]
 
 
 def test_an_event_brings_its_status() -> None:

@@ -20,7 +20,7 @@ from _gather cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY, GATHER_OK,
     GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_ENUM,
     LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET,
-    LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE,
+    LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, SLACK, TILE,
     all_null, allocate_slots, column_t, gather, gather_status_t, layout_t, mark_null, reserve, store_validity,
     take_spans, tile_t,
 )
@@ -47,33 +47,40 @@ cdef int fill_labels(ArrowArray* node, object labels, const uint32_t* codes, int
     # An array of text: labels[codes[i]] for each i, or the labels as they are where codes is NULL.
     cdef int32_t* offsets
     cdef uint8_t* data
-    cdef int64_t i
+    cdef int64_t i, length
     cdef uint64_t total = 0
     cdef uint32_t code
     encoded = [label.encode("utf-8", "replace") for label in labels]
     starts_ = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(label) for label in encoded], out=starts_[1:])
-    joined = b"".join(encoded)
+    joined = b"".join(encoded) + bytes(SLACK)
     cdef const int64_t[::1] starts = starts_
     cdef const uint8_t* source = <const uint8_t*> PyBytes_AS_STRING(joined)
-    for i in range(count):
-        code = codes[i] if codes != NULL else <uint32_t> i
-        total += <uint64_t> (starts[code + 1] - starts[code])
+    if codes == NULL:
+        total = <uint64_t> starts[count]
+    else:
+        for i in range(count):
+            total += <uint64_t> (starts[codes[i] + 1] - starts[codes[i]])
     if total > <uint64_t> INT32_MAX:
         raise DecodeError(f"{total} bytes of labels in one batch: at most {INT32_MAX}")
     if not init_array(node, count, 3, 0):
         raise MemoryError
     offsets = <int32_t*> malloc((<size_t> count + 1) * sizeof(int32_t))
     node.buffers[1] = offsets
-    data = <uint8_t*> malloc(total + 1)
+    data = <uint8_t*> malloc(total + SLACK)
     node.buffers[2] = data
     if offsets == NULL or data == NULL:
         raise MemoryError
     offsets[0] = 0
     for i in range(count):
         code = codes[i] if codes != NULL else <uint32_t> i
-        memcpy(data + offsets[i], source + starts[code], <size_t> (starts[code + 1] - starts[code]))
-        offsets[i + 1] = offsets[i] + <int32_t> (starts[code + 1] - starts[code])
+        length = starts[code + 1] - starts[code]
+        if length <= SLACK:
+            memcpy(data, source + starts[code], SLACK)
+        else:
+            memcpy(data, source + starts[code], <size_t> length)
+        data += length
+        offsets[i + 1] = offsets[i] + <int32_t> length
     return 0
 
 

@@ -32,6 +32,17 @@ cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
     return i
 
 
+cdef inline bint is_ascii(const uint8_t* p, size_t length) noexcept nogil:
+    cdef size_t i = ascii_prefix(p, length)
+    if length - i >= 8:
+        return False
+    while i < length:
+        if p[i] & 0x80:
+            return False
+        i += 1
+    return True
+
+
 cdef inline bint is_utf8(const uint8_t* p, size_t length) noexcept nogil:
     # Strict: no surrogates, no overlong forms, nothing above U+10FFFF.
     cdef size_t i = 0

@@ -202,8 +202,6 @@ class FormatDescription:
         """Post-header bytes of a type (today's code); None where the log should list it and does not."""
         if type_code < len(self.post_header_lengths):
             return self.post_header_lengths[type_code]
-        if type_code in _SELF_DESCRIBING:
-            return 0
         return _DEFAULT_LENGTHS.get(type_code)
 
     def core_arrays(self) -> tuple[int, np.ndarray, np.ndarray, int]:

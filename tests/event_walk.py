@@ -18,7 +18,9 @@ from binlog_core.format import (
 )
 
 
-def iterate(data: bytes, path: str | None = None, *, verify: bool = True) -> Iterator[tuple[Event, FormatDescription]]:
+def iterate(
+    data: bytes, path: str | None = None, *, verify: bool = True
+) -> Iterator[tuple[Event, FormatDescription]]:
     """Every whole event of a log, with the description in force."""
     found = detect(data, path)
     if found.state is LogState.EMPTY or found.format is None:

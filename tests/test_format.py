@@ -180,9 +180,9 @@ def test_lengths_that_are_not_what_the_array_lists() -> None:
 
 def test_rows_events_beyond_the_array_have_a_length_and_others_have_none() -> None:
     description = parse_format_description(fde("5.0.91", LENGTHS_50), 4)
-    lengths = [description.post_header_length(code) for code in (19, 20, 25, 30, 32, 39, 42)]
-    assert lengths == [8, 8, 8, 10, 10, 10, 0]
-    assert [description.post_header_length(code) for code in (26, 29, 36, 162)] == [None] * 4
+    lengths = [description.post_header_length(code) for code in (19, 20, 25, 30, 32, 39)]
+    assert lengths == [8, 8, 8, 10, 10, 10]
+    assert [description.post_header_length(code) for code in (26, 29, 33, 40, 162)] == [None] * 5
 
 
 @pytest.mark.parametrize("version", ["10.11.18-MariaDB-log", "5.5.36-MariaDB", "5.3.0-maria-x"])

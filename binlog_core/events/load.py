@@ -112,7 +112,8 @@ class ExecuteLoadQueryEvent(QueryEvent):
     ----------
     file_id : int
     fn_pos_start, fn_pos_end : int
-        Byte offsets in `query_bytes` between which the file's name is to be put.
+        Byte offsets in `query_bytes` of the part from INFILE (or LOCAL) to INTO, which a client that
+        replays the statement writes anew with the name of its own file.
     dup_handling : int
         0 error, 1 ignore, 2 replace.
     """

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import charsets
+from ..compression import inflate_block
 from ..cursor import Cursor, text_of
 from ..errors import DecodeError
 from ..event_types import EventType
 from ..format import FormatDescription
 from .base import Event, EventHeader
-from .block import inflate_block
 
 _OVER_MAX_DBS = 16  # more updated databases than that: the names are left out
 _START_ALTER_FLAGS = 4 | 8  # COMMIT ALTER and ROLLBACK ALTER name the START ALTER that they end

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..compression import inflate_block, parse_payload_header
 from ..cursor import Cursor, text_of
 from ..errors import DecodeError
 from ..event_types import EventType
 from ..format import FormatDescription
 from .base import Event, EventHeader
-from .block import inflate_block
 
 DUMMY_TABLE_ID = 0x00FFFFFF  # a rows event without rows, which ends its statement
 
@@ -35,7 +35,6 @@ _UPDATES = frozenset(
 _FIRST_COMPRESSED = EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1
 _LAST_COMPRESSED = EventType.MARIADB_DELETE_ROWS_COMPRESSED
 
-_PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION, _PAYLOAD_UNCOMPRESSED_SIZE = 0, 1, 2, 3
 _FRAGMENT_HAS_SIZE = 1
 
 
@@ -286,20 +285,6 @@ def decode_rows_query(
 def decode_transaction_payload(
     header: EventHeader, post: Cursor, cur: Cursor, description: FormatDescription
 ) -> TransactionPayloadEvent:
-    """TRANSACTION_PAYLOAD: fields of type, length and value, up to type 0, then the payload."""
-    fields: dict[int, int] = {}
-    while (field_type := cur.take_lenenc()) != _PAYLOAD_END:
-        value = cur.take_slice(cur.take_lenenc())
-        if field_type in (_PAYLOAD_SIZE, _PAYLOAD_COMPRESSION, _PAYLOAD_UNCOMPRESSED_SIZE):
-            fields[field_type] = value.take_lenenc()
-    if _PAYLOAD_SIZE not in fields or _PAYLOAD_COMPRESSION not in fields:
-        raise DecodeError("a compressed transaction lacks its size or its compression")
-    size = fields[_PAYLOAD_SIZE]
-    begin = cur.skip(size)
-    return TransactionPayloadEvent(
-        *header,
-        fields[_PAYLOAD_COMPRESSION],
-        size,
-        fields.get(_PAYLOAD_UNCOMPRESSED_SIZE),
-        cur.data[begin : begin + size],
-    )
+    """TRANSACTION_PAYLOAD."""
+    compression_type, payload, uncompressed_size = parse_payload_header(cur.rest_view())
+    return TransactionPayloadEvent(*header, compression_type, len(payload), uncompressed_size, payload)

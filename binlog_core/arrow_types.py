@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .column_types import Kind, value_dtype
@@ -172,12 +173,25 @@ class ChangeColumn:
         Text: value i is ``labels[values[i]]``.
     utc : bool
         datetime64 values are instants.
+
+    Raises
+    ------
+    ValueError
+        A code has no label, or values have another number of dimensions than one.
     """
 
     name: str
     values: NDArray[Any]
     labels: tuple[str, ...] | None = None
     utc: bool = False
+
+    def __post_init__(self) -> None:
+        values = np.ascontiguousarray(self.values, None if self.labels is None else np.uint32)
+        if values.ndim != 1:
+            raise ValueError(f"change column {self.name!r}: {values.ndim} dimensions, expected 1")
+        if self.labels is not None and len(values) and values.max() >= len(self.labels):
+            raise ValueError(f"change column {self.name!r}: code {values.max()} of {len(self.labels)} labels")
+        object.__setattr__(self, "values", values)
 
     @property
     def field(self) -> ArrowField:

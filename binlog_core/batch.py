@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import compact_spans, span_values
+from ._columns import span_values
+from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
 from .arrow_types import ArrowField, ChangeColumn, Vectors
 from .column_types import SPAN_KINDS, Kind
@@ -207,11 +208,10 @@ class ChangeBatch:
             record u4, column u2 (`Column.index`), text U26; sorted by record and column. Their values in
             the array are NaT.
         """
-        columns = {column.index: column for column in self.columns}
         out = np.empty(len(self.invalid), INVALID_DATE_TEXT_DTYPE)
         out["record"] = self.invalid["record"]
         out["column"] = self.invalid["column"]
-        out["text"] = [_date_text(columns[date["column"]], date) for date in self.invalid]
+        out["text"] = [_date_text(self.table.columns[date["column"]], date) for date in self.invalid]
         return out
 
     # --- Arrow ---------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 # A tile's records stay in the L2 cache while every column is taken out of them.
 # Header-only: used by _columns.pyx.
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
 from libc.stdlib cimport calloc, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -290,7 +292,9 @@ cdef inline gather_status_t take_spans(column_t* c, tile_t* tile, uint64_t* tota
     return GATHER_OK
 
 
-cdef inline void append_bytes(column_t* c, const uint8_t* start, uint32_t length, const uint8_t* end) noexcept nogil:
+cdef inline void append_bytes(
+    column_t* c, const uint8_t* start, uint32_t length, const uint8_t* end
+) noexcept nogil:
     # Room is reserved. Most values are short: a copy of fixed size, where the buffer goes on that far.
     cdef uint8_t* out = c.data + c.data_len
     if length <= SLACK and end - start >= SLACK:

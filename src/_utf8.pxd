@@ -133,7 +133,9 @@ cdef inline Py_ssize_t from_table(
     return out - start
 
 
-cdef inline Py_ssize_t from_utf16(const uint8_t* p, size_t length, uint8_t* out, bint big_endian) noexcept nogil:
+cdef inline Py_ssize_t from_utf16(
+    const uint8_t* p, size_t length, uint8_t* out, bint big_endian
+) noexcept nogil:
     cdef uint8_t* start = out
     cdef size_t i = 0
     cdef int hi = 0 if big_endian else 1

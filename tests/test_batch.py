@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from batch_builder import ABSENT, column, make_batch
+from support.batches import ABSENT, column, make_batch
 
 from binlog_core.arrow import batch_stream
 from binlog_core.column_types import Kind
@@ -287,7 +287,7 @@ WITHOUT_PYARROW = """
 import sys
 sys.modules["pyarrow"] = sys.modules["pandas"] = None
 import polars
-from batch_builder import ABSENT, column, make_batch
+from support.batches import ABSENT, column, make_batch
 from binlog_core.column_types import Kind
 from binlog_core.errors import MissingExtraError
 

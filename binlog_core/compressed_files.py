@@ -111,7 +111,9 @@ class DecompressedSource(Source):
             self._begin()
         while self._fetched < position:
             if not self._fetch(min(position - self._fetched, 1 << 20)):
-                raise BinlogError(f"position {position} is outside of the log of {self._fetched} bytes", path=self.path)
+                raise BinlogError(
+                    f"position {position} is outside of the log of {self._fetched} bytes", path=self.path
+                )
 
     def close(self) -> None:
         """Close the compressed file; may be called again."""

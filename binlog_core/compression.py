@@ -85,7 +85,9 @@ def parse_payload_header(body: Any, offset: int | None = None, path: str | None 
             break
         length, pos = _packed_integer(view, pos, where)
         if length > len(view) - pos:
-            raise DecodeError(f"payload field {field_type} of {length} bytes, {len(view) - pos} are left", **where)
+            raise DecodeError(
+                f"payload field {field_type} of {length} bytes, {len(view) - pos} are left", **where
+            )
         if field_type <= 3:
             value, end = _packed_integer(view[: pos + length], pos, where)
             if end != pos + length:
@@ -147,7 +149,9 @@ def payload_chunks(
         if claimed is not None and total > claimed:
             raise DecompressionError(f"a payload that claims {claimed} bytes has more", **where)
         if total > limit:
-            raise DecompressionError(f"a payload of {len(header.payload)} bytes has more than {limit}", **where)
+            raise DecompressionError(
+                f"a payload of {len(header.payload)} bytes has more than {limit}", **where
+            )
         parts.append(bytes(step))
         ready += len(step)
         if ready >= _CHUNK_LEN:
@@ -332,7 +336,9 @@ def _region(
         starts = row[name]["offset"][records]
         lengths = row[name]["length"][records].astype(np.uint64)
         if (starts > size).any() or (lengths > np.uint64(size) - starts).any():
-            raise DecodeError("a value lies outside of the batch's buffer", path=path, table=table, column=name)
+            raise DecodeError(
+                "a value lies outside of the batch's buffer", path=path, table=table, column=name
+            )
         low = min(low, int(starts.min()))
         high = max(high, int((starts + lengths).max()))
     return min(low, high), high
@@ -342,7 +348,9 @@ def _inflate(view: memoryview, wbits: int, limit: int, what: str, where: dict[st
     """One header byte with the count of length bytes, the length big-endian, one deflate stream."""
     count = view[0] & 7
     if not 1 <= count <= 4 or len(view) < 1 + count:
-        raise DecompressionError(f"a compressed {what} with {count} length bytes, {len(view) - 1} are left", **where)
+        raise DecompressionError(
+            f"a compressed {what} with {count} length bytes, {len(view) - 1} are left", **where
+        )
     size = int.from_bytes(view[1 : 1 + count], "big")
     if size > limit:
         raise DecompressionError(f"a compressed {what} claims {size} bytes, {limit} are allowed", **where)
@@ -371,5 +379,7 @@ def _packed_integer(view: memoryview, pos: int, where: dict[str, Any]) -> tuple[
         return first, pos + 1
     width = {252: 2, 253: 3, 254: 8}.get(first)
     if width is None or width > len(view) - pos - 1:
-        raise DecodeError(f"a packed integer that begins with {first}, {len(view) - pos - 1} bytes are left", **where)
+        raise DecodeError(
+            f"a packed integer that begins with {first}, {len(view) - pos - 1} bytes are left", **where
+        )
     return int.from_bytes(view[pos + 1 : pos + 1 + width], "little"), pos + 1 + width

@@ -26,6 +26,7 @@ BINLOG_KEY = 1  # the number that MariaDB's servers take for their logs
 _HEADER_LEN = 512
 _BLOCK_LEN = 16
 _EVENT_HEADER_LEN = 19
+_IGNORABLE = 0x80  # flag in the event header
 _ROTATE_EVENT = 4
 _FORMAT_DESCRIPTION_EVENT = 15
 _LAST_TYPE = 175  # a little above what servers write today
@@ -120,9 +121,13 @@ def _parse_mysql_header(header: bytes, path: str) -> tuple[str, bytes, bytes]:
         elif field in (2, 3):
             length = 32 if field == 2 else 16
         else:
-            raise EncryptionError(f"field {field} of an encrypted log's header is not known", path=path, offset=pos)
+            raise EncryptionError(
+                f"field {field} of an encrypted log's header is not known", path=path, offset=pos
+            )
         if length > _HEADER_LEN - pos:
-            raise EncryptionError(f"field {field} reaches past an encrypted log's header", path=path, offset=pos)
+            raise EncryptionError(
+                f"field {field} reaches past an encrypted log's header", path=path, offset=pos
+            )
         fields[field] = header[pos : pos + length]
         pos += length
     for field, name in ((1, "key id"), (2, "password"), (3, "initialisation vector")):
@@ -139,7 +144,9 @@ def _mysql_key(keys: Any, key_id: str, path: str) -> bytes:
     known = keys if isinstance(keys, Mapping) else read_keyring(keys)
     key = known.get(key_id)
     if key is None:
-        raise EncryptionError(f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path)
+        raise EncryptionError(
+            f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path
+        )
     if not isinstance(key, (bytes, bytearray)) or len(key) != 32:
         raise EncryptionError(f"key {key_id!r} is not of 32 bytes", path=path)
     return bytes(key)
@@ -210,7 +217,8 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     Returns
     -------
     StartEncryption or None
-        None: the log is not encrypted, or ends before that can be told.
+        None: the log is not encrypted (copies that ``mariadb-binlog --raw`` fetched are not, though
+        they keep the event), or ends before that can be told.
 
     Raises
     ------
@@ -226,6 +234,9 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     start = len(MAGIC) + length
     event = source.peek(start + _EVENT_HEADER_LEN + 21)
     if len(event) < start + _EVENT_HEADER_LEN or event[start + 4] != START_ENCRYPTION_EVENT:
+        return None
+    if event[start + 17] & _IGNORABLE:
+        # A server that sends an encrypted log to a client decrypts it, and tells so by this flag.
         return None
     event_length = int.from_bytes(event[start + 9 : start + 13], "little")
     checksum = event_length == _EVENT_HEADER_LEN + 17 + 4
@@ -278,13 +289,13 @@ class MariaDBDecryptedSource(Source):
         key = _mariadb_key(keys, start, inner.path)
         self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
         self._restart(0, start.end)
-        first = self._peek_first_event()
-        if first is not None and not self._makes_an_event(first):
+        telling = self._peek_telling_event()
+        if telling is not None and not self._makes_an_event(*telling):
             self._mode = _Ctr(key, inner.path)
-            if not self._makes_an_event(first):
+            if not self._makes_an_event(*telling):
                 raise EncryptionError(
                     f"key number {BINLOG_KEY} is wrong: what it decrypts is no event",
-                    path=self.path, offset=start.end,
+                    path=self.path, offset=telling[0],
                 )  # fmt: skip
 
     @property
@@ -363,7 +374,9 @@ class MariaDBDecryptedSource(Source):
         length = int.from_bytes(self._raw[self._at + 9 : self._at + 13], "little")
         if length < _EVENT_HEADER_LEN:
             raise DecodeError(
-                f"an encrypted event of {length} bytes, less than its header", path=self.path, offset=self._event
+                f"an encrypted event of {length} bytes, less than its header",
+                path=self.path,
+                offset=self._event,
             )
         return length
 
@@ -374,19 +387,24 @@ class MariaDBDecryptedSource(Source):
         plain = mode.decrypt(data[4:9] + data[:4] + data[13:], last=last)
         return plain[5:9] + plain[:5] + data[9:13] + plain[9:]
 
-    def _peek_first_event(self) -> bytes | None:
-        """The first encrypted event, at most 1 MiB of it; None where it is not there or has no length."""
-        begin = self._start.end
-        if self._available(begin + 13) < begin + 13:
-            return None
-        length = int.from_bytes(self._raw[begin + 9 : begin + 13], "little")
-        end = self._available(begin + min(length, _READ_LEN))
-        event = self._raw[begin:end]
-        whole = len(event) == length
-        return event if length >= _EVENT_HEADER_LEN and (whole or len(event) >= 20) else None
+    def _peek_telling_event(self) -> tuple[int, bytes] | None:
+        """The first encrypted event that tells the mode, and its position; at most 1 MiB of it.
 
-    def _makes_an_event(self, data: bytes) -> bool:
-        position, length = self._start.end, int.from_bytes(data[9:13], "little")
+        An event of one part of a block is the same in both modes. None: there is none yet.
+        """
+        position = self._start.end
+        while self._available(position + 20) == position + 20:
+            length = int.from_bytes(self._raw[position + 9 : position + 13], "little")
+            if length < _EVENT_HEADER_LEN:
+                break
+            if length > _EVENT_HEADER_LEN:
+                end = self._available(position + min(length, _READ_LEN))
+                return position, self._raw[position:end]
+            position += length
+        return None
+
+    def _makes_an_event(self, position: int, data: bytes) -> bool:
+        length = int.from_bytes(data[9:13], "little")
         last = len(data) == length
         if not last:
             data = data[: len(data) - (len(data) - 4) % _BLOCK_LEN]
@@ -398,7 +416,9 @@ class MariaDBDecryptedSource(Source):
         # In a relay log positions are those of the source.
         if self._start.checksum:
             return last and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
-        return type_code in (_ROTATE_EVENT, _FORMAT_DESCRIPTION_EVENT)
+        if type_code == _ROTATE_EVENT:  # its position in the next log: a small number
+            return len(event) >= 27 and event[24:27] == b"\0\0\0"
+        return type_code == _FORMAT_DESCRIPTION_EVENT and event[19:21] == b"\x04\0"
 
     def _move(self, position: int) -> None:
         event, known = self._event, self._length
@@ -406,7 +426,9 @@ class MariaDBDecryptedSource(Source):
             event, known = (0, self._start.end) if position < self._start.end else (self._start.end, 0)
         self._inner.seek(event)
         self._restart(event, known if event == 0 else 0)
-        while self._event and (length := self._next_length()) is not None and self._event + length <= position:
+        while (
+            self._event and (length := self._next_length()) is not None and self._event + length <= position
+        ):
             self._event += length
             if length <= len(self._raw) - self._at:
                 self._at += length
@@ -477,7 +499,9 @@ def _mariadb_key(keys: Any, start: StartEncryption, path: str) -> bytes:
     known: Mapping[Any, bytes] = keys if isinstance(keys, Mapping) else read_key_file(keys)
     key = known.get(BINLOG_KEY, known.get(str(BINLOG_KEY)))
     if key is None:
-        raise EncryptionError(f"the log needs {needed}, which is not among the {len(known)} keys given", path=path)
+        raise EncryptionError(
+            f"the log needs {needed}, which is not among the {len(known)} keys given", path=path
+        )
     if not isinstance(key, (bytes, bytearray)) or len(key) not in (16, 24, 32):
         raise EncryptionError(f"{needed} is not of 16, 24 or 32 bytes", path=path)
     return bytes(key)

@@ -30,7 +30,7 @@ from enum import Enum
 
 import numpy as np
 
-from .errors import EncryptionError, FormatError, NotABinlogError
+from .errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from .event_types import EventType
 
 BINLOG_MAGIC = b"\xfebin"
@@ -52,6 +52,7 @@ _START_V1_LENGTH = HEADER_LENGTH_V1 + _START.size  # 69
 _START_V3_LENGTH = HEADER_LENGTH_V3 + _START.size  # 75
 _ARRAY_OFFSET = _START_V3_LENGTH + 1  # after the u8 header_length
 _MOST_TYPES = 255  # a type code is one byte
+_LONGEST_DESCRIPTOR = _ARRAY_OFFSET + _MOST_TYPES + 1 + CHECKSUM_LENGTH
 
 _FDE_CODE = EventType.FORMAT_DESCRIPTION
 # These keep 19 bytes whatever header_length says: a reader needs them before it knows it.
@@ -226,8 +227,8 @@ class LogState(Enum):
     """How far a log reaches at its head."""
 
     EMPTY = "empty"  # the magic, and nothing else
-    CUT = "cut"  # the file ends inside its first event
-    OPEN = "open"  # the first event is there
+    CUT = "cut"  # the file ends before it has said what it is
+    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,15 +249,17 @@ class Detection:
     first_event: int = FIRST_EVENT_POSITION
 
 
-def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
+def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum: bool = False) -> Detection:
     """Recognise the format of a binary or relay log by its first bytes.
 
     Parameters
     ----------
     head : bytes-like, uint8
-        The log from its first byte. All of it if shorter, else at least 512 bytes.
+        The log from its first byte: all of it, or at least 512 bytes, which hold every descriptor.
     path : str or None
         For errors.
+    verify_checksum : bool
+        Of the format description.
 
     Returns
     -------
@@ -270,6 +273,7 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
         The magic of an encrypted log: it takes the key named in the log's own header.
     FormatError
         A first event that no server wrote.
+    ChecksumError
 
     Source: MySQL server documentation, "Determining the Binary Log Version".
     """
@@ -292,13 +296,15 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
     type_code = first[4]
     (event_length,) = struct.unpack_from("<I", first, 9)
     if type_code == _FDE_CODE:
-        check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
+        _check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
             return Detection(LogState.CUT, None)
-        return Detection(
-            LogState.OPEN, parse_format_description(first[:event_length], FIRST_EVENT_POSITION, path)
+        description = parse_format_description(
+            first[:event_length], FIRST_EVENT_POSITION, path, verify_checksum=verify_checksum
         )
+        return Detection(LogState.OPEN, description)
     if type_code == EventType.START_V3:
+        _check_start_v3_length(event_length, FIRST_EVENT_POSITION, path)
         if len(first) < event_length:
             return Detection(
                 LogState.CUT, artificial_description(1 if event_length < _START_V3_LENGTH else 3)
@@ -312,8 +318,7 @@ def detect(head: bytes | memoryview, path: str | None = None) -> Detection:
             type_code=type_code,
         )
     # 4.0 and 4.1 write a START event only into the first file after the server started.
-    state = LogState.OPEN if len(first) >= event_length else LogState.CUT
-    return Detection(state, artificial_description(3))
+    return Detection(LogState.OPEN, artificial_description(3))
 
 
 def artificial_description(
@@ -352,14 +357,8 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     FormatError
         Too short, or of a version that nobody wrote.
     """
+    _check_start_v3_length(len(event), offset, path)
     layout = 1 if len(event) < _START_V3_LENGTH else 3
-    if len(event) < _START_V1_LENGTH:
-        raise FormatError(
-            f"START_EVENT_V3 has {_START_V1_LENGTH} or {_START_V3_LENGTH} bytes, found {len(event)}",
-            path=path,
-            offset=offset,
-            type_code=EventType.START_V3,
-        )
     version, server_version, created = _START.unpack_from(
         event, HEADER_LENGTH_V1 if layout == 1 else HEADER_LENGTH_V3
     )
@@ -379,17 +378,27 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     return artificial_description(reported, _text(server_version), created, from_file=True, notes=notes)
 
 
-def check_format_description_length(event_length: int, offset: int, path: str | None = None) -> None:
-    """Raise FormatError for an event_length that no FORMAT_DESCRIPTION_EVENT can have."""
-    longest = _ARRAY_OFFSET + _MOST_TYPES + 1 + CHECKSUM_LENGTH
-    if not _ARRAY_OFFSET < event_length <= longest:
+def _check_start_v3_length(event_length: int, offset: int, path: str | None) -> None:
+    if not _START_V1_LENGTH <= event_length <= _LONGEST_DESCRIPTOR:
+        raise FormatError(
+            f"START_EVENT_V3 has {_START_V1_LENGTH} or {_START_V3_LENGTH} bytes, found {event_length}",
+            path=path,
+            offset=offset,
+            type_code=EventType.START_V3,
+        )
+
+
+def _check_format_description_length(event_length: int, offset: int, path: str | None = None) -> None:
+    if not _ARRAY_OFFSET < event_length <= _LONGEST_DESCRIPTOR:
         raise _bad_description(
-            f"event_length is {_ARRAY_OFFSET + 1} to {longest}, found {event_length}", offset, path
+            f"event_length is {_ARRAY_OFFSET + 1} to {_LONGEST_DESCRIPTOR}, found {event_length}",
+            offset,
+            path,
         )
 
 
 def parse_format_description(
-    event: bytes | memoryview, offset: int, path: str | None = None
+    event: bytes | memoryview, offset: int, path: str | None = None, *, verify_checksum: bool = False
 ) -> FormatDescription:
     """Read a FORMAT_DESCRIPTION_EVENT, wherever in a file it is.
 
@@ -400,6 +409,8 @@ def parse_format_description(
     offset : int
         Where it is in its file.
     path : str or None
+    verify_checksum : bool
+        Where the algorithm is none, servers write a checksum but never check it; so here.
 
     Returns
     -------
@@ -409,8 +420,9 @@ def parse_format_description(
     ------
     FormatError
         A version, header length, array or checksum algorithm that cannot be.
+    ChecksumError
     """
-    check_format_description_length(len(event), offset, path)
+    _check_format_description_length(len(event), offset, path)
     (flags,) = struct.unpack_from("<H", event, 17)
     version, raw_version, created = _START.unpack_from(event, HEADER_LENGTH_V3)
     if version != 4:
@@ -433,6 +445,8 @@ def parse_format_description(
             f"checksum algorithm is 0 (none) or 1 (CRC32), found {algorithm}", offset, path
         )
 
+    if verify_checksum and algorithm == CHECKSUM_CRC32:
+        _verify(event, offset, path)
     renumbering = None
     if _RENUMBERED.match(server_version):
         if len(raw) != _RENUMBERED_TYPES:
@@ -469,6 +483,17 @@ def format_description_checksum(event: bytes | memoryview) -> tuple[int, int]:
     body[17] &= 0xFF & ~LOG_EVENT_BINLOG_IN_USE_F
     (stored,) = struct.unpack("<I", event[-CHECKSUM_LENGTH:])
     return stored, zlib.crc32(body)
+
+
+def _verify(event: bytes | memoryview, offset: int, path: str | None) -> None:
+    stored, computed = format_description_checksum(event)
+    if stored != computed:
+        raise ChecksumError(
+            f"CRC32 of the format description is {computed:#010x}, it says {stored:#010x}",
+            path=path,
+            offset=offset,
+            type_code=_FDE_CODE,
+        )
 
 
 def is_mariadb_version(server_version: str) -> bool:

@@ -259,7 +259,7 @@ def next_log_after(path: str) -> str | None:
     Returns
     -------
     str or None
-        None: there is none yet, or its magic is not written yet.
+        None: there is none yet, or what shows how to read it is not written yet.
     """
     match = _NUMBERED.fullmatch(path)
     if not match:
@@ -273,11 +273,11 @@ def next_log_after(path: str) -> str | None:
             later.append((int(other["number"]), name))
     for _, name in sorted(later):
         try:
-            if _is_log(place, name):
-                return name
+            head = place.head(name, 512) or b""
         except BinlogError:  # purged between listing and looking
             continue
-        return None
+        written = len(head) == 512 if head[:4] == ENCRYPTED_MAGIC else _is_log(place, name)
+        return name if written else None
     return None
 
 

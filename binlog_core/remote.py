@@ -24,7 +24,7 @@ class Remote:
 
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         try:
-            import fsspec
+            import fsspec  # type: ignore[import-untyped]
         except ImportError as exc:
             raise MissingExtraError.of("fsspec", "remote", "a log at a URL", path=url) from exc
         self._url = url
@@ -50,10 +50,9 @@ class Remote:
 
     def head(self, path: str, size: int) -> bytes | None:
         """The first bytes of a file."""
-        try:
-            return bytes(self._fs.cat_file(self._inner(path), start=0, end=size))
-        except Exception as exc:
-            raise _error(path, exc) from exc
+        # Not cat_file: a web server that knows no ranges would send the whole log.
+        with RemoteSource(self._open(path, size), path) as source:
+            return source.peek(size)
 
     def exists(self, path: str) -> bool:
         """Whether a file is there."""
@@ -64,20 +63,32 @@ class Remote:
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
         """The file's bytes as they are stored, read by ranges."""
+        return RemoteSource(self._open(path, READ_AHEAD_LEN), path)
+
+    def _open(self, path: str, block_len: int) -> BinaryIO:
         try:
-            handle = self._fs.open(
-                self._inner(path), "rb", block_size=READ_AHEAD_LEN, cache_type="readahead"
-            )
+            handle = self._fs.open(self._inner(path), "rb", block_size=block_len, cache_type="readahead")
         except Exception as exc:
             raise _error(path, exc) from exc
-        return RemoteSource(cast(BinaryIO, handle), path, owned=True, splittable=True)
+        return cast(BinaryIO, handle)
 
     def _inner(self, path: str) -> str:
         return str(self._fs._strip_protocol(_known_scheme(path)))
 
 
 class RemoteSource(FileSource):
-    """A file of an fsspec file system."""
+    """A file of an fsspec file system; a stream where a web server knows no ranges."""
+
+    def __init__(self, handle: BinaryIO, path: str) -> None:
+        size: int | None = getattr(handle, "size", None)
+        super().__init__(handle, path, owned=True, splittable=size is not None)
+        self._size = size
+        self.seekable = size is not None  # fsspec calls streams seekable, too
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the log as it was when opened."""
+        return self._size
 
     def _fetch(self, size: int) -> bytes:
         try:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
 import tracemalloc
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
+from support.golden import Golden, golden_logs
 
 from binlog_core import column_types as ct
 from binlog_core.compression import inflate_block, inflate_columns, parse_payload_header, payload_chunks
@@ -48,7 +52,15 @@ def frame(data: bytes, **options) -> bytes:
 
 
 def test_payload_header_fields_in_any_order_with_unknown_ones():
-    body = field(77, 5) + field(1, 3) + lenenc(90) + lenenc(4) + b"\xff\xff\xff\xff" + field(2, 255) + b"\0abcTRAILING"
+    body = (
+        field(77, 5)
+        + field(1, 3)
+        + lenenc(90)
+        + lenenc(4)
+        + b"\xff\xff\xff\xff"
+        + field(2, 255)
+        + b"\0abcTRAILING"
+    )
     header = parse_payload_header(body)
     assert (header.algorithm, bytes(header.payload), header.uncompressed_size) == (255, b"abc", None)
 
@@ -108,7 +120,10 @@ def test_zstd_payload(payload, claimed):
 
 def test_zstd_payload_of_a_stream_compressor():
     compressor = zstandard.ZstdCompressor(level=3).compressobj()
-    payload = b"".join(compressor.compress(PLAIN[i : i + 999]) for i in range(0, len(PLAIN), 999)) + compressor.flush()
+    payload = (
+        b"".join(compressor.compress(PLAIN[i : i + 999]) for i in range(0, len(PLAIN), 999))
+        + compressor.flush()
+    )
     assert b"".join(payload_chunks(payload_event(payload))) == PLAIN
 
 
@@ -174,6 +189,34 @@ def test_payload_limit_is_inclusive():
         list(payload_chunks(event, limit=len(PLAIN) - 1))
 
 
+def events(log: Golden, type_code: int) -> list[tuple[dict[str, Any], bytes]]:
+    """What the server tells of each event of a type, and its body."""
+    found = []
+    checksum_len = 0 if log.meta["settings"]["binlog_checksum"] == "NONE" else 4
+    for event in log.events:
+        data = log.data[
+            event["pos"] : event["pos"] + int.from_bytes(log.data[event["pos"] + 9 :][:4], "little")
+        ]
+        if data[4] == type_code:
+            found.append((event, data[19 : len(data) - checksum_len]))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("log", golden_logs("mysql97/*trx_compression*"), ids=str)
+def test_payloads_of_a_server(log):
+    for event, body in events(log, 40):
+        told = re.search(r"decompressed_size=(\d+) bytes", event["info"])
+        plain = b"".join(payload_chunks(body))
+        assert len(plain) == int(told[1]) == parse_payload_header(body).uncompressed_size
+        types, at = [], 0
+        while at < len(plain):
+            types.append(plain[at + 4])
+            at += int.from_bytes(plain[at + 9 : at + 13], "little")
+        assert at == len(plain)
+        assert types[0] == 2 and types[-1] == 16 and 19 in types  # BEGIN, table maps, XID
+
+
 # MariaDB's compressed events
 
 
@@ -188,6 +231,15 @@ def block(data: bytes, *, width: int = 4, claimed: int | None = None) -> bytes:
 def test_block(data, width):
     assert inflate_block(block(data, width=width)) == data
     assert inflate_block(memoryview(block(data, width=width))) == data
+
+
+@pytest.mark.parametrize("log", golden_logs("maria*/maria_bincompress"), ids=str)
+def test_compressed_queries_of_a_server(log):
+    for event, body in events(log, 165):
+        # thread_id 4, time 4, length of the database 1, error 2, length of the status variables 2
+        text = inflate_block(body[13 + int.from_bytes(body[11:13], "little") + body[8] + 1 :]).decode()
+        assert event["info"].removeprefix("use `shop`; ")[:400] in text or text in event["info"]
+        assert len(text) > 20
 
 
 @pytest.mark.parametrize(
@@ -357,3 +409,18 @@ def test_span_outside_of_the_buffer(span):
     array["row"]["text"] = span
     with pytest.raises(BinlogError):
         inflate_columns(array, COLUMNS, buffer)
+
+
+def test_flipped_bytes_never_give_anything_but_our_errors():
+    rng = random.Random(9)
+    good = [payload_event(frame(PLAIN[:2000], write_checksum=True), claimed=2000), block(PLAIN[:2000])]
+    for _ in range(2000):
+        kind = rng.randrange(2)
+        data = bytearray(good[kind])
+        for _ in range(rng.randrange(1, 4)):
+            data[rng.randrange(len(data) if rng.random() < 0.5 else 20)] = rng.randrange(256)
+        try:
+            found = inflate_block(data) if kind else b"".join(payload_chunks(data))
+        except BinlogError:
+            continue
+        assert found == PLAIN[:2000] or kind == 0

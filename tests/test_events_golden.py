@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from event_walk import iterate, iterate_payload
+from plain_walk import iterate, iterate_payload
 from support.golden import DATA, SERVERS, Golden
 
 from binlog_core import events as ev

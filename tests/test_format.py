@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from binlog_core.errors import EncryptionError, FormatError, NotABinlogError
+from binlog_core.errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from binlog_core.event_types import EventType
 from binlog_core.format import (
     LogState,
@@ -137,6 +137,21 @@ def test_a_first_event_of_a_later_type_is_an_error(type_code: int) -> None:
     assert (caught.value.path, caught.value.offset, caught.value.type_code) == ("log", 4, type_code)
 
 
+def test_a_first_event_longer_than_the_head_is_not_cut() -> None:
+    # A LOAD DATA block of megabytes may begin a log of 4.1; the head holds only its beginning.
+    found = detect((MAGIC + event(9, bytes(100_000)))[:512])
+    assert found.state is LogState.OPEN and found.format is not None
+    assert found.format.binlog_version == 3
+
+
+@pytest.mark.parametrize("length", [0, 13, 68, 337, 2**32 - 1])
+def test_start_event_of_an_impossible_length(length: int) -> None:
+    whole = bytearray(start(3, "4.1.22", v1=False))
+    whole[9:13] = struct.pack("<I", length)
+    with pytest.raises(FormatError, match=f"found {length}"):
+        detect(MAGIC + bytes(whole))
+
+
 def test_start_event_that_cannot_be() -> None:
     with pytest.raises(FormatError, match="found 60"):
         parse_start_v3(bytes(60), 4, "log")
@@ -254,6 +269,19 @@ def test_in_use_flag_is_outside_the_checksum() -> None:
     assert stored == computed
     stored, computed = format_description_checksum(whole[:30] + b"x" + whole[31:])
     assert stored != computed
+
+
+def test_a_wrong_checksum_of_the_description() -> None:
+    whole = fde("8.0.30", LENGTHS_97, algorithm=1)
+    wrong = whole[:72] + bytes([whole[72] ^ 1]) + whole[73:]
+    assert detect(MAGIC + wrong, "log").state is LogState.OPEN
+    assert detect(MAGIC + whole, "log", verify_checksum=True).state is LogState.OPEN
+    with pytest.raises(ChecksumError) as caught:
+        detect(MAGIC + wrong, "log", verify_checksum=True)
+    assert (caught.value.path, caught.value.offset, caught.value.type_code) == ("log", 4, 15)
+    # Where the algorithm is none nobody checks it.
+    off = fde("8.0.30", LENGTHS_97, algorithm=0)[:-1] + b"?"
+    assert detect(MAGIC + off, verify_checksum=True).state is LogState.OPEN
 
 
 # -- numbering of early 5.1 and 5.2 ------------------------------------------------------------

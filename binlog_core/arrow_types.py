@@ -6,6 +6,7 @@ of the Apache Arrow documentation.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -192,6 +193,13 @@ class ChangeColumn:
         if self.labels is not None and len(values) and values.max() >= len(self.labels):
             raise ValueError(f"change column {self.name!r}: code {values.max()} of {len(self.labels)} labels")
         object.__setattr__(self, "values", values)
+
+    def to_pylist(self) -> list[Any]:
+        """The values as Python objects; instants are aware datetimes."""
+        values: list[Any] = self.values.tolist()
+        if self.labels is not None:
+            return [self.labels[code] for code in values]
+        return [value.replace(tzinfo=dt.UTC) for value in values] if self.utc else values
 
     @property
     def field(self) -> ArrowField:

@@ -104,6 +104,11 @@ cdef class _Columns:
                 raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
             self.plan(&self.items[self.count], column, field, dtype.itemsize)
             self.items[self.count].field = row_offset + offset
+            if column.index < 0:
+                # No column of the table (RAW_COLUMN): always there, and no bit is its own.
+                self.items[self.count].null_byte = self.items[self.count].absent_byte = self.bitmaps
+                self.count += 1
+                continue
             self.items[self.count].null_byte = self.bitmaps + column.index // 8
             self.items[self.count].absent_byte = self.bitmaps + self.bitmap_len + column.index // 8
             self.items[self.count].mask = 1 << (column.index % 8)

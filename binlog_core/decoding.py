@@ -13,7 +13,7 @@ from . import _rows
 from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
-from .column_types import Kind
+from .column_types import OLD_TEMPORAL_TYPES, Kind
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -28,7 +28,6 @@ from .format import (
     FormatDescription,
     LogState,
     detect,
-    format_description_checksum,
     parse_format_description,
     parse_start_v3,
 )
@@ -215,7 +214,7 @@ class LogDecoder:
     def read_format(self) -> FormatDescription | None:
         """Recognise the log; None where it ends before it says what it is."""
         head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
-        found = detect(head, self.path)
+        found = detect(head, self.path, verify_checksum=self.verify)
         self.format = found.format
         for note in found.format.notes if found.format else ():
             self.report.add("format_notes", path=self.path, offset=4, detail=note)
@@ -473,16 +472,7 @@ class LogDecoder:
         if kind == EventType.START_V3:
             description = parse_start_v3(event, offset, self.path)
         else:
-            description = parse_format_description(event, offset, self.path)
-            if self.verify and description.checksum_algorithm:
-                stored, computed = format_description_checksum(event)
-                if stored != computed:
-                    raise ChecksumError(
-                        f"CRC32 {computed:#010x} of the event, {stored:#010x} stored",
-                        path=self.path,
-                        offset=offset,
-                        type_code=kind,
-                    )
+            description = parse_format_description(event, offset, self.path, verify_checksum=self.verify)
         if self._loop.records:
             yield self._take_group()
         assert self.format is not None
@@ -566,6 +556,8 @@ class LogDecoder:
         message = info["what"]
         if plan is not None:
             message += f", row {info['row']} of the event"
+            if self._may_have_old_fractions(plan.table):
+                message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
         return kind(
             message,
             path=self.path,
@@ -573,6 +565,12 @@ class LogDecoder:
             type_code=info["type_code"],
             table=plan.table.full_name if plan is not None else None,
             column=column,
+        )
+
+    def _may_have_old_fractions(self, table: Table) -> bool:
+        assert self.format is not None
+        return self.format.is_mariadb and any(
+            c.type_code in OLD_TEMPORAL_TYPES and not c.old_fraction for c in table.columns
         )
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:

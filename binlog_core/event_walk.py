@@ -110,7 +110,9 @@ class _Walk:
             return None
         if description.canonical(event[4]) == EventType.START_V3:
             return parse_start_v3(event, base + offset, self.path)
-        return parse_format_description(event, base + offset, self.path)
+        return parse_format_description(
+            event, base + offset, self.path, verify_checksum=self.decoder.verify
+        )
 
 
 def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:

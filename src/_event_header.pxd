@@ -6,13 +6,11 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
+from _checksum cimport binlog_crc32
 from _codes cimport (
     DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
 from _cursor cimport Cursor, remaining, skip, take_u8, take_u16, take_u32
-
-cdef extern from "crc32.h" nogil:
-    uint32_t binlog_crc32(uint32_t crc, const uint8_t* p, size_t n)
 
 cdef enum:
     V1_HEADER_LEN = 13

@@ -248,6 +248,19 @@ def test_json_extension_type():
     assert batch.to_arrow().schema.field("doc").type == pa.json_()
 
 
+def test_pylist():
+    commit = dt.datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=dt.UTC)
+    batch = orders(transactions=[{"commit_time": 1_700_000_000_123_456}])
+    change = {"_change_type": "insert", "_commit_timestamp": commit}
+    assert batch.to_pylist() == [
+        {"id": 0, "note": "one", **change, "_position": 1000, "_row": 0},
+        {"id": 1, "note": None, **change, "_position": 1010, "_row": 1},
+        {"id": 2, **change, "_position": 1020, "_row": 2},
+    ]
+    assert batch.to_pylist(change_columns=False)[2] == {"id": 2}
+    assert raw_batch().to_pylist(change_columns=["_position"])[0] == {"raw": b"\x01rows", "_position": 4711}
+
+
 def test_polars():
     frame = pl.DataFrame(orders())
     assert frame["note"].to_list() == ["one", None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import OPS
-from ..errors import BinlogError
 from .read import Chunk
 
 if TYPE_CHECKING:
@@ -219,7 +219,6 @@ class PartWriter:
 
 
 def _quietly(action: Any, *arguments: Any) -> None:
-    try:
+    # What is left over lies in the staging directory, which is deleted as a whole.
+    with contextlib.suppress(OSError):
         action(*arguments)
-    except (OSError, BinlogError):
-        pass  # what is left over lies in the staging directory, which is deleted as a whole

@@ -146,9 +146,14 @@ def gtid_text(transaction: Any) -> str | None:
 
 
 def array_changes(batches: Iterable[Any]) -> list[ArrayChange]:
-    """All row changes of the batches in log order: by position, then by row within the event there."""
+    """All row changes of the batches in log order: by position, then by row within the event there.
+
+    Tables that cannot be decoded are left out: their batches hold raw events.
+    """
     changes: list[ArrayChange] = []
     for batch in batches:
+        if batch.table.undecodable:
+            continue
         reader = BatchReader(batch)
         record = 0
         while record < len(reader.image):

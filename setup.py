@@ -17,7 +17,7 @@ from setuptools import Extension, setup
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
 
-MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_jsonb"]
+MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_jsonb", "_crc32"]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
 if MODE not in ("", "debug", "sanitize", "coverage"):
@@ -59,6 +59,7 @@ setup(
                 f"binlog_core.{name}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
+                depends=["src/crc32.h"],
                 extra_compile_args=compile_args,
                 extra_link_args=link_args,
                 define_macros=macros,

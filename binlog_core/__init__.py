@@ -1,1 +1,52 @@
-"""MySQL and MariaDB binary logs as columns."""
+"""MySQL and MariaDB binary logs as columns: NumPy structured arrays, Arrow, pandas, Spark.
+
+>>> import binlog_core
+>>> with binlog_core.open("mysql-bin.000042") as log:       # doctest: +SKIP
+...     for change in log.rows():
+...         print(change.op, change.table, change.after)
+"""
+
+from .batch import ChangeBatch
+from .decoding import Group, Limits, Tail
+from .errors import (
+    BinlogError,
+    ChecksumError,
+    DecodeError,
+    DecompressionError,
+    EncryptionError,
+    FormatError,
+    MissingExtraError,
+    NotABinlogError,
+    SchemaError,
+    StrictError,
+    TruncatedError,
+)
+from .format import FormatDescription
+from .reader import Log, open
+from .report import BinlogWarning, Report
+from .tables import Column, Table
+
+__all__ = [
+    "BinlogError",
+    "BinlogWarning",
+    "ChangeBatch",
+    "ChecksumError",
+    "Column",
+    "DecodeError",
+    "DecompressionError",
+    "EncryptionError",
+    "FormatDescription",
+    "FormatError",
+    "Group",
+    "Limits",
+    "Log",
+    "MissingExtraError",
+    "NotABinlogError",
+    "Report",
+    "SchemaError",
+    "StrictError",
+    "Table",
+    "Tail",
+    "TruncatedError",
+    "open",
+]

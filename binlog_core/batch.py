@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
+from numpy.typing import NDArray
+
+from ._columns import span_values
+from ._spans import compact_spans
+from .arrow import ArrowBatch, json_documents
+from .arrow_types import ArrowField, ChangeColumn, Vectors
+from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
+from .errors import DecodeError, MissingExtraError, SchemaError
+from .tables import Column, Table
+from .transcoding import TextErrors
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from typing_extensions import Buffer
 
 # One transaction that rows of a group belong to; filled in the decoding loop.
 # Twin of transaction_t in src/_rows.pyx.
@@ -42,5 +63,441 @@ INVALID_DATE_DTYPE = np.dtype(
     ]
 )
 
+# ChangeBatch.invalid_dates
+INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
+
+# The one field of a table that cannot be decoded (Table.undecodable): each record is an event, its value the
+# bytes of all its rows. No column of the table, so that no bit of the bitmaps is its own.
+RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
+
 # A JSON value that a partial update logged as a list of diffs (its span holds them).
 JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])
+
+
+class ChangeBatch:
+    """Decoded rows of one table definition from one file.
+
+    One record per row image: an update is two, before then after. ``log.batches()`` makes batches; the
+    arguments are the attributes.
+
+    Parameters
+    ----------
+    table : Table
+        The definition that the rows were logged under.
+    columns : tuple of Column
+        The decoded columns, in table order; none of a table that cannot be decoded: there the one field
+        of the records is `raw`, and each record is an event.
+    array : ndarray, shape (n,), dtype ``record_dtype(len(table.columns), columns)``
+        ``array["image"]`` says of each record what it is and where it stands; ``array["row"]`` has
+        one field per decoded column. Times are datetime64 (UTC for TIMESTAMP), spans point into `buffer`.
+    buffer : bytes-like
+        What spans refer to: the mapping of the file, or a heap of the batch.
+    transactions : ndarray, dtype TRANSACTION_DTYPE
+        ``array["image"]["transaction"]`` indexes it.
+    invalid : ndarray, dtype INVALID_DATE_DTYPE
+        Fields of the dates that no calendar has; see `invalid_dates`.
+    json_diffs : ndarray, dtype JSON_DIFF_DTYPE
+        JSON values that the log has as a list of changes; the record before each is its preimage.
+    path : str or None
+        The file, or name of the source.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        columns: tuple[Column, ...],
+        array: NDArray[np.void],
+        buffer: Buffer,
+        transactions: NDArray[np.void],
+        invalid: NDArray[np.void] | None = None,
+        json_diffs: NDArray[np.void] | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.table = table
+        self.columns = columns
+        self.array = array
+        self.buffer = buffer
+        self.transactions = transactions
+        self.invalid = np.empty(0, INVALID_DATE_DTYPE) if invalid is None else invalid
+        self.json_diffs = np.empty(0, JSON_DIFF_DTYPE) if json_diffs is None else json_diffs
+        self.path = path
+
+    def __len__(self) -> int:
+        """Number of records: row images, so an update counts twice."""
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ChangeBatch {self.table.full_name}: {len(self)} records, {len(self.columns)} columns"
+            f"{f' of {self.path}' if self.path else ''}>"
+        )
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """The columns that the records have: `columns`, or RAW_COLUMN of a table that cannot be decoded."""
+        return self.columns if self.table.undecodable is None else (RAW_COLUMN,)
+
+    # --- NumPy ---------------------------------------------------------------------------------
+
+    def column(
+        self,
+        name: str,
+        *,
+        decimals: Literal["unscaled", "float", "decimal"] = "unscaled",
+        members: Literal["names", "numbers"] = "names",
+        text_errors: Literal["raise", "replace"] = "raise",
+    ) -> np.ma.MaskedArray[Any, Any]:
+        """One column as a contiguous masked array.
+
+        Parameters
+        ----------
+        name : str
+        decimals : "unscaled", "float" or "decimal"
+            DECIMAL(p, s): whole numbers of 10**-s (int64 up to 18 digits, else object of int), float64
+            (rounded), or object of `decimal.Decimal` (exact).
+        members : "names" or "numbers"
+            ENUM and SET: names (StringDType; object of list), or the numbers that are stored. Numbers too
+            where the log does not carry the names.
+        text_errors : "raise" or "replace"
+            What to do with bytes that are not text in the column's character set.
+
+        Returns
+        -------
+        numpy.ma.MaskedArray, shape (n,)
+            Masked where the value is NULL or the column is not in the image, or where a partial JSON update
+            has no document to apply to (`json_diffs`). Text and JSON: StringDType.
+            BINARY, GEOMETRY (SRID and WKB): object of bytes. VECTOR: object of float32 arrays. Temporal
+            types: datetime64 or timedelta64; a date that no calendar has is NaT, not masked.
+
+        Raises
+        ------
+        SchemaError
+            No decoded column has this name.
+        DecodeError
+            A value cannot be of its type.
+        """
+        column = self._find(name)
+        if column.kind in SPAN_KINDS:
+            return self._span_column(column, text_errors)
+        mask = self.is_null(name) | self.is_absent(name)
+        return np.ma.MaskedArray(self._values(column, decimals, members), mask=mask)
+
+    def is_null(self, name: str) -> NDArray[np.bool_]:
+        """Where a column's value is NULL.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            False where the column is absent.
+
+        Raises
+        ------
+        SchemaError
+            No decoded column has this name.
+        """
+        return self._bit("null_bitmap", name)
+
+    def is_absent(self, name: str) -> NDArray[np.bool_]:
+        """Where a column is not in the row image (``binlog_row_image`` other than FULL).
+
+        Parameters, result and errors as in :meth:`is_null`.
+        """
+        return self._bit("absent_bitmap", name)
+
+    @cached_property
+    def invalid_dates(self) -> NDArray[np.void]:
+        """Dates that no calendar has (zero, partial, year 0), as the server prints them.
+
+        Returns
+        -------
+        ndarray, dtype INVALID_DATE_TEXT_DTYPE
+            record u4, column u2 (`Column.index`), text U26; sorted by record and column. Their values in
+            the array are NaT.
+        """
+        out = np.empty(len(self.invalid), INVALID_DATE_TEXT_DTYPE)
+        out["record"] = self.invalid["record"]
+        out["column"] = self.invalid["column"]
+        out["text"] = [_date_text(self.table.columns[date["column"]], date) for date in self.invalid]
+        return out
+
+    # --- Arrow ---------------------------------------------------------------------------------
+
+    def export(
+        self,
+        *,
+        change_columns: bool | Sequence[str] = True,
+        extras: Sequence[ChangeColumn] = (),
+        rows: NDArray[np.integer[Any]] | None = None,
+        fill_absent: bool = False,
+        text_errors: TextErrors = "raise",
+        vectors: Vectors = "fixed",
+    ) -> ArrowBatch:
+        """The batch in Arrow's memory layout, without any Arrow library.
+
+        Parameters
+        ----------
+        change_columns : bool or sequence of str
+            Columns about the change that follow the table's own: True for `_change_type` (insert,
+            update_preimage, update_postimage, delete), `_commit_timestamp` (of the commit in microseconds
+            UTC where the log has it, else of the transaction's first event), `_position` (offset of the
+            event in the file) and `_row` (number of the row within the event); or some of these and
+            of `_timestamp` (of the event), `_server_id`, `_file`, in the order wanted.
+        extras : sequence of ChangeColumn
+            Columns of the caller's to follow those; their values are one for each exported row.
+        rows : ndarray of int, shape (m,), or None
+            The records to export, in this order; None: all.
+        fill_absent : bool
+            Take what a postimage lacks from its preimage, where that has it.
+        text_errors : "raise", "replace" or "binary"
+            Bytes that are not text in the column's character set: an error, U+FFFD, or the whole column as
+            binary.
+        vectors : "fixed" or "list"
+            VECTOR(n) as fixed-size list of floats, or as list, which also takes shorter values.
+
+        Returns
+        -------
+        ArrowBatch
+            Speaks the Arrow PyCapsule interface.
+
+        Raises
+        ------
+        DecodeError
+            Text is invalid, or a value cannot be of its type.
+        SchemaError
+            A change column is unknown, or has the name of one of the table's columns.
+
+        Notes
+        -----
+        NULL and absent both are null in Arrow; `is_absent` tells them apart. So are dates that no calendar
+        has (`invalid_dates`) and partial JSON updates whose preimage does not hold the document (`json_diffs`).
+        """
+        return ArrowBatch(
+            self,
+            change_columns=change_columns,
+            extras=extras,
+            rows=rows,
+            fill_absent=fill_absent,
+            text_errors=text_errors,
+            vectors=vectors,
+        )
+
+    def to_arrow(self, **options: Any) -> pyarrow.RecordBatch:
+        """The batch as ``pyarrow.RecordBatch``.
+
+        Parameters
+        ----------
+        **options
+            As in :meth:`export`, which also says what becomes null.
+
+        Raises
+        ------
+        MissingExtraError
+            pyarrow is not installed.
+        DecodeError, SchemaError
+            As in :meth:`export`.
+        """
+        try:
+            import pyarrow
+        except ImportError:
+            raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()", path=self.path) from None
+        return pyarrow.record_batch(self.export(**options))
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """The batch as ``pandas.DataFrame`` with Arrow-backed columns.
+
+        Parameters and errors as in :meth:`to_arrow`.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError.of("pandas", "pandas", "to_pandas()", path=self.path) from None
+        return self.to_arrow(**options).to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def to_pylist(self, *, change_columns: bool | Sequence[str] = True) -> list[dict[str, Any]]:
+        """The records as dicts of Python values, the same as in ``RowChange``; needs no Arrow library.
+
+        Parameters
+        ----------
+        change_columns : bool or sequence of str
+            As in :meth:`export`.
+
+        Returns
+        -------
+        list of dict, length n
+            Column name to value; a column that is absent from the image is no key.
+
+        Raises
+        ------
+        DecodeError
+            A value cannot be of its type.
+        SchemaError
+            As in :meth:`export`.
+        """
+        from ._values import RowReader
+
+        extras = self.export(change_columns=change_columns).change_columns
+        if self.table.undecodable is None:
+            reader = RowReader(self)
+            records: list[dict[str, Any]] = [reader.values(i) for i in range(len(self))]
+        else:
+            records = [{RAW_COLUMN.name: value} for value in self.column(RAW_COLUMN.name).tolist()]
+        for extra in extras:
+            for record, value in zip(records, extra.to_pylist(), strict=True):
+                record[extra.name] = value
+        return records
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of :meth:`export` with its defaults, as Arrow PyCapsule."""
+        return self.export().__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """:meth:`export` with its defaults, as Arrow PyCapsules; a requested schema is not followed."""
+        return self.export().__arrow_c_array__(requested_schema)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """:meth:`export` with its defaults, as Arrow PyCapsule; a requested schema is not followed."""
+        return self.export().__arrow_c_stream__(requested_schema)
+
+    # --- Pickling ------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Only what the records refer to travels: their values and their transactions.
+        array = self.array.copy()
+        heap = compact_spans(array, self.value_columns, self.buffer)
+        transactions = self.transactions[:0]
+        if len(array):
+            numbers = array["image"]["transaction"]
+            first = int(numbers.min())
+            transactions = self.transactions[first : int(numbers.max()) + 1].copy()
+            numbers -= first
+        arguments = (
+            self.table, self.columns, array, heap, transactions, self.invalid, self.json_diffs, self.path
+        )  # fmt: skip
+        return type(self), arguments
+
+    # --- Inside --------------------------------------------------------------------------------
+
+    def _find(self, name: str) -> Column:
+        for column in self.value_columns:
+            if column.name == name:
+                return column
+        near = difflib.get_close_matches(name, [column.name for column in self.columns])
+        hint = f"; near: {', '.join(near)}" if near else ""
+        raise SchemaError(
+            f"no such column among the {len(self.columns)} decoded{hint}",
+            path=self.path,
+            table=self.table.full_name,
+            column=name,
+        )
+
+    def _bit(self, bitmap: str, name: str) -> NDArray[np.bool_]:
+        index = self._find(name).index
+        if index < 0:
+            return np.zeros(len(self), bool)
+        bytes_: NDArray[np.uint8] = self.array["image"][bitmap][:, index // 8]
+        return (bytes_ >> (index % 8) & 1).astype(bool)
+
+    def _values(self, column: Column, decimals: str, members: str) -> NDArray[Any]:
+        field = self.array["row"][column.name]
+        if column.kind == Kind.DECIMAL:
+            return _decimals(column, field, decimals)
+        if column.members is not None and members == "names":
+            if column.kind == Kind.ENUM:
+                return _enum_names(column, field)
+            if column.kind == Kind.SET:
+                return _set_names(column, field)
+        return np.ascontiguousarray(field)
+
+    def _span_column(self, column: Column, text_errors: TextErrors) -> np.ma.MaskedArray[Any, Any]:
+        is_text = column.kind in (Kind.TEXT, Kind.JSON)
+        values = span_values(
+            self.array,
+            column,
+            ArrowField(column.name, "u" if is_text else "z"),
+            self.buffer,
+            table=self.table.full_name,
+            path=self.path,
+            text_errors=text_errors,
+            documents=json_documents(self),
+        )
+        mask = [value is None for value in values]
+        if is_text:
+            text = np.array([value or "" for value in values], np.dtypes.StringDType())
+            return np.ma.MaskedArray(text, mask=mask, fill_value="")
+        if column.kind == Kind.VECTOR:
+            values = [value if value is None else self._vector(column, value) for value in values]
+        return np.ma.MaskedArray(_objects(values), mask=mask)
+
+    def _vector(self, column: Column, value: bytes) -> NDArray[np.float32]:
+        if len(value) % 4:
+            raise DecodeError(
+                f"VECTOR of {len(value)} bytes, which is no number of floats",
+                path=self.path,
+                table=self.table.full_name,
+                column=column.name,
+            )
+        return np.frombuffer(value, "<f4")
+
+
+def _date_text(column: Column, date: np.void) -> str:
+    day = f"{date['year']:04}-{date['month']:02}-{date['day']:02}"
+    if column.kind == Kind.DATE:
+        return day
+    text = f"{day} {date['hour']:02}:{date['minute']:02}:{date['second']:02}"
+    return f"{text}.{date['microsecond']:06}"[: 20 + column.fsp] if column.fsp else text
+
+
+def _limbs(field: NDArray[Any]) -> list[int]:
+    # Unscaled whole numbers of two or four 64-bit limbs, the last one signed.
+    return [
+        sum(limb << 64 * i for i, limb in enumerate(limbs)) for limbs in np.ascontiguousarray(field).tolist()
+    ]
+
+
+def _decimals(column: Column, field: NDArray[Any], decimals: str) -> NDArray[Any]:
+    narrow = field.dtype.names is None
+    if narrow and decimals == "unscaled":
+        return np.ascontiguousarray(field)
+    numbers = field.tolist() if narrow else _limbs(field)
+    if decimals == "float":
+        # Divides whole numbers: rounded once, as the decimal text would be.
+        return np.array([number / 10**column.scale for number in numbers], np.float64)
+    if decimals == "unscaled":
+        return _objects(numbers)
+    if decimals == "decimal":
+        return _objects([_decimal(number, column.scale) for number in numbers])
+    raise ValueError(f"decimals={decimals!r}: unscaled, float and decimal are known")
+
+
+def _objects(values: Sequence[object]) -> NDArray[np.object_]:
+    # Item by item: NumPy would make a matrix of lists of one length.
+    out = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+def _decimal(number: int, scale: int) -> Decimal:
+    # From its parts, since the usual context rounds to 28 digits.
+    return Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale))
+
+
+def _enum_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
+    names = np.array(("", *(column.members or ())), np.dtypes.StringDType())
+    if len(field) and field.max() >= len(names):
+        raise DecodeError(f"ENUM number {field.max()} of {len(names) - 1} members", column=column.name)
+    chosen: NDArray[Any] = names[field]
+    return chosen
+
+
+def _set_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
+    members = column.members or ()
+    if len(field) and int(np.bitwise_or.reduce(field)) >> len(members):
+        raise DecodeError(f"SET has a bit above its {len(members)} members", column=column.name)
+    return _objects(
+        [[name for bit, name in enumerate(members) if mask >> bit & 1] for mask in field.tolist()]
+    )

@@ -149,6 +149,9 @@ INTEGER_BYTES = {
     MYSQL_TYPE_LONGLONG: 8,
 }
 
+# In MariaDB these may have fraction digits that only a schema tells.
+OLD_TEMPORAL_TYPES = frozenset((MYSQL_TYPE_TIMESTAMP, MYSQL_TYPE_TIME, MYSQL_TYPE_DATETIME))
+
 SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
 DECIMAL128_DTYPE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
 DECIMAL256_DTYPE = np.dtype(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class BinlogError(Exception):
     """A binary log could not be read; the base of every error of this package.
@@ -56,6 +58,13 @@ class BinlogError(Exception):
         ]
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
+    def located(self, **where: object) -> Self:
+        """The same error, told where it happened as far as it did not know itself."""
+        for name, value in where.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers): keep the attributes.
         return _rebuild, (type(self), self.message, self._where())
@@ -104,6 +113,10 @@ class EncryptionError(BinlogError):
 
 class SchemaError(BinlogError):
     """A given schema cannot be read, or does not fit the table in the log."""
+
+
+class GtidError(BinlogError):
+    """A text given as a GTID or a set of them is none."""
 
 
 class MissingExtraError(BinlogError, ImportError):

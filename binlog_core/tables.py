@@ -9,6 +9,8 @@ import numpy as np
 
 from .column_types import INTEGER_BYTES, Kind, value_dtype
 
+FLAG_GENERATED_PRIMARY_KEY = 0x0004  # my_row_id is the first column, even where no name is logged
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

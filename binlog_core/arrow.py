@@ -1,0 +1,376 @@
+"""Batches for any library that speaks the Arrow PyCapsule interface; no Arrow library is needed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._capsules import schema_capsule, stream_capsule
+from ._columns import export_batch
+from .arrow_types import ArrowField, ChangeColumn, Vectors, arrow_field, arrow_fields
+from .errors import DecodeError, SchemaError
+from .tables import Column, Table, record_dtype
+from .transcoding import TextErrors
+
+if TYPE_CHECKING:
+    from .batch import ChangeBatch
+
+DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
+CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
+_OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
+
+
+class ArrowBatch:
+    """A batch as Arrow columns, with options; ``batch.export()`` makes it.
+
+    Columns are made when a library asks, anew each time: the interface gives them away.
+
+    Parameters
+    ----------
+    batch : ChangeBatch
+    change_columns, extras, rows, fill_absent, text_errors, vectors
+        As in ``ChangeBatch.export``.
+    columns : sequence of Column or None
+        The columns wanted; None: those of the batch. One that the records do not have is all null.
+    """
+
+    def __init__(
+        self,
+        batch: ChangeBatch,
+        *,
+        change_columns: bool | Sequence[str] = True,
+        extras: Sequence[ChangeColumn] = (),
+        rows: NDArray[np.integer[Any]] | None = None,
+        fill_absent: bool = False,
+        text_errors: TextErrors = "raise",
+        vectors: Vectors = "fixed",
+        columns: Sequence[Column] | None = None,
+    ) -> None:
+        self.batch = batch
+        self.columns = batch.value_columns if columns is None else tuple(columns)
+        self.rows = rows
+        self.fill_absent = fill_absent
+        self.text_errors: TextErrors = text_errors
+        self.vectors: Vectors = vectors
+        names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
+        self.change_columns = (*(change_column(batch, name, rows) for name in names), *extras)
+        own = {column.name for column in self.columns}
+        for extra in self.change_columns:
+            if extra.name in own:
+                raise SchemaError(
+                    "the table has a column of this name: choose other change_columns",
+                    path=batch.path,
+                    table=batch.table.full_name,
+                    column=extra.name,
+                )
+
+    def fields(self) -> tuple[ArrowField, ...]:
+        """The fields of the schema.
+
+        Raises
+        ------
+        DecodeError
+            text_errors is "binary", so that values decide, and one cannot be of its type.
+        """
+        if self.text_errors == "binary":
+            return self.export()[0]
+        own = arrow_fields(self.columns, vectors=self.vectors)
+        return (*own, *(extra.field for extra in self.change_columns))
+
+    def export(self) -> tuple[tuple[ArrowField, ...], object]:
+        """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
+        batch = self.batch
+        return export_batch(
+            batch.array,
+            self.columns,
+            arrow_fields(self.columns, vectors=self.vectors),
+            batch.buffer,
+            table=batch.table.full_name,
+            path=batch.path,
+            rows=self.rows,
+            fill_absent=self.fill_absent,
+            text_errors=self.text_errors,
+            documents=json_documents(batch),
+            extras=self.change_columns,
+        )
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, as PyCapsule."""
+        return schema_capsule(_struct(self.fields()))
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Schema and array, as PyCapsules; a requested schema is not followed."""
+        fields, array = self.export()
+        return schema_capsule(_struct(fields)), array
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A stream of this one batch, as PyCapsule; a requested schema is not followed."""
+        fields, array = self.export()
+        return stream_capsule(_struct(fields), iter((array,)))
+
+
+class Batches(Iterator["ChangeBatch"]):
+    """Batches one after the other; those of one table are an Arrow stream too.
+
+    A stream has the batches that are left; asked for again, it reads anew.
+
+    Parameters
+    ----------
+    read : callable
+        Gives an iterator of ChangeBatch, from the beginning.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[ChangeBatch]]) -> None:
+        self._read = read
+        self._pass: Iterator[ChangeBatch] | None = None
+        self._first: ChangeBatch | None = None  # looked at, not given yet
+
+    def __next__(self) -> ChangeBatch:
+        if (first := self._first) is not None:
+            self._first = None
+            return first
+        return next(self._started())
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema, as PyCapsule; reads the first batch."""
+        return self.stream().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The batches as :func:`batch_stream` with its defaults."""
+        return self.stream().__arrow_c_stream__(requested_schema)
+
+    def stream(self, **options: Any) -> ArrowStream:
+        """The batches as Arrow stream with the options of :func:`batch_stream`."""
+        return ArrowStream(self, **options)
+
+    def peek(self) -> ChangeBatch | None:
+        """The batch that comes next, which then still comes; None: there is none."""
+        if self._first is None:
+            self._first = next(self._started(), None)
+        return self._first
+
+    def take(self) -> Iterator[ChangeBatch]:
+        """All that are left; what is asked for later is read anew."""
+        rest = chain(() if self._first is None else (self._first,), self._started())
+        self._first = self._pass = None
+        return rest
+
+    def _started(self) -> Iterator[ChangeBatch]:
+        if self._pass is None:
+            self._pass = self._read()
+        return self._pass
+
+
+class ArrowStream:
+    """Batches as Arrow stream, with options; ``batches.stream()`` makes it.
+
+    Parameters
+    ----------
+    batches : Batches
+    columns, new_columns, **options
+        As in :func:`batch_stream`.
+    """
+
+    def __init__(self, batches: Batches, *, columns: Sequence[Column] | None = None, **options: Any) -> None:
+        self.batches = batches
+        self.columns = columns
+        self.options = options
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, as PyCapsule; reads the first batch."""
+        options = {name: value for name, value in self.options.items() if name != "new_columns"}
+        return schema_capsule(_struct(_stream_fields(self.batches.peek(), self.columns, **options)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream, as PyCapsule; a requested schema is not followed."""
+        return batch_stream(self.batches.take(), columns=self.columns, **self.options)
+
+
+def batch_stream(
+    batches: Iterable[ChangeBatch],
+    *,
+    columns: Sequence[Column] | None = None,
+    new_columns: str = "raise",
+    **options: Any,
+) -> object:
+    """Batches of one table as one Arrow stream.
+
+    The stream's schema is that of `columns`, else of the first batch. Columns of later definitions are mapped
+    by name; one that is gone is null from there on.
+
+    Parameters
+    ----------
+    batches : iterable of ChangeBatch
+        Read as the stream is.
+    columns : sequence of Column or None
+    new_columns : "raise" or "drop"
+        A column that the stream's schema does not have.
+    **options
+        As in ``ChangeBatch.export``, except text_errors="binary": a stream has one schema.
+
+    Returns
+    -------
+    PyCapsule
+        Named "arrow_array_stream". Errors while reading reach the consumer as its own error, with our message.
+
+    Raises
+    ------
+    SchemaError
+        There is no batch, and `columns` is not given; a change column is unknown. While reading: a batch is
+        of another table, or of another type in one of the columns.
+    BinlogError
+        What reading the first batch raises.
+    """
+    if options.get("text_errors") == "binary":
+        raise ValueError("text_errors='binary' changes the schema with the values: not in a stream")
+    if new_columns not in ("raise", "drop"):
+        raise ValueError(f"new_columns={new_columns!r}: raise and drop are known")
+    iterator = iter(batches)
+    first = next(iterator, None)
+    fields = _stream_fields(first, columns, **options)
+    wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
+    table = first.table.full_name if first is not None else None
+
+    def arrays() -> Iterator[object]:
+        batch = first
+        while batch is not None:
+            if batch.table.full_name != table:
+                raise SchemaError(
+                    f"a stream holds one table, {table}: name it in batches()",
+                    path=batch.path,
+                    table=batch.table.full_name,
+                )
+            yield ArrowBatch(
+                batch, columns=_mapped(wanted, batch, drop=new_columns == "drop"), **options
+            ).export()[1]
+            batch = next(iterator, None)
+
+    return stream_capsule(_struct(fields), arrays())
+
+
+def _stream_fields(
+    first: ChangeBatch | None, columns: Sequence[Column] | None, **options: Any
+) -> tuple[ArrowField, ...]:
+    if columns is None:
+        if first is None:
+            raise SchemaError("no rows of the table in this log, so its columns are unknown: give a schema")
+        columns = first.value_columns
+    return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
+
+
+def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
+    """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
+    image = batch.array["image"] if rows is None else batch.array["image"][rows]
+    if name == "_change_type":
+        return ChangeColumn(name, image["op"], labels=_OP_LABELS)
+    if name == "_commit_timestamp":
+        return ChangeColumn(name, _commit_times(batch)[image["transaction"]], utc=True)
+    if name == "_timestamp":
+        return ChangeColumn(name, image["timestamp"].astype("M8[s]").astype("M8[us]"), utc=True)
+    if name == "_file":
+        return ChangeColumn(name, np.zeros(len(image), np.uint8), labels=(batch.path or "",))
+    if name in ("_position", "_row", "_server_id"):
+        return ChangeColumn(name, image[name[1:]])
+    raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+
+
+def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
+    """Texts of the JSON values that a batch has as lists of changes.
+
+    Returns
+    -------
+    dict of column name to dict of record to (bytes or None)
+        The whole document, UTF-8, where the preimage (the record before) holds one; else None.
+
+    Raises
+    ------
+    DecodeError
+        A list of changes cannot be, or does not fit its document.
+    """
+    found: dict[str, dict[int, bytes | None]] = {}
+    if not len(batch.json_diffs):
+        return found
+    from ._jsonb import apply_json_diffs
+
+    columns = {column.index: column for column in batch.columns}
+    data = memoryview(batch.buffer).cast("B")
+    for record, index in batch.json_diffs.tolist():
+        if (column := columns.get(index)) is None:
+            continue
+        text: bytes | None = None
+        try:
+            before = _span(batch, data, record - 1, column) if record else None
+            diffs = _span(batch, data, record, column)
+            if before is not None and diffs is not None:
+                text = apply_json_diffs(before, diffs)
+        except DecodeError as error:
+            error.path, error.table, error.column = batch.path, batch.table.full_name, column.name
+            error.offset = int(batch.array[record]["image"]["position"])
+            raise
+        found.setdefault(column.name, {})[record] = text
+    return found
+
+
+def _empty_batch(columns: tuple[Column, ...]) -> ChangeBatch:
+    from .batch import TRANSACTION_DTYPE, ChangeBatch
+
+    count = max((column.index + 1 for column in columns), default=0)
+    records = np.empty(0, record_dtype(count, columns))
+    return ChangeBatch(Table("", "", columns), columns, records, b"", np.empty(0, TRANSACTION_DTYPE))
+
+
+def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> bytes | None:
+    entry = batch.array[record]
+    byte, bit = column.index // 8, 1 << column.index % 8
+    if (entry["image"]["null_bitmap"][byte] | entry["image"]["absent_bitmap"][byte]) & bit:
+        return None
+    offset, length = entry["row"][column.name].tolist()
+    if offset + length > len(data):
+        raise DecodeError(f"record {record}: the value's span reaches outside the batch's buffer")
+    return bytes(data[offset : offset + length])
+
+
+def _commit_times(batch: ChangeBatch) -> NDArray[np.datetime64]:
+    # Of the transactions; a copy, since the array is shared by the batches of a group.
+    times = batch.transactions["commit_time"].copy()
+    unknown = times < 0
+    times[unknown] = batch.transactions["timestamp"][unknown].astype(np.int64) * 1_000_000
+    return times.view("M8[us]")
+
+
+def _struct(fields: tuple[ArrowField, ...]) -> ArrowField:
+    return ArrowField("", "+s", children=fields, nullable=False)
+
+
+def _mapped(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
+    # The stream's columns, each as this batch has it.
+    if batch.value_columns == columns:
+        return columns
+    own = {column.name: column for column in batch.value_columns}
+    known = {column.name for column in columns}
+    for column in batch.value_columns:
+        if column.name not in known and not drop:
+            raise _drift(batch, column, "a column that the stream's schema does not have")
+    for column in columns:
+        found = own.get(column.name)
+        if found is not None and arrow_field(found).type != arrow_field(column).type:
+            raise _drift(
+                batch,
+                found,
+                f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}",
+            )
+    return tuple(own.get(column.name, column) for column in columns)
+
+
+def _drift(batch: ChangeBatch, column: Column, what: str) -> SchemaError:
+    return SchemaError(
+        f"the table's definition changed: {what}",
+        path=batch.path,
+        offset=int(batch.array["image"]["position"][0]) if len(batch) else None,
+        table=batch.table.full_name,
+        column=column.name,
+    )

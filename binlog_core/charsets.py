@@ -1,0 +1,364 @@
+"""Character sets: from a collation id or name to text.
+
+A log names a collation by number; the character set follows from it. Python's codecs do
+most of the decoding; where a server's own tables differ from the codec, the server is
+right, since it is the one that wrote the text.
+
+Source: ``information_schema.COLLATIONS`` of MySQL and MariaDB, and the text that the
+servers give for each code of each set; MySQL manual, "Supported Character Sets and
+Collations"; MariaDB knowledge base of the same name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+BINARY_COLLATION = 63
+
+_UNDEFINED = "\ufffe"  # marks a byte without a character in the tables of codecs.charmap_decode
+
+
+@dataclass(frozen=True, slots=True)
+class Charset:
+    """One character set of the servers.
+
+    Parameters
+    ----------
+    name : str
+        MySQL's name, such as "latin1" or "utf8mb4".
+    codec : str or None
+        The Python codec nearest to it; None where there is none. `decode` knows where they differ.
+    min_char_len, max_char_len : int
+        Fewest and most bytes of one character. CHAR loses trailing spaces of `min_char_len`
+        bytes on its way into the log.
+    decodable : bool
+        False: values can only be given as bytes.
+    table : tuple of (str or None) or None
+        For sets of one-byte characters: the character of each of the 256 bytes, None where
+        there is none. None for all other sets.
+    """
+
+    name: str
+    codec: str | None
+    min_char_len: int
+    max_char_len: int
+    decodable: bool
+    table: tuple[str | None, ...] | None
+    _decode: Callable[[bytes], str] | None = field(repr=False, compare=False)
+
+    @property
+    def is_one_byte(self) -> bool:
+        """True where every character is one byte."""
+        return self.max_char_len == 1
+
+    @property
+    def space(self) -> bytes:
+        """The encoded space, with which CHAR is padded."""
+        if self.codec is not None and self.min_char_len > 1:
+            return " ".encode(self.codec)
+        return b" "
+
+    def decode(self, data: bytes) -> str:
+        """Text of bytes in this character set.
+
+        Parameters
+        ----------
+        data : bytes
+
+        Returns
+        -------
+        str
+            As the server converts it to utf8mb4.
+
+        Raises
+        ------
+        UnicodeDecodeError
+            The bytes hold a code that the character set does not have.
+        LookupError
+            The set is not `decodable`.
+        """
+        if self._decode is None:
+            raise LookupError(f"text in {self.name} can only be given as bytes")
+        return self._decode(data)
+
+
+def charset_of(collation_id: int) -> str | None:
+    """Name of the character set of a collation id of MySQL or MariaDB; None: no such id."""
+    return _CHARSET_OF_ID.get(collation_id)
+
+
+def default_collation(charset: str) -> int | None:
+    """Id of a collation that stands for a character set, where only the set's name is given.
+
+    It is the set's default collation in every server, except that MySQL 8.0 made another the
+    default of utf8mb4; which of them it is makes no difference to the text.
+    """
+    return _DEFAULT_COLLATION.get(canonical_name(charset))
+
+
+def charset_of_collation_name(collation: str) -> str | None:
+    """Name of the character set of a collation's name, such as ``latin1_bin``.
+
+    None where the name does not tell: MariaDB's ``uca1400_…`` serve every Unicode set.
+    """
+    name = canonical_name(collation.partition("_")[0])
+    return name if name in _DEFAULT_COLLATION else None
+
+
+def canonical_name(charset: str) -> str:
+    """Today's name of a character set: lower case, and utf8mb3 for utf8."""
+    lowered = charset.lower()
+    return "utf8mb3" if lowered == "utf8" else lowered
+
+
+def get(name: str) -> Charset | None:
+    """The character set of that name; None: no server has it."""
+    return _CHARSETS.get(canonical_name(name))
+
+
+# ---------------------------------------------------------------------------------------
+# Collation ids. The first id of a row is the default collation of its set.
+
+_COLLATION_IDS: dict[str, tuple[int | range, ...]] = {
+    "big5": (1, 84, 1025, 1108),
+    "latin2": (9, 2, 21, 27, 77, 1033, 1101),
+    "dec8": (3, 69, 1027, 1093),
+    "cp850": (4, 80, 1028, 1104),
+    "latin1": (8, 5, 15, 31, range(47, 50), 94, 1032, 1071),
+    "hp8": (6, 72, 1030, 1096),
+    "koi8r": (7, 74, 1031, 1098),
+    "swe7": (10, 82, 1034, 1106),
+    "ascii": (11, 65, 1035, 1089),
+    "ujis": (12, 91, 1036, 1115),
+    "sjis": (13, 88, 1037, 1112),
+    "cp1251": (51, 14, 23, 50, 52, 1074, 1075),
+    "hebrew": (16, 71, 1040, 1095),
+    "tis620": (18, 89, 1042, 1113),
+    "euckr": (19, 85, 1043, 1109),
+    "latin7": (41, 20, 42, 79, 1065, 1103),
+    "koi8u": (22, 75, 1046, 1099),
+    "gb2312": (24, 86, 1048, 1110),
+    "greek": (25, 70, 1049, 1094),
+    "cp1250": (26, 34, 44, 66, 99, 1050, 1090),
+    "gbk": (28, 87, 1052, 1111),
+    "cp1257": (59, 29, 58, 1082, 1083),
+    "latin5": (30, 78, 1054, 1102),
+    "armscii8": (32, 64, 1056, 1088),
+    "utf8mb3": (33, 76, 83, range(192, 224), range(576, 580), 1057, 1107, 1216, 1238, range(2048, 2304)),
+    "utf8mb4": (
+        *(45, 46, range(224, 248), range(255, 324), range(608, 612)),
+        *(1069, 1070, 1248, 1270, range(2304, 2560)),
+    ),
+    "ucs2": (35, 90, range(128, 160), range(640, 643), 1059, 1114, 1152, 1174, range(2560, 2816)),
+    "utf16": (54, 55, range(101, 125), range(672, 675), 1078, 1079, 1125, 1147, range(2816, 3072)),
+    "utf16le": (56, 62, 1080, 1086),
+    "utf32": (60, 61, range(160, 184), range(736, 739), 1084, 1085, 1184, 1206, range(3072, 3328)),
+    "cp866": (36, 68, 1060, 1092),
+    "keybcs2": (37, 73, 1061, 1097),
+    "macce": (38, 43, 1062, 1067),
+    "macroman": (39, 53, 1063, 1077),
+    "cp852": (40, 81, 1064, 1105),
+    "cp1256": (57, 67, 1081, 1091),
+    "binary": (BINARY_COLLATION,),
+    "geostd8": (92, 93, 1116, 1117),
+    "cp932": (95, 96, 1119, 1120),
+    "eucjpms": (97, 98, 1121, 1122),
+    "gb18030": (248, 249, 250),
+}
+
+
+def _ids(rows: tuple[int | range, ...]) -> list[int]:
+    return [i for row in rows for i in ((row,) if isinstance(row, int) else row)]
+
+
+_CHARSET_OF_ID = {i: name for name, rows in _COLLATION_IDS.items() for i in _ids(rows)}
+_DEFAULT_COLLATION = {name: _ids(rows)[0] for name, rows in _COLLATION_IDS.items()}
+
+
+# ---------------------------------------------------------------------------------------
+# Sets of one-byte characters: codec and the bytes that the servers read otherwise.
+
+_LATIN1 = {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+_DEC8 = {0xA8: "\u00a4", 0xD7: "\u0152", 0xDD: "\u0178", 0xF7: "\u0153", 0xFD: "\u00ff"} | dict.fromkeys(
+    (0xA4, 0xA6, 0xAC, 0xAD, 0xAE, 0xAF, 0xB4, 0xB8, 0xBE, 0xD0, 0xDE, 0xF0, 0xFE, 0xFF), _UNDEFINED
+)
+_TIS620 = dict.fromkeys((0xA0, *range(0xDB, 0xDF), *range(0xFC, 0x100)), "\ufffd")
+
+_ONE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
+    "latin2": ("iso8859_2", {}),
+    "dec8": ("latin_1", _DEC8),
+    "cp850": ("cp850", {}),
+    "latin1": ("cp1252", _LATIN1),
+    "hp8": ("hp_roman8", {}),
+    "koi8r": ("koi8_r", {}),
+    "ascii": ("ascii", {}),
+    "cp1251": ("cp1251", {}),
+    "hebrew": ("iso8859_8", {0xAF: "\u203e"}),
+    "tis620": ("tis_620", _TIS620),
+    "latin7": ("iso8859_13", {}),
+    "koi8u": ("koi8_u", {0x95: "\u2022"}),
+    "greek": ("iso8859_7", {0xA1: "\u02bd", 0xA2: "\u02bc"}),
+    "cp1250": ("cp1250", {}),
+    "cp1257": ("cp1257", {}),
+    "latin5": ("iso8859_9", {}),
+    "cp866": ("cp866", {0xFC: "\u207f", 0xFD: "\u00b2"}),
+    "macce": ("mac_latin2", {}),
+    "macroman": ("mac_roman", {}),
+    "cp852": ("cp852", {}),
+    "cp1256": ("cp1256", {}),
+}
+
+_WITHOUT_CODEC = ("swe7", "armscii8", "geostd8", "keybcs2")
+
+
+def _one_byte(name: str, codec: str, differences: dict[int, str]) -> Charset:
+    characters = "".join(
+        differences.get(byte) or bytes([byte]).decode(codec, errors="ignore") or _UNDEFINED
+        for byte in range(256)
+    )
+
+    def decode(data: bytes) -> str:
+        return codecs.charmap_decode(data, "strict", characters)[0]
+
+    table = tuple(None if c == _UNDEFINED else c for c in characters)
+    return Charset(name, codec, 1, 1, True, table, decode)
+
+
+# ---------------------------------------------------------------------------------------
+# Sets of several bytes. The codec decodes a value whole; only a value that it refuses, or
+# that holds a code which the servers read otherwise, is taken apart character by character.
+
+_TOKENS_2 = re.compile(rb"[\x80-\xff].|.", re.DOTALL)
+_TOKENS_SJIS = re.compile(rb"[\x81-\x9f\xe0-\xfc].|.", re.DOTALL)
+_TOKENS_EUC = re.compile(rb"\x8f..|[\x80-\xff].|.", re.DOTALL)
+_TOKENS_GB18030 = re.compile(rb"[\x81-\xfe][0-9][\x81-\xfe][0-9]|[\x80-\xff].|.", re.DOTALL)
+
+_EUC_USER_ROWS = 0xF5  # lead byte of the first row of user-defined characters
+
+
+def _big5(character: bytes) -> str | None:
+    return _BIG5.get(character)
+
+
+_BIG5 = dict.fromkeys(
+    (b"\xa1\x5a", b"\xa1\xc3", b"\xa1\xc5", b"\xa1\xfe", b"\xa2\x40", b"\xa2\xcc", b"\xa2\xce"), "\ufffd"
+) | {bytes((0xF9, 0xD6 + i)): c for i, c in enumerate("\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa")}
+
+
+def _euc_user_defined(character: bytes) -> str | None:
+    """A user-defined code: ten rows of 94 from U+E000, ten more after them behind 8F."""
+    first = 0xE3AC if character[0] == 0x8F else 0xE000
+    row, cell = character[-2] - _EUC_USER_ROWS, character[-1] - 0xA1
+    return chr(first + 94 * row + cell) if row >= 0 and 0 <= cell < 94 else None
+
+
+def _ujis(character: bytes) -> str | None:
+    if character == b"\xa1\xc0":
+        return "\\"
+    return _euc_user_defined(character) if len(character) > 1 else None
+
+
+_EUCJPMS = {
+    bytes.fromhex(code): c
+    for code, c in (
+        ("A1C1", "\uff5e"),
+        ("A1C2", "\u2225"),
+        ("A1DD", "\uff0d"),
+        ("A1F1", "\uffe0"),
+        ("A1F2", "\uffe1"),
+        ("A2CC", "\uffe2"),
+    )
+}
+
+
+def _eucjpms(character: bytes) -> str | None:
+    if character in _EUCJPMS:
+        return _EUCJPMS[character]
+    if len(character) == 2 and character[0] == 0xAD and character[1] >= 0xA1:
+        # NEC's row 13: the same cells as 8740 … in cp932.
+        cell = character[1] - 0xA1
+        return bytes((0x87, 0x40 + cell + (cell >= 63))).decode("cp932", errors="ignore") or None
+    return _euc_user_defined(character) if len(character) > 1 else None
+
+
+def _sjis(character: bytes) -> str | None:
+    return "\\" if character == b"\x81\x5f" else None
+
+
+def _gb18030(character: bytes) -> str | None:
+    # GB 18030-2000 had these two the other way round, and so has the codec.
+    if character == b"\xa8\xbc":
+        return "\u1e3f"
+    return "\ue7c7" if character == b"\x81\x35\xf4\x37" else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Differences:
+    """Where a server reads a set otherwise than the codec."""
+
+    tokens: re.Pattern[bytes]
+    hint: re.Pattern[bytes]  # found in every value that holds a differing code
+    character: Callable[[bytes], str | None]
+
+
+_DIFFERENCES = {
+    "big5": _Differences(_TOKENS_2, re.compile(rb"[\xa1\xa2\xf9]"), _big5),
+    "ujis": _Differences(_TOKENS_EUC, re.compile(rb"\xa1\xc0|[\xf5-\xfe]"), _ujis),
+    "sjis": _Differences(_TOKENS_SJIS, re.compile(rb"\x81\x5f"), _sjis),
+    "eucjpms": _Differences(_TOKENS_EUC, re.compile(rb"[\xa1\xa2\xad\xf5-\xfe]"), _eucjpms),
+    "gb18030": _Differences(_TOKENS_GB18030, re.compile(rb"\xa8\xbc|\x81\x35\xf4\x37"), _gb18030),
+}
+
+_MULTI_BYTE: dict[str, tuple[str, int, int]] = {
+    "big5": ("big5", 1, 2),
+    "ujis": ("euc_jp", 1, 3),
+    "sjis": ("shift_jis", 1, 2),
+    # The servers take all of cp949's Hangul, of which the codec euc_kr has a part.
+    "euckr": ("cp949", 1, 2),
+    "gb2312": ("gb2312", 1, 2),
+    "gbk": ("gbk", 1, 2),
+    "utf8mb3": ("utf_8", 1, 3),
+    "utf8mb4": ("utf_8", 1, 4),
+    "ucs2": ("utf_16_be", 2, 2),
+    "utf16": ("utf_16_be", 2, 4),
+    "utf16le": ("utf_16_le", 2, 4),
+    "utf32": ("utf_32_be", 4, 4),
+    "cp932": ("cp932", 1, 2),
+    "eucjpms": ("euc_jp", 1, 3),
+    "gb18030": ("gb18030", 1, 4),
+}
+
+
+def _multi_byte(name: str, codec: str, min_len: int, max_len: int) -> Charset:
+    def decode(data: bytes) -> str:
+        return codecs.decode(data, codec)
+
+    if (differences := _DIFFERENCES.get(name)) is None:
+        return Charset(name, codec, min_len, max_len, True, None, decode)
+    tokens, hint, differing = differences.tokens, differences.hint, differences.character
+
+    def decode_differing(data: bytes) -> str:
+        if hint.search(data) is None:
+            return codecs.decode(data, codec)
+        characters = []
+        for token in tokens.finditer(data):
+            character = differing(token.group())
+            if character is None:
+                try:
+                    character = token.group().decode(codec)
+                except UnicodeDecodeError as error:
+                    raise UnicodeDecodeError(codec, data, token.start(), token.end(), error.reason) from None
+            characters.append(character)
+        return "".join(characters)
+
+    return Charset(name, codec, min_len, max_len, True, None, decode_differing)
+
+
+_CHARSETS: dict[str, Charset] = {
+    **{name: _one_byte(name, *row) for name, row in _ONE_BYTE.items()},
+    **{name: _multi_byte(name, *row) for name, row in _MULTI_BYTE.items()},
+    **{name: Charset(name, None, 1, 1, False, None, None) for name in (*_WITHOUT_CODEC, "binary")},
+}

@@ -1,0 +1,592 @@
+"""One log's rows, group by group: drives the compiled loop and does what it leaves to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _rows
+from ._table_map import decode_table_map
+from .batch import ChangeBatch
+from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
+from .column_types import OLD_TEMPORAL_TYPES, Kind
+from .errors import (
+    BinlogError,
+    ChecksumError,
+    DecodeError,
+    MissingExtraError,
+    StrictError,
+    TruncatedError,
+)
+from .event_types import EventType
+from .events import EventHeader, QueryEvent, parse_event
+from .format import (
+    FormatDescription,
+    LogState,
+    detect,
+    parse_format_description,
+    parse_start_v3,
+)
+from .gtid_selection import AnyGtidSet, gtid_of, is_selected
+from .plans import Plan, plan_of
+from .report import Report
+from .rows_events import inflate_rows_event
+from .statements import changes_rows, may_change_definitions
+from .table_map import table_of
+from .tables import Table
+
+if TYPE_CHECKING:
+    from .definitions import Definitions
+    from .sources import Source
+
+_HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
+_READ_LEN = 1 << 20
+_IDLE_PLANS = 8192  # plans kept before they are dropped at a group's end
+
+_COMPRESSED_ROWS = range(
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
+)
+_GTID_EVENTS = frozenset(
+    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+)
+_LOAD_EVENTS = frozenset((EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD))
+_ROWS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
+_QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
+    (
+        EventType.SLAVE,
+        EventType.CREATE_FILE,
+        EventType.APPEND_BLOCK,
+        EventType.DELETE_FILE,
+        EventType.BEGIN_LOAD_QUERY,
+        EventType.MARIADB_START_ENCRYPTION,
+    )
+)
+_IGNORABLE_FLAG = 0x0080
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where and why reading ended before the end of the file.
+
+    Parameters
+    ----------
+    path : str
+    offset : int
+        Of the event that is not whole.
+    reason : str
+    """
+
+    path: str
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Group:
+    """Batches that were gathered together: all changes between two places of a log.
+
+    Parameters
+    ----------
+    batches : list of ChangeBatch
+        One per table definition, in the order in which they were first met.
+    transactions : ndarray, TRANSACTION_DTYPE
+        Of all of them.
+    path : str
+    end_position : int
+        Everything before it has been delivered.
+    resume_position : int
+        The last transaction boundary up to there: the checkpoint.
+    """
+
+    batches: list[ChangeBatch]
+    transactions: np.ndarray
+    path: str
+    end_position: int
+    resume_position: int
+
+
+@dataclass(slots=True)
+class Selection:
+    """Which rows are decoded; see `binlog_core.open`."""
+
+    tables: tuple[str, ...] | None = None
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ops: int = 7  # bit 0 insert, 1 update, 2 delete
+    server_id: int | None = None
+    start_position: int | None = None
+    stop_position: int | None = None
+    start_timestamp: int | None = None
+    stop_timestamp: int | None = None
+    gtids: AnyGtidSet | None = None
+    exclude_gtids: AnyGtidSet | None = None
+    seen_columns: dict[str, set[str]] = field(default_factory=dict)
+
+    def wants_table(self, table: Table) -> bool:
+        return self.tables is None or any(matches(table, pattern) for pattern in self.tables)
+
+    def wanted_columns(self, table: Table) -> Collection[str] | None:
+        wanted = None
+        for pattern, names in self.columns.items():
+            if matches(table, pattern):
+                wanted = set(names) if wanted is None else wanted | set(names)
+                self.seen_columns.setdefault(pattern, set()).update(
+                    c.name for c in table.columns if c.name in names
+                )
+        return wanted
+
+
+def matches(table: Table, pattern: str) -> bool:
+    """A name or glob pattern of "database.table", or of the table alone."""
+    return fnmatchcase(table.full_name if "." in pattern else table.name, pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds memory and time; see `binlog_core.open`."""
+
+    group_rows: int = 65536
+    group_bytes: int = 16 << 20
+    payload_bytes: int = PAYLOAD_LIMIT
+    decompressed_bytes: int = MEMORY_LIMIT
+
+
+class LogDecoder:
+    """Decodes one source.
+
+    Parameters
+    ----------
+    source : Source
+    selection : Selection
+    report : Report
+    definitions : Definitions or None
+        Given table definitions, followed through DDL or not.
+    limits : Limits
+    verify_checksum, skip_errors : bool
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        selection: Selection,
+        report: Report,
+        definitions: Definitions | None = None,
+        limits: Limits = Limits(),
+        verify_checksum: bool = True,
+        skip_errors: bool = False,
+    ) -> None:
+        self.source = source
+        self.path = source.path
+        self.selection = selection
+        self.report = report
+        self.definitions = definitions
+        self.limits = limits
+        self.verify = verify_checksum
+        self.skip_errors = skip_errors
+        self.tail: Tail | None = None
+        self.format: FormatDescription | None = None
+        self._plans: list[Plan | None] = []
+        self._loop = _rows.Decoder(
+            group_rows=limits.group_rows, group_bytes=limits.group_bytes, verify=verify_checksum
+        )
+        loop = self._loop
+        loop.op_mask = selection.ops
+        loop.server_id = -1 if selection.server_id is None else selection.server_id
+        if selection.stop_position is not None:
+            loop.stop_position = selection.stop_position
+        if selection.start_timestamp is not None:
+            loop.start_timestamp = selection.start_timestamp
+        if selection.stop_timestamp is not None:
+            loop.stop_timestamp = selection.stop_timestamp
+        loop.gtids_to_python = selection.gtids is not None or selection.exclude_gtids is not None
+        self._view = source.view()
+        self._window: bytes | memoryview = b""
+        self._base = 0
+
+    @property
+    def resume_position(self) -> int:
+        return int(self._loop.resume_position)
+
+    def read_format(self) -> FormatDescription | None:
+        """Recognise the log; None where it ends before it says what it is."""
+        head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
+        found = detect(head, self.path, verify_checksum=self.verify)
+        self.format = found.format
+        for note in found.format.notes if found.format else ():
+            self.report.add("format_notes", path=self.path, offset=4, detail=note)
+        if found.state is not LogState.OPEN:
+            if found.state is LogState.CUT:
+                self._end_early(4, "the file ends inside its first event")
+            return None if found.format is None or found.state is LogState.CUT else found.format
+        return found.format
+
+    # ------------------------------------------------------------ groups
+
+    def groups(self) -> Iterator[Group]:
+        """Decode to the end, or to where `selection` says.
+
+        Yields
+        ------
+        Group
+
+        Raises
+        ------
+        BinlogError
+            What cannot be decoded; the groups before it were yielded.
+        """
+        if self.read_format() is None or self.format is None:
+            return
+        self._set_format(self.format)
+        self._first_feed()
+        try:
+            yield from self._walk()
+        except BinlogError as error:
+            # Nothing that was good is lost: what was gathered comes before the error.
+            if self._loop.records:
+                yield self._take_group()
+            raise error.located(path=self.path) from error.__cause__
+        if self._loop.records:
+            yield self._take_group()
+
+    def _walk(self) -> Iterator[Group]:
+        loop = self._loop
+        while True:
+            status = loop.run()
+            if status == _rows.MORE:
+                if not self._feed_more():
+                    return
+            elif status == _rows.GROUP:
+                yield self._take_group()
+            elif status == _rows.TABLE:
+                self._add_plan()
+            elif status == _rows.EVENT:
+                try:
+                    yield from self._on_event()
+                except BinlogError as error:
+                    self._skip_or_raise(error)
+            elif status == _rows.ERROR:
+                if self._on_error():
+                    return
+            elif status == _rows.STOP:
+                return
+
+    def _take_group(self) -> Group:
+        gathered, transactions = self._loop.take_group()
+        batches = []
+        for index, count, records, heap, invalid, json_diffs in gathered:
+            plan = self._plans[index]
+            assert plan is not None
+            table = plan.table
+            array = np.frombuffer(records, plan.dtype, count)
+            buffer = self._view if heap is None else heap
+            if any(c.compressed for c in plan.columns):
+                buffer = inflate_columns(
+                    array,
+                    plan.columns,
+                    buffer,
+                    limit=self.limits.decompressed_bytes,
+                    path=self.path,
+                    table=table.full_name,
+                )
+            if len(invalid):
+                first = invalid[0]
+                self.report.add(
+                    "invalid_dates",
+                    path=self.path,
+                    offset=int(array["image"]["position"][first["record"]]),
+                    table=table.full_name,
+                    column=table.columns[first["column"]].name,
+                    count=len(invalid),
+                )
+            batches.append(
+                ChangeBatch(table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path)
+            )
+        if len(self._plans) > _IDLE_PLANS and not self._loop.in_transaction:
+            self._drop_plans()
+        return Group(batches, transactions, self.path, int(self._loop.position), self.resume_position)
+
+    def _drop_plans(self) -> None:
+        self._loop.drop_plans()
+        self._plans.clear()
+
+    # ------------------------------------------------------------ bytes
+
+    def _first_feed(self) -> None:
+        start = max(self.selection.start_position or 0, 4)
+        if self._view is not None:
+            if start > len(self._view):
+                raise DecodeError(f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path)
+            self._loop.feed(self._view, 0, start=start, keep=True)
+            return
+        self.source.seek(start)
+        self._base = start
+        self._window = b""
+        self._loop.feed(b"", start, keep=False)
+
+    def _feed_more(self) -> bool:
+        """More bytes of a stream; False at the end of the log."""
+        left = int(self._loop.left)
+        if self._view is None:
+            # Growing with what is already waiting keeps the copies of one large event linear.
+            more = self.source.read(max(_READ_LEN, left))
+            if more:
+                end = len(self._window)
+                self._base += end - left
+                self._window = bytes(self._window[end - left :]) + more
+                self._loop.feed(self._window, self._base, keep=False)
+                return True
+        if left or self.source.withheld:
+            self._end_early(int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there")
+        return False
+
+    def _end_early(self, offset: int, reason: str) -> None:
+        self.tail = Tail(self.path, offset, reason)
+        if self.report.strict:
+            raise TruncatedError(reason, path=self.path, offset=offset)
+
+    # ------------------------------------------------------------ what the loop leaves to us
+
+    def _set_format(self, description: FormatDescription) -> None:
+        self.format = description
+        header_length, lengths, canonical, checksum = description.core_arrays()
+        self._loop.set_format(header_length, lengths, canonical, bool(checksum))
+
+    def _add_plan(self) -> None:
+        loop, where = self._loop, {"path": self.path, "offset": int(self._loop.event_position), "type_code": 19}
+        flags, body = loop.table_map()
+        assert self.format is not None
+        try:
+            table, notes = table_of(decode_table_map(body), flags=flags, mariadb=self.format.is_mariadb)
+        except BinlogError as error:
+            if not self.skip_errors:
+                raise error.located(**where) from None
+            self.report.add("skipped_events", path=self.path, offset=where["offset"], detail=str(error))
+            loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
+            self._plans.append(None)
+            return
+        for note in notes:
+            self.report.add(
+                "metadata_misfits", path=self.path, offset=where["offset"], table=table.full_name, detail=note
+            )
+        if not self.selection.wants_table(table):
+            loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
+            self._plans.append(None)
+            return
+        if self.definitions is not None:
+            table = self.definitions.complete(table, self.report, path=self.path, offset=where["offset"])
+        self._report_silence(table, where["offset"])
+        plan = plan_of(table, self.selection.wanted_columns(table))
+        loop.add_plan(
+            plan.ops,
+            image_len=plan.image_len,
+            record_len=plan.dtype.itemsize,
+            json_columns=plan.json_columns,
+            raw=plan.raw,
+        )
+        self._plans.append(plan)
+
+    def _report_silence(self, table: Table, offset: int) -> None:
+        where: dict[str, Any] = {"path": self.path, "offset": offset, "table": table.full_name}
+        if table.undecodable is not None:
+            self.report.add("undecodable_tables", detail=table.undecodable, **where)
+            return
+        if any(not c.named for c in table.columns):
+            self.report.add("unnamed_columns", **where)
+        for c in table.columns:
+            if c.kind is Kind.INT and c.signed is None:
+                self.report.add("unknown_signs", column=c.name, **where)
+            elif c.kind is Kind.BINARY and c.charset is None:
+                self.report.add("unknown_charsets", column=c.name, **where)
+
+    def _on_event(self) -> Iterator[Group]:
+        loop = self._loop
+        kind, offset = int(loop.event_type), int(loop.event_position)
+        if kind == EventType.QUERY:
+            database, statement = loop.query()
+            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
+        elif loop.without_map:
+            self.report.add("rows_without_table_map", path=self.path, offset=offset)
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            chunks = payload_chunks(
+                loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
+            )
+            yield from self._walk_inside(chunks)
+        elif kind in _COMPRESSED_ROWS:
+            assert self.format is not None
+            event = inflate_rows_event(
+                loop.event_bytes(),
+                loop.event_body(),
+                kind,
+                self.format,
+                limit=self.limits.decompressed_bytes,
+                path=self.path,
+                offset=offset,
+            )
+            yield from self._walk_inside(iter((event,)))
+        elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
+            yield from self._on_descriptor(kind, offset)
+        elif kind in _GTID_EVENTS:
+            self._select_transaction()
+        elif kind == EventType.MARIADB_QUERY_COMPRESSED:
+            header = EventHeader(offset, 0, kind, 0, int(loop.event_length), 0, 0)
+            assert self.format is not None
+            event = parse_event(header, loop.event_body(), self.format, self.path)
+            assert isinstance(event, QueryEvent)
+            loop.end_statement()
+            compressed = event
+            yield from self._on_statement(event.query_bytes, offset, lambda: compressed)
+        elif kind in _LOAD_EVENTS:
+            loop.end_statement()
+            self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
+        elif kind in _ROWS_V0:
+            self.report.add("rows_v0", path=self.path, offset=offset)
+        elif kind == EventType.INCIDENT:
+            self.report.add("incidents", path=self.path, offset=offset)
+        elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
+            self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
+
+    def _on_statement(
+        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
+    ) -> Iterator[Group]:
+        if changes_rows(statement):
+            self.report.add("statement_changes", path=self.path, offset=offset)
+        elif self.definitions is not None and self.definitions.follows and may_change_definitions(statement):
+            event = whole()  # before the group is taken: the loop still has it at hand
+            if self._loop.records:
+                yield self._take_group()
+            assert self.format is not None
+            self.definitions.follow(event, self.report, mariadb=self.format.is_mariadb, path=self.path)
+            self._drop_plans()
+
+    def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
+        """The QUERY event at hand with its status variables."""
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(int(loop.event_position), 0, EventType.QUERY, 0, int(loop.event_length), 0, 0)
+        # Up to the statement's end: events inside a payload have no checksum to cut off.
+        body = loop.event_bytes()
+        body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]
+        event = parse_event(header, body[self.format.header_length :], self.format, self.path)
+        assert isinstance(event, QueryEvent)
+        return event
+
+    def _on_descriptor(self, kind: int, offset: int) -> Iterator[Group]:
+        if offset <= 4:
+            return  # read by read_format
+        event = self._loop.event_bytes()
+        if kind == EventType.START_V3:
+            description = parse_start_v3(event, offset, self.path)
+        else:
+            description = parse_format_description(event, offset, self.path, verify_checksum=self.verify)
+        if self._loop.records:
+            yield self._take_group()
+        assert self.format is not None
+        if description.is_mariadb != self.format.is_mariadb:
+            self._drop_plans()  # the vendors count metadata differently
+        self._set_format(description)
+
+    def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        """Walk over events that were packed into the one at hand."""
+        loop = self._loop
+        offset, kind = int(loop.event_position), int(loop.event_type)
+        rest = b""
+        entered = False
+        try:
+            for chunk in chunks:
+                inner = rest + chunk if rest else chunk
+                loop.enter(inner)
+                entered = True
+                yield from self._walk_window()
+                rest = inner[len(inner) - int(loop.left) :]
+            if rest:
+                raise DecodeError(f"the packed events end inside one, {len(rest)} bytes of it are there")
+        except BinlogError as error:
+            raise error.located(path=self.path, offset=offset, type_code=kind)
+        finally:
+            if entered:
+                loop.leave()
+
+    def _walk_window(self) -> Iterator[Group]:
+        """Like `_walk`, up to the end of the inner window."""
+        loop = self._loop
+        while True:
+            status = loop.run()
+            if status == _rows.MORE or status == _rows.STOP:
+                return
+            if status == _rows.GROUP:
+                yield self._take_group()
+            elif status == _rows.TABLE:
+                self._add_plan()
+            elif status == _rows.EVENT:
+                if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
+                    raise DecodeError("a payload inside a payload")
+                yield from self._on_event()
+            elif status == _rows.ERROR and self._on_error():
+                return
+
+    def _select_transaction(self) -> None:
+        self._loop.skip_transaction = not is_selected(
+            gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids
+        )
+
+    # ------------------------------------------------------------ errors
+
+    def _skip_or_raise(self, error: BinlogError) -> None:
+        """Of an event that is passed already: with on_error="skip" count it and go on."""
+        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError)):
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
+
+    def _on_error(self) -> bool:
+        """Raise, or count and say whether to stop here."""
+        info = self._loop.failure_info()
+        error = self._error_of(info)
+        if info["status"] == "no memory":
+            raise MemoryError(str(error))
+        if self._is_cut_tail(info):
+            self.report.add("wrong_in_use_checksum", path=self.path, offset=info["position"])
+            self._end_early(info["position"], "wrong checksum in the last event of a log in use")
+            return True
+        if not self.skip_errors or info["what"] == "event_length is less than its header":
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        return False
+
+    def _error_of(self, info: dict[str, Any]) -> DecodeError:
+        plan = self._plans[info["plan"]] if info["plan"] is not None else None
+        column = None
+        if plan is not None and info["column"] < len(plan.table.columns):
+            column = plan.table.columns[info["column"]].name
+        kind = ChecksumError if info["status"] == "checksum" else DecodeError
+        message = info["what"]
+        if plan is not None:
+            message += f", row {info['row']} of the event"
+            if self._may_have_old_fractions(plan.table):
+                message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
+        return kind(
+            message,
+            path=self.path,
+            offset=info["position"],
+            type_code=info["type_code"],
+            table=plan.table.full_name if plan is not None else None,
+            column=column,
+        )
+
+    def _may_have_old_fractions(self, table: Table) -> bool:
+        assert self.format is not None
+        return self.format.is_mariadb and any(
+            c.type_code in OLD_TEMPORAL_TYPES and not c.old_fraction for c in table.columns
+        )
+
+    def _is_cut_tail(self, info: dict[str, Any]) -> bool:
+        """A wrong CRC of the very last event of a log whose descriptor says in use."""
+        if info["status"] != "checksum" or self.format is None or not self.format.in_use:
+            return False
+        if self._loop.left:
+            return False
+        return self._view is not None or not self.source.peek(1)
+

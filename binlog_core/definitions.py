@@ -1,0 +1,78 @@
+"""Given table definitions, and how they follow the DDL in the log (``schema=``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import SchemaError
+from .report import Report
+from .tables import Table
+
+if TYPE_CHECKING:
+    from .ddl import DdlTracker
+    from .events import QueryEvent
+    from .schema import Schema
+
+
+class Definitions:
+    """What `open` was given as ``schema=``.
+
+    Parameters
+    ----------
+    schema : dict, str, path or None
+        "db.table" to CREATE TABLE text; a .sql file; ``mysql://…``; or "ddl": the statements in the
+        log itself.
+    start : same as schema
+        For "ddl": the definitions at the beginning of the log.
+    """
+
+    def __init__(self, schema: Any, *, start: Any = None) -> None:
+        from .ddl import DdlTracker
+        from .schema import Schema
+
+        self._tracker: DdlTracker | None = None
+        self._schema: Schema | None = None
+        if isinstance(schema, str) and schema == "ddl":
+            self._tracker = DdlTracker(Schema.load(start) if start is not None else None)
+        else:
+            self._schema = Schema.load(schema)
+
+    @property
+    def follows(self) -> bool:
+        """Statements of the log change the definitions."""
+        return self._tracker is not None
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        """The table with what the definition adds to the log's own metadata.
+
+        A definition that does not fit is reported, never papered over: with "ddl" the table stays as
+        the log has it, otherwise SchemaError is raised.
+        """
+        from .schema import apply
+
+        source = self._tracker if self._tracker is not None else self._schema
+        assert source is not None
+        given = source.definition(table.database, table.name)
+        if given is None:
+            return table
+        try:
+            return apply(table, given)
+        except SchemaError as error:
+            if self._tracker is None:
+                raise error.located(path=path, offset=offset, type_code=19) from None
+            report.add("schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message)
+            return table
+
+    def follow(self, event: QueryEvent, report: Report, *, mariadb: bool, path: str) -> None:
+        """Apply a statement of the log."""
+        assert self._tracker is not None
+        before = len(self._tracker.unfollowed)
+        self._tracker.apply_event(event, mariadb=mariadb)
+        for unfollowed in self._tracker.unfollowed[before:]:
+            report.add(
+                "ddl_not_followed",
+                path=path,
+                offset=event.position,
+                table=unfollowed.table,
+                detail=unfollowed.reason,
+            )

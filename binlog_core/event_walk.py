@@ -1,0 +1,192 @@
+"""Headers and typed events of one source, through the compiled header walk."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import _headers
+from ._headers import HEADER_DTYPE, walk_headers
+from .compression import payload_chunks
+from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
+from .event_types import EventType
+from .events import EventHeader, OpaqueEvent, parse_event
+from .format import FormatDescription, parse_format_description, parse_start_v3
+
+if TYPE_CHECKING:
+    from .decoding import LogDecoder
+    from .events import Event
+
+_CHUNK = 65536  # headers
+_READ_LEN = 1 << 20
+_INNER_HEADER = struct.Struct("<IBIIIH")
+
+
+class _Walk:
+    """Walks one source's headers, window by window, descriptor by descriptor."""
+
+    def __init__(self, decoder: LogDecoder) -> None:
+        self.decoder = decoder
+        self.source = decoder.source
+        self.path = decoder.path
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, memoryview, int, FormatDescription]]:
+        """(headers, window, position of the window's first byte, descriptor in force) until the log ends."""
+        decoder = self.decoder
+        description = decoder.read_format()
+        if description is None:
+            return
+        view = self.source.view()
+        if view is None:
+            self.source.seek(4)
+        window = view if view is not None else memoryview(b"")
+        base, offset = (0, 4) if view is not None else (4, 0)
+        while True:
+            out = np.empty(_CHUNK, HEADER_DTYPE)
+            header_length, _, canonical, checksum = description.core_arrays()
+            count, offset, status = walk_headers(
+                window,
+                offset,
+                out,
+                base=base,
+                header_length=header_length,
+                canonical=canonical,
+                checksum=bool(checksum),
+                verify=decoder.verify,
+            )
+            if count:
+                yield out[:count], window, base, description
+            if status == _headers.WALK_DESCRIPTOR:
+                following = self._descriptor(window, offset, base, description)
+                if following is not None:
+                    description = following
+                    continue
+                status = _headers.WALK_TRUNCATED
+            if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
+                more = self.source.read(max(_READ_LEN, len(window) - offset)) if view is None else b""
+                if more:
+                    base += offset
+                    window = memoryview(bytes(window[offset:]) + more)
+                    offset = 0
+                    continue
+                if offset < len(window):
+                    self._cut(base + offset, "the file ends inside an event")
+                return
+            if status == _headers.WALK_MALFORMED:
+                raise DecodeError(
+                    "event_length is less than its header", path=self.path, offset=base + offset
+                )
+            if status == _headers.WALK_CHECKSUM:
+                length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+                last = offset + length == len(window) and (view is not None or not self.source.peek(1))
+                if last and description.in_use:
+                    self._cut(base + offset, "wrong checksum in the last event of a log in use")
+                    return
+                if not decoder.skip_errors:
+                    raise ChecksumError(
+                        "wrong checksum",
+                        path=self.path,
+                        offset=base + offset,
+                        type_code=description.canonical(window[offset + 4]),
+                    )
+                decoder.report.add("skipped_events", path=self.path, offset=base + offset, detail="wrong checksum")
+                offset += length
+
+    def _cut(self, offset: int, reason: str) -> None:
+        if self.decoder.report.strict:
+            raise TruncatedError(reason, path=self.path, offset=offset)
+
+    def _descriptor(
+        self, window: memoryview, offset: int, base: int, description: FormatDescription
+    ) -> FormatDescription | None:
+        """The descriptor at offset; None where the window ends inside it."""
+        length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+        event = window[offset : offset + length]
+        if len(event) < length:
+            return None
+        if description.canonical(event[4]) == EventType.START_V3:
+            return parse_start_v3(event, base + offset, self.path)
+        return parse_format_description(
+            event, base + offset, self.path, verify_checksum=self.decoder.verify
+        )
+
+
+def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
+    """Arrays of HEADER_DTYPE, in file order."""
+    for headers, _, _, _ in _Walk(decoder):
+        yield headers
+
+
+def events_of(decoder: LogDecoder) -> Iterator[Event]:
+    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip"."""
+    path = decoder.path
+    for headers, window, base, description in _Walk(decoder):
+        for header in headers.tolist():
+            fields = EventHeader(*header)
+            begin = fields.position - base
+            end = begin + fields.event_length - description.checksum_length_of(fields.type_code)
+            body = window[begin + description.header_length_of(fields.type_code) : end]
+            event = _parse(decoder, fields, body, description)
+            yield event
+            if fields.type_code == EventType.TRANSACTION_PAYLOAD:
+                yield from _inner_events(decoder, fields, body, description, path)
+
+
+def _parse(
+    decoder: LogDecoder, fields: EventHeader, body: memoryview, description: FormatDescription
+) -> Event:
+    try:
+        return parse_event(fields, body, description, decoder.path)
+    except BinlogError as error:
+        if not decoder.skip_errors:
+            raise
+        decoder.report.add(
+            "skipped_events", path=decoder.path, offset=fields.position, detail=error.message
+        )
+        return OpaqueEvent(*fields, body=bytes(body))
+
+
+def _inner_events(
+    decoder: LogDecoder,
+    outer: EventHeader,
+    body: memoryview,
+    description: FormatDescription,
+    path: str,
+) -> Iterator[Event]:
+    """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
+    inner = _without_checksum(description)
+    rest = b""
+    for chunk in payload_chunks(
+        body, limit=decoder.limits.payload_bytes, path=path, offset=outer.position
+    ):
+        data = memoryview(rest + chunk)
+        at = 0
+        while len(data) - at >= _INNER_HEADER.size:
+            timestamp, kind, server_id, length, next_position, flags = _INNER_HEADER.unpack_from(data, at)
+            if length < _INNER_HEADER.size:
+                raise DecodeError(
+                    "event_length is less than its header", path=path, offset=outer.position, type_code=kind
+                )
+            if length > len(data) - at:
+                break
+            fields = EventHeader(outer.position, timestamp, kind, server_id, length, next_position, flags)
+            yield _parse(decoder, fields, data[at + _INNER_HEADER.size : at + length], inner)
+            at += length
+        rest = bytes(data[at:])
+    if rest:
+        raise DecodeError(
+            f"the packed events end inside one, {len(rest)} bytes of it are there",
+            path=path,
+            offset=outer.position,
+            type_code=outer.type_code,
+        )
+
+
+def _without_checksum(description: FormatDescription) -> FormatDescription:
+
+
+    return replace(description, header_length=_INNER_HEADER.size, checksum_algorithm=0)

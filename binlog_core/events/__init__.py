@@ -1,0 +1,202 @@
+"""Typed events: ``log.events()`` yields one small frozen dataclass per event.
+
+A module per family, named in MySQL's words. `parse_event` is the way in: it takes an event's header
+and body and the format description in force, splits off the post-header by the length that the
+description gives (what is longer than we know is stepped over), and hands both to the type's decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..cursor import Cursor
+from ..errors import BinlogError, DecodeError
+from ..event_types import EventType, event_name
+from ..format import FormatDescription
+from . import control, gtid, load, query, rows, user_var
+from .base import Event, EventHeader, OpaqueEvent
+from .control import (
+    FormatDescriptionEvent,
+    HeartbeatEvent,
+    IncidentEvent,
+    MariadbBinlogCheckpointEvent,
+    MariadbStartEncryptionEvent,
+    RotateEvent,
+    StopEvent,
+    TransactionContextEvent,
+    ViewChangeEvent,
+    XaPrepareEvent,
+    XidEvent,
+)
+from .gtid import GtidEvent, MariadbGtidEvent, MariadbGtidListEvent, PreviousGtidsEvent
+from .load import AppendBlockEvent, CreateFileEvent, ExecuteLoadQueryEvent, FileEvent, LoadEvent, SqlEx
+from .query import QueryEvent, QueryStatus
+from .rows import (
+    DUMMY_TABLE_ID,
+    RowsEvent,
+    RowsFragmentEvent,
+    RowsQueryEvent,
+    TableMapEvent,
+    TransactionPayloadEvent,
+)
+from .user_var import IntvarEvent, RandEvent, UserVarEvent
+
+__all__ = [
+    "DUMMY_TABLE_ID",
+    "AppendBlockEvent",
+    "CreateFileEvent",
+    "Event",
+    "EventHeader",
+    "ExecuteLoadQueryEvent",
+    "FileEvent",
+    "FormatDescriptionEvent",
+    "GtidEvent",
+    "HeartbeatEvent",
+    "IncidentEvent",
+    "IntvarEvent",
+    "LoadEvent",
+    "MariadbBinlogCheckpointEvent",
+    "MariadbGtidEvent",
+    "MariadbGtidListEvent",
+    "MariadbStartEncryptionEvent",
+    "OpaqueEvent",
+    "PreviousGtidsEvent",
+    "QueryEvent",
+    "QueryStatus",
+    "RandEvent",
+    "RotateEvent",
+    "RowsEvent",
+    "RowsFragmentEvent",
+    "RowsQueryEvent",
+    "SqlEx",
+    "StopEvent",
+    "TableMapEvent",
+    "TransactionContextEvent",
+    "TransactionPayloadEvent",
+    "UserVarEvent",
+    "ViewChangeEvent",
+    "XaPrepareEvent",
+    "XidEvent",
+    "parse_event",
+]
+
+Decoder = Callable[[EventHeader, Cursor, Cursor, FormatDescription], Event]
+
+# SLAVE was never written, and IGNORABLE has no content: they stay opaque, as do unknown codes.
+_DECODERS: dict[int, Decoder] = {
+    EventType.START_V3: control.decode_format_description,
+    EventType.QUERY: query.decode_query,
+    EventType.STOP: control.decode_stop,
+    EventType.ROTATE: control.decode_rotate,
+    EventType.INTVAR: user_var.decode_intvar,
+    EventType.LOAD: load.decode_load,
+    EventType.CREATE_FILE: load.decode_load,
+    EventType.APPEND_BLOCK: load.decode_append_block,
+    EventType.EXEC_LOAD: load.decode_file,
+    EventType.DELETE_FILE: load.decode_file,
+    EventType.NEW_LOAD: load.decode_load,
+    EventType.RAND: user_var.decode_rand,
+    EventType.USER_VAR: user_var.decode_user_var,
+    EventType.FORMAT_DESCRIPTION: control.decode_format_description,
+    EventType.XID: control.decode_xid,
+    EventType.BEGIN_LOAD_QUERY: load.decode_append_block,
+    EventType.EXECUTE_LOAD_QUERY: load.decode_execute_load_query,
+    EventType.TABLE_MAP: rows.decode_table_map,
+    EventType.INCIDENT: control.decode_incident,
+    EventType.HEARTBEAT: control.decode_heartbeat,
+    EventType.ROWS_QUERY: rows.decode_rows_query,
+    EventType.GTID: gtid.decode_gtid,
+    EventType.ANONYMOUS_GTID: gtid.decode_gtid,
+    EventType.PREVIOUS_GTIDS: gtid.decode_previous_gtids,
+    EventType.TRANSACTION_CONTEXT: control.decode_transaction_context,
+    EventType.VIEW_CHANGE: control.decode_view_change,
+    EventType.XA_PREPARE: control.decode_xa_prepare,
+    EventType.TRANSACTION_PAYLOAD: rows.decode_transaction_payload,
+    EventType.HEARTBEAT_V2: control.decode_heartbeat_v2,
+    EventType.GTID_TAGGED: gtid.decode_gtid_tagged,
+    EventType.MARIADB_ANNOTATE_ROWS: rows.decode_rows_query,
+    EventType.MARIADB_BINLOG_CHECKPOINT: control.decode_binlog_checkpoint,
+    EventType.MARIADB_GTID: gtid.decode_mariadb_gtid,
+    EventType.MARIADB_GTID_LIST: gtid.decode_mariadb_gtid_list,
+    EventType.MARIADB_START_ENCRYPTION: control.decode_start_encryption,
+    EventType.MARIADB_QUERY_COMPRESSED: query.decode_query,
+    EventType.MARIADB_ROWS_FRAGMENT: rows.decode_rows_fragment,
+} | {
+    code: rows.decode_rows
+    for code in (
+        *range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1),
+        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
+        EventType.PARTIAL_UPDATE_ROWS,
+        *range(EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1),
+    )
+}
+
+# Their fixed part is read with the rest, whatever length the log lists: ROTATE's is frozen (and
+# absent in v1), a descriptor was read before, MariaDB's GTID fills its own up with optional fields.
+_WITHOUT_POST_HEADER = frozenset(
+    (
+        EventType.START_V3,
+        EventType.FORMAT_DESCRIPTION,
+        EventType.ROTATE,
+        EventType.MARIADB_GTID,
+        EventType.MARIADB_ROWS_FRAGMENT,
+    )
+)
+
+
+def parse_event(
+    header: EventHeader, body: bytes | memoryview, description: FormatDescription, path: str | None = None
+) -> Event:
+    """Turn one event into its typed form.
+
+    Parameters
+    ----------
+    header : EventHeader
+        Its common header; `type_code` in today's numbering, `position` our own.
+    body : bytes-like, uint8
+        All between the header and the checksum. Not copied, but the parts that an event keeps are,
+        TRANSACTION_PAYLOAD's payload excepted.
+    description : FormatDescription
+        In force for this event; for FORMAT_DESCRIPTION and START_V3 the one that they bring.
+    path : str or None
+        For errors.
+
+    Returns
+    -------
+    Event
+        Of a subclass by its type; `OpaqueEvent` for types that are unknown or a vendor's own.
+
+    Raises
+    ------
+    DecodeError
+        A length, count or value that cannot be, or a type that the description should list and does
+        not; with path, offset and type_code.
+
+    Source: MySQL server documentation, "Binlog Event".
+    """
+    decode = _DECODERS.get(header.type_code)
+    if decode is None:
+        return OpaqueEvent(*header, bytes(body))
+    try:
+        cur = Cursor(body)
+        post = cur.take_slice(_post_header_length(header.type_code, description))
+        return decode(header, post, cur, description)
+    except BinlogError as error:
+        error.path, error.offset, error.type_code = path, header.position, header.type_code
+        raise
+
+
+def _post_header_length(type_code: int, description: FormatDescription) -> int:
+    if type_code in _WITHOUT_POST_HEADER:
+        return 0
+    length = description.post_header_length(type_code)
+    if length is None:
+        raise DecodeError(
+            f"{event_name(type_code)} is beyond the {len(description.post_header_lengths) - 1} event types"
+            " that the format description lists"
+        )
+    if type_code == EventType.CREATE_FILE:
+        # LOAD's comes first. v1 has none of its own, whatever its artificial descriptor says.
+        load_length = description.post_header_length(EventType.LOAD) or 0
+        return load_length if description.binlog_version == 1 else load_length + length
+    return length

@@ -1,0 +1,370 @@
+"""GTIDs and sets of them: MySQL's UUID sets with tags, MariaDB's domain-server-sequence lists.
+
+MySQL prints ``uuid:1-5:7:tag:1-3`` (a tag governs the intervals after it, UUIDs are separated by a
+comma and a line break). MariaDB has no text for a set, only lists such as ``0-1-100,1-2-5``; for
+picking transactions an item may also be a range of sequence numbers, ``0-1-5:100``, both ends included.
+
+Source: MySQL server documentation, "GTID Format and Storage"; MariaDB, "Global Transaction ID".
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .cursor import Cursor
+from .errors import DecodeError, GtidError
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TAG = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,31}")
+_NUMBER = re.compile(r"[0-9]{1,20}")
+_INTERVAL = re.compile(r"([0-9]{1,20})(?:\s*-\s*([0-9]{1,20}))?")
+_MARIADB_ITEM = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})(?::([0-9]{1,20}))?")
+_LAST_GNO = 2**63 - 2
+_TAG_LENGTH = 32
+
+
+def uuid_text(raw: bytes) -> str:
+    """16 bytes as ``xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx``, in lower case as the servers print it."""
+    digits = raw.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Gtid:
+    """One MySQL GTID.
+
+    Parameters
+    ----------
+    uuid : str
+        Of the source, lower case.
+    tag : str
+        "" without (MySQL 8.3 and later have tags).
+    gno : int
+        From 1.
+    """
+
+    uuid: str
+    tag: str
+    gno: int
+
+    @classmethod
+    def parse(cls, text: str) -> Gtid:
+        """``uuid:number`` or ``uuid:tag:number``; anything else is a `GtidError`."""
+        parts = text.strip().split(":")
+        if len(parts) == 2:
+            parts.insert(1, "")
+        if len(parts) != 3 or not _NUMBER.fullmatch(parts[2]) or (parts[1] and not _TAG.fullmatch(parts[1])):
+            raise _no_gtid(text)
+        return cls(_parse_uuid(parts[0], text), parts[1].lower(), _gno(parts[2], text))
+
+    def __str__(self) -> str:
+        return f"{self.uuid}:{self.tag}:{self.gno}" if self.tag else f"{self.uuid}:{self.gno}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MariadbGtid:
+    """One MariaDB GTID: ``domain-server-sequence``.
+
+    Parameters
+    ----------
+    domain_id, server_id : int
+        32 bits.
+    seq_no : int
+        64 bits.
+    """
+
+    domain_id: int
+    server_id: int
+    seq_no: int
+
+    @classmethod
+    def parse(cls, text: str) -> MariadbGtid:
+        """Three numbers; anything else is a `GtidError`."""
+        found = _MARIADB_ITEM.fullmatch(text.strip())
+        if found is None or found[4]:
+            raise _no_gtid(text)
+        return cls(*_mariadb_numbers(found, text)[:3])
+
+    def __str__(self) -> str:
+        return f"{self.domain_id}-{self.server_id}-{self.seq_no}"
+
+
+Source = TypeVar("Source", tuple[str, str], tuple[int, int])
+Interval = tuple[int, int]
+
+
+class _IntervalSet(Generic[Source]):
+    """Per source of transactions, the intervals of their numbers: sorted, apart, both ends included."""
+
+    __slots__ = ("_intervals",)
+
+    def __init__(self, intervals: Iterable[tuple[Source, Interval]] = ()) -> None:
+        gathered: dict[Source, list[Interval]] = {}
+        for source, interval in intervals:
+            gathered.setdefault(source, []).append(interval)
+        self._intervals: dict[Source, tuple[Interval, ...]] = {
+            source: _merged(gathered[source]) for source in sorted(gathered)
+        }
+
+    def __iter__(self) -> Iterator[tuple[Source, Interval]]:
+        """Every (source, (first, last)), in order."""
+        for source, intervals in self._intervals.items():
+            for interval in intervals:
+                yield source, interval
+
+    def __bool__(self) -> bool:
+        return bool(self._intervals)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._intervals == other._intervals
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._intervals.items()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.parse({str(self)!r})"
+
+    def count(self) -> int:
+        """How many GTIDs are in the set."""
+        return sum(last - first + 1 for _, (first, last) in self)
+
+    def _has(self, source: Source, number: int) -> bool:
+        intervals = self._intervals.get(source)
+        if not intervals:
+            return False
+        place = bisect_right(intervals, number, key=lambda interval: interval[0]) - 1
+        return place >= 0 and number <= intervals[place][1]
+
+    def _without(self, other: _IntervalSet[Source]) -> Iterator[tuple[Source, Interval]]:
+        for source, (first, last) in self:
+            for cut_first, cut_last in other._intervals.get(source, ()):
+                if cut_last < first or cut_first > last:
+                    continue
+                if cut_first > first:
+                    yield source, (first, cut_first - 1)
+                first = cut_last + 1
+            if first <= last:
+                yield source, (first, last)
+
+
+class GtidSet(_IntervalSet[tuple[str, str]]):
+    """A set of MySQL GTIDs; immutable. Sources are ``(uuid, tag)``.
+
+    ``gtid in gtids`` takes a `Gtid` or its text; ``a | b`` and ``a - b`` are union and difference;
+    ``str(gtids)`` is what the server prints.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> GtidSet:
+        """Read a set as the server prints it or takes it.
+
+        Parameters
+        ----------
+        text : str
+            ``uuid:interval[:interval…][:tag:interval…][, uuid…]``, where an interval is ``n`` or
+            ``first-last``. White space does not matter, and the empty text is the empty set.
+
+        Raises
+        ------
+        GtidError
+            The text is none, or an interval is empty or beyond the server's largest number.
+        """
+        return cls(_parse_mysql(text))
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes | memoryview) -> GtidSet:
+        """Read the form of PREVIOUS_GTIDS events and snapshots; `DecodeError` if it cannot be."""
+        return cls(_decode_mysql(Cursor(encoded)))
+
+    def __contains__(self, gtid: Gtid | str) -> bool:
+        if isinstance(gtid, str):
+            gtid = Gtid.parse(gtid)
+        return self._has((gtid.uuid, gtid.tag), gtid.gno)
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        return GtidSet((*self, *other))
+
+    def __sub__(self, other: GtidSet) -> GtidSet:
+        return GtidSet(self._without(other))
+
+    def __str__(self) -> str:
+        by_uuid: dict[str, list[str]] = {}
+        for (uuid, tag), intervals in self._intervals.items():
+            parts = by_uuid.setdefault(uuid, [uuid])
+            if tag:
+                parts.append(tag)
+            parts += (_interval_text(first, last, "-") for first, last in intervals)
+        return ",\n".join(":".join(parts) for parts in by_uuid.values())
+
+
+class MariadbGtidSet(_IntervalSet[tuple[int, int]]):
+    """A set of MariaDB GTIDs; immutable. Sources are ``(domain_id, server_id)``.
+
+    An item stands for exactly the transactions that it names: ``0-1-100`` is that one, ``0-1-1:100``
+    is those up to it. (A replication position, where ``0-1-100`` stands for all of the domain before
+    it too, is something else.)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> MariadbGtidSet:
+        """Read ``domain-server-number`` or ``domain-server-first:last`` items, separated by commas.
+
+        Raises
+        ------
+        GtidError
+            The text is none, or a range is empty.
+        """
+        return cls(_parse_mariadb(text))
+
+    def __contains__(self, gtid: MariadbGtid | str) -> bool:
+        if isinstance(gtid, str):
+            gtid = MariadbGtid.parse(gtid)
+        return self._has((gtid.domain_id, gtid.server_id), gtid.seq_no)
+
+    def __or__(self, other: MariadbGtidSet) -> MariadbGtidSet:
+        return MariadbGtidSet((*self, *other))
+
+    def __sub__(self, other: MariadbGtidSet) -> MariadbGtidSet:
+        return MariadbGtidSet(self._without(other))
+
+    def __str__(self) -> str:
+        return ",".join(
+            f"{domain_id}-{server_id}-{_interval_text(first, last, ':')}"
+            for (domain_id, server_id), (first, last) in self
+        )
+
+
+def parse_gtid(text: str) -> Gtid | MariadbGtid:
+    """One GTID of either vendor; `GtidError` if the text is none."""
+    return MariadbGtid.parse(text) if _is_mariadb(text) else Gtid.parse(text)
+
+
+def parse_gtid_set(text: str) -> GtidSet | MariadbGtidSet:
+    """A set of either vendor, told apart by its first item; `GtidError` if the text is none."""
+    return MariadbGtidSet.parse(text) if _is_mariadb(text) else GtidSet.parse(text)
+
+
+def _is_mariadb(text: str) -> bool:
+    return _MARIADB_ITEM.fullmatch(text.split(",", 1)[0].strip()) is not None
+
+
+def _interval_text(first: int, last: int, between: str) -> str:
+    return str(first) if first == last else f"{first}{between}{last}"
+
+
+def _merged(intervals: list[Interval]) -> tuple[Interval, ...]:
+    merged: list[Interval] = []
+    for first, last in sorted(intervals):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _no_gtid(text: str) -> GtidError:
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    return GtidError(f"{shown!r} is no GTID: MySQL has uuid:number or uuid:tag:number, MariaDB 0-1-100")
+
+
+def _no_gtid_set(item: str, why: str) -> GtidError:
+    shown = item if len(item) <= 80 else item[:77] + "..."
+    return GtidError(f"{shown!r} is no GTID set: {why}")
+
+
+def _parse_uuid(text: str, whole: str) -> str:
+    if not _UUID.fullmatch(text):
+        raise _no_gtid(whole)
+    return text.lower()
+
+
+def _gno(text: str, whole: str) -> int:
+    gno = int(text)
+    if not 1 <= gno <= _LAST_GNO:
+        raise GtidError(f"{whole!r}: numbers of GTIDs are 1 to {_LAST_GNO}")
+    return gno
+
+
+def _parse_mysql(text: str) -> Iterator[tuple[tuple[str, str], Interval]]:
+    for item in text.split(","):
+        item = item.strip()
+        if not item:
+            continue  # the server takes empty items too: "" is the empty set
+        uuid, *parts = (part.strip() for part in item.split(":"))
+        if not _UUID.fullmatch(uuid):
+            raise _no_gtid_set(item, "it begins with a UUID")
+        tag, intervals = "", 0
+        for part in parts:
+            interval = _INTERVAL.fullmatch(part)
+            if interval:
+                first = _gno(interval[1], item)
+                last = _gno(interval[2], item) if interval[2] else first
+                if last < first:
+                    raise _no_gtid_set(item, f"the interval {part} is empty")
+                yield (uuid.lower(), tag), (first, last)
+                intervals += 1
+            elif _TAG.fullmatch(part) and (intervals or not tag):
+                tag, intervals = part.lower(), 0
+            else:
+                raise _no_gtid_set(item, f"{part!r} is neither an interval nor a tag")
+        if not intervals:
+            raise _no_gtid_set(item, "an interval is missing")
+
+
+def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
+    head = cur.take_u64()
+    form = head >> 56
+    if form > 1:
+        raise DecodeError(f"encoded GTID set: form is 0 or 1, found {form}")
+    tagged = form == 1
+    # With tags the count sits between two bytes of form.
+    sources = (head >> 8) & 0xFFFF_FFFF_FFFF if tagged else head
+    cur.check_count(sources, 16 + tagged + 8)
+    for _ in range(sources):
+        uuid = uuid_text(cur.take(16))
+        tag = ""
+        if tagged:
+            length = cur.take_varint()
+            if length > _TAG_LENGTH:
+                raise DecodeError(f"encoded GTID set: a tag has up to {_TAG_LENGTH} bytes, found {length}")
+            tag = cur.take_text(length)
+        intervals = cur.check_count(cur.take_u64(), 16)
+        before = 0
+        for _ in range(intervals):
+            first, end = cur.take_i64(), cur.take_i64()  # end is the first number that is not in it
+            if not before < first < end:
+                raise DecodeError(f"encoded GTID set: interval {first} to {end} after {before}")
+            before = end
+            yield (uuid, tag), (first, end - 1)
+    if cur.remaining:
+        raise DecodeError(f"encoded GTID set: {cur.remaining} bytes are left over")
+
+
+def _mariadb_numbers(found: re.Match[str], text: str) -> tuple[int, int, int, int]:
+    domain_id, server_id, first = int(found[1]), int(found[2]), int(found[3])
+    last = int(found[4]) if found[4] else first
+    if domain_id >= 2**32 or server_id >= 2**32 or max(first, last) >= 2**64:
+        raise GtidError(f"{text!r}: domain and server have 32 bits, sequence numbers 64")
+    return domain_id, server_id, first, last
+
+
+def _parse_mariadb(text: str) -> Iterator[tuple[tuple[int, int], Interval]]:
+    for item in text.split(","):
+        item = item.strip()
+        if not item:
+            continue
+        found = _MARIADB_ITEM.fullmatch(item)
+        if found is None:
+            raise _no_gtid_set(item, "items are domain-server-number or domain-server-first:last")
+        domain_id, server_id, first, last = _mariadb_numbers(found, item)
+        if last < first:
+            raise _no_gtid_set(item, "the range is empty")
+        yield (domain_id, server_id), (first, last)

@@ -1,0 +1,176 @@
+"""Plans: what the decoding loop does for each column of a table definition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._rows import OP_DTYPE, WIRE_OPS
+from .column_types import (
+    INTEGER_BYTES,
+    MYSQL_TYPE_DATETIME,
+    MYSQL_TYPE_DATETIME2,
+    MYSQL_TYPE_STRING,
+    MYSQL_TYPE_TIME,
+    MYSQL_TYPE_TIME2,
+    MYSQL_TYPE_TIMESTAMP,
+    MYSQL_TYPE_TIMESTAMP2,
+    MYSQL_TYPE_VAR_STRING,
+    MYSQL_TYPE_VARCHAR,
+    MYSQL_TYPE_VARCHAR_COMPRESSED,
+    SPAN_DTYPE,
+    SPAN_KINDS,
+    Kind,
+)
+from .tables import Column, Table, image_dtype, record_dtype
+
+_TEMPORAL_OPS = {  # type code: name, bytes before the fraction
+    MYSQL_TYPE_TIME2: ("TIME2", 3),
+    MYSQL_TYPE_DATETIME2: ("DATETIME2", 5),
+    MYSQL_TYPE_TIMESTAMP2: ("TIMESTAMP2", 4),
+    MYSQL_TYPE_TIME: ("TIME", 3),
+    MYSQL_TYPE_DATETIME: ("DATETIME", 8),
+    MYSQL_TYPE_TIMESTAMP: ("TIMESTAMP", 4),
+}
+# MariaDB's own fractional types: bytes by number of digits, from 1 to 6.
+_MARIADB_FRACTION_OPS = {
+    MYSQL_TYPE_TIMESTAMP: ("MARIA_TIMESTAMP", (5, 5, 6, 6, 7, 7)),
+    MYSQL_TYPE_TIME: ("MARIA_TIME", (4, 4, 5, 5, 5, 6)),
+    MYSQL_TYPE_DATETIME: ("MARIA_DATETIME", (6, 6, 7, 7, 7, 8)),
+}
+_DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rows of one table definition are decoded, and into what.
+
+    Parameters
+    ----------
+    table : Table
+    columns : tuple of Column
+        The decoded ones.
+    dtype : numpy.dtype
+        Of the records.
+    ops : ndarray, shape (n_columns,), OP_DTYPE
+        One wire operation per column of the table, decoded or stepped over.
+    raw : bool
+        The table cannot be decoded: a record has one field, a span of the event's row area.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    dtype: np.dtype
+    ops: np.ndarray
+    raw: bool = False
+
+    @property
+    def image_len(self) -> int:
+        return int(self.dtype["image"].itemsize)
+
+    @property
+    def json_columns(self) -> list[int]:
+        return [c.index for c in self.table.columns if c.kind is Kind.JSON]
+
+
+def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
+    """The plan for a table definition.
+
+    Parameters
+    ----------
+    table : Table
+    wanted : collection of str or None
+        Names of the columns to decode; None: all.
+    """
+    ops = np.zeros(len(table.columns), OP_DTYPE)
+    if table.undecodable is not None:
+        dtype = np.dtype(
+            [("image", image_dtype(len(table.columns))), ("row", np.dtype([("raw", SPAN_DTYPE)]))]
+        )
+        return Plan(table, (), dtype, ops, raw=True)
+    columns = tuple(c for c in table.columns if wanted is None or c.name in wanted)
+    dtype = record_dtype(len(table.columns), columns)
+    row_offset = dtype["image"].itemsize
+    fields = dtype["row"].fields or {}
+    decoded = {c.index for c in columns}
+    for column, op in zip(table.columns, ops, strict=True):
+        name, width, details = wire_op(column)
+        if column.index not in decoded:
+            name, details = ("SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING"), (0, 0, 0)
+        op["code"] = _code(name, width)
+        op["a"], op["b"], op["c"] = details
+        op["column"] = column.index
+        op["width"] = width
+        if column.index in decoded:
+            field = fields[column.name]
+            op["out_width"] = field[0].itemsize
+            op["out"] = row_offset + field[1]
+    return Plan(table, columns, dtype, ops)
+
+
+def _code(name: str, width: int) -> int:
+    """The operation's code; copies and spans of common widths have codes of their own."""
+    if name == "COPY":
+        return WIRE_OPS["COPY"] + {1: 1, 2: 2, 4: 3, 8: 4}.get(width, 0)
+    if name == "SPAN":
+        return WIRE_OPS["SPAN"] - {1: 2, 2: 1}.get(width, 0)
+    return WIRE_OPS[name]
+
+
+def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
+    """What it takes to read a value of a column off the wire.
+
+    Returns
+    -------
+    (name, width, details)
+        name in ``WIRE_OPS``; width in bytes, of the value, or of the length before it.
+    """
+    kind, code = column.kind, column.type_code
+    none = (0, 0, 0)
+    if kind is Kind.INT:
+        width = INTEGER_BYTES[code]
+        return ("UINT24" if column.signed is False else "INT24") if width == 3 else "COPY", width, none
+    if kind is Kind.FLOAT:
+        return "COPY", 4, none
+    if kind is Kind.DOUBLE:
+        return "COPY", 8, none
+    if kind is Kind.DECIMAL:
+        return _decimal_op(column)
+    if kind is Kind.BIT:
+        return "BIT", (column.length + 7) // 8, none
+    if kind is Kind.YEAR:
+        return "YEAR", 1, none
+    if kind is Kind.DATE:
+        return "DATE", 3, none
+    if kind in (Kind.TIME, Kind.DATETIME, Kind.TIMESTAMP):
+        if column.old_fraction and column.fsp:
+            name, widths = _MARIADB_FRACTION_OPS[code]
+            return name, widths[column.fsp - 1], (column.fsp, 0, 0)
+        name, whole = _TEMPORAL_OPS[code]
+        fraction = (column.fsp + 1) // 2 if code not in _MARIADB_FRACTION_OPS else 0
+        return name, whole + fraction, (fraction, 0, 0)
+    if kind is Kind.ENUM:
+        return ("COPY" if column.length == 2 else "WIDEN"), column.length, none
+    if kind is Kind.SET:
+        return ("COPY" if column.length == 8 else "WIDEN"), column.length, none
+    if kind in SPAN_KINDS:
+        return "SPAN", _length_bytes(column), none
+    return "NOTHING", 0, none
+
+
+def _length_bytes(column: Column) -> int:
+    """Bytes of the length that stands before a value."""
+    if column.type_code in (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED, MYSQL_TYPE_STRING):
+        return 1 if column.length <= 255 else 2
+    return column.length
+
+
+def _decimal_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
+    integer_groups, head_digits = divmod(column.precision - column.scale, 9)
+    fraction_groups, tail_digits = divmod(column.scale, 9)
+    groups = integer_groups + fraction_groups
+    width = _DIGITS_LEN[head_digits] + 4 * groups + _DIGITS_LEN[tail_digits]
+    size = 64 if column.precision <= 18 else 128 if column.precision <= 38 else 256
+    return f"DECIMAL{size}", width, (head_digits, groups, tail_digits)

@@ -1,0 +1,408 @@
+"""`open`, and the Log that it gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ._headers import HEADER_DTYPE
+
+from .arrow import Batches
+from .decoding import Group, Limits, LogDecoder, Selection, Tail
+from .errors import BinlogError, NotABinlogError, SchemaError
+from .event_walk import events_of, headers_of
+from .format import FormatDescription
+from .gtid_selection import AnyGtidSet, gtid_set, names
+from .log_files import LogFile, LogFiles, resolve
+
+from .report import Report
+
+if TYPE_CHECKING:
+    from .definitions import Definitions
+    from ._values import RowChange
+    from .events import Event
+
+Place = int | tuple[str, int] | dt.datetime
+_OPS = {"insert": 1, "update": 2, "delete": 4}
+
+
+def open(
+    target: Any,
+    *,
+    schema: Any = None,
+    keys: Any = None,
+    verify_checksum: bool = True,
+    on_error: str = "raise",
+    strict: bool = False,
+    start: Place | None = None,
+    stop: Place | None = None,
+    tables: str | Iterable[str] | None = None,
+    columns: Mapping[str, Iterable[str]] | None = None,
+    gtids: str | AnyGtidSet | None = None,
+    exclude_gtids: str | AnyGtidSet | None = None,
+    server_id: int | None = None,
+    ops: str | Iterable[str] | None = None,
+    mmap: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
+    schema_start: Any = None,
+    limits: Limits | None = None,
+) -> Log:
+    """Open MySQL or MariaDB binary logs.
+
+    Parameters
+    ----------
+    target : str, path, file object or bytes-like
+        A log (plain, gzip, zstd or xz; encrypted by its server with ``keys``), ``"-"`` for standard
+        input, a URL that fsspec knows, a directory of logs, or an index file.
+    schema : dict, str or path, optional
+        Names, signs, character sets and members for logs that lack them: "db.table" to CREATE TABLE
+        text, a .sql file, or ``mysql://user:password@host:port/database`` of a server that is asked
+        once. "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log itself, from the
+        definitions of ``schema_start``.
+    keys : path or dict, optional
+        MySQL's keyring file or MariaDB's key file of an encrypted log.
+    verify_checksum : bool
+        Compare each event's CRC32, where the log has them.
+    on_error : "raise" or "skip"
+        With "skip" a damaged event is counted in ``log.report`` and passed over.
+    strict : bool
+        Raise where the log does not tell: a cut tail, unknown signs, unnamed columns, changes logged
+        as statements.
+    start, stop : int, (file name, int) or datetime, optional
+        Positions in bytes of the first event, and of the first event no more read; or the time of the
+        event headers (naive datetimes are UTC).
+    tables : str or iterable of str, optional
+        Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
+    columns : mapping, optional
+        Table name or pattern to the names of the columns to decode.
+    gtids, exclude_gtids : str or GTID set, optional
+        Transactions to read, or to leave out.
+    server_id : int, optional
+        Only events of that server.
+    ops : str or iterable of str, optional
+        Of "insert", "update", "delete".
+    mmap : bool, optional
+        False reads by pread and cannot fault when the file shrinks: the default for logs in use and
+        for network mounts.
+    storage_options : dict, optional
+        For fsspec.
+    limits : Limits, optional
+        Rows and bytes of a group, and how much may come out of compressed data.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    BinlogError
+        Not a binary log, no key, a missing extra.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+    files = resolve(target, keys=keys, mmap=mmap, storage_options=storage_options)
+    mask = 7
+    if ops is not None:
+        unknown = set(names(ops) or ()) - set(_OPS)
+        if unknown:
+            raise ValueError(f"ops={ops!r}: insert, update and delete are known")
+        mask = sum({_OPS[op] for op in names(ops) or ()})
+    selection = Selection(
+        tables=names(tables),
+        columns=_columns(columns),
+        ops=mask,
+        server_id=server_id,
+        gtids=gtid_set(gtids),
+        exclude_gtids=gtid_set(exclude_gtids),
+    )
+    return Log(
+        files,
+        selection=selection,
+        start=start,
+        stop=stop,
+        schema=schema,
+        schema_start=schema_start,
+        verify_checksum=verify_checksum,
+        skip_errors=on_error == "skip",
+        strict=strict,
+        limits=limits or Limits(),
+    )
+
+
+class Log:
+    """One binary log, or several in order. Made by `open`; a context manager.
+
+    Attributes
+    ----------
+    files : LogFiles
+        What is read, in order.
+    report : Report
+        What the last pass did not find told, skipped or lost.
+    tail : Tail or None
+        Where and why the last pass ended inside an event.
+    """
+
+    def __init__(
+        self,
+        files: LogFiles,
+        *,
+        selection: Selection,
+        start: Place | None,
+        stop: Place | None,
+        schema: Any,
+        schema_start: Any,
+        verify_checksum: bool,
+        skip_errors: bool,
+        strict: bool,
+        limits: Limits,
+    ) -> None:
+        self.files = files
+        self.report = Report(strict)
+        self.tail: Tail | None = None
+        self._selection = selection
+        self._start = start
+        self._stop = stop
+        self._schema = schema
+        self._schema_start = schema_start
+        self._verify = verify_checksum
+        self._skip = skip_errors
+        self._limits = limits
+        self._closed = False
+        # The first log is opened at once, so that what cannot be read says so here.
+        self._source: Any = files[0].open()
+        try:
+            self._format = self._decoder(self._source, selection, None).read_format()
+        except BaseException:
+            self._source.close()
+            raise
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def format(self) -> FormatDescription:
+        """The descriptor of the (first) log.
+
+        Raises
+        ------
+        NotABinlogError
+            The log ends before it says what it is.
+        """
+        if self._format is None:
+            raise NotABinlogError("the log ends before it says what it is", path=self.files[0].path)
+        return self._format
+
+    def headers(self) -> np.ndarray:
+        """Every event header of the file(s); events inside compressed transactions are not among them.
+
+        Returns
+        -------
+        ndarray, shape (n_events,), HEADER_DTYPE
+            position u8 (our own 64-bit offset), timestamp u4, type_code u1 (today's numbering),
+            server_id u4, event_length u4, next_position u4 (as the log has it), flags u2.
+
+        Raises
+        ------
+        DecodeError, ChecksumError
+        """
+        self._begin_pass()
+        parts = [
+            part for source in self._sources() for part in headers_of(self._decoder(source, self._selection, None))
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
+
+    def events(self) -> Iterator[Event]:
+        """Every event, typed, in file order; those inside a compressed transaction follow theirs.
+
+        Yields
+        ------
+        Event
+            See `binlog_core.events`; unknown types are `OpaqueEvent`.
+        """
+        self._begin_pass()
+        for source in self._sources():
+            yield from events_of(self._decoder(source, self._selection, None))
+
+    # ------------------------------------------------------------ rows
+
+    def groups(
+        self,
+        tables: str | Iterable[str] | None = None,
+        columns: Mapping[str, Iterable[str]] | None = None,
+    ) -> Iterator[Group]:
+        """Row changes as groups of batches; what a checkpoint needs is in each.
+
+        Parameters
+        ----------
+        tables, columns
+            As in `open`, for this pass.
+
+        Yields
+        ------
+        Group
+        """
+        selection = replace(self._selection, seen_columns={})
+        if tables is not None:
+            selection.tables = names(tables)
+        if columns is not None:
+            selection.columns = _columns(columns)
+        self._begin_pass()
+        definitions = self._definitions()
+        for i, source in enumerate(self._sources()):
+            decoder = self._decoder(source, self._ranged(selection, i), definitions)
+            try:
+                yield from decoder.groups()
+            finally:
+                self.tail = decoder.tail or self.tail
+        _check_columns(selection)
+
+    def batches(
+        self,
+        tables: str | Iterable[str] | None = None,
+        columns: Mapping[str, Iterable[str]] | None = None,
+    ) -> Batches:
+        """Row changes as structured arrays, one batch per table definition and group.
+
+        Those of one table are an Arrow stream too: ``polars.DataFrame(log.batches("shop.orders"))``.
+
+        Parameters
+        ----------
+        tables : str or iterable of str, optional
+            Names or glob patterns; others are not decoded at all.
+        columns : mapping, optional
+            Table name or pattern to the names of the columns to decode.
+
+        Returns
+        -------
+        Batches
+            An iterator of ChangeBatch.
+        """
+        return Batches(lambda: (batch for group in self.groups(tables, columns) for batch in group.batches))
+
+    def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
+        """One RowChange per changed row, in log order across tables.
+
+        Parameters
+        ----------
+        tables : str or iterable of str, optional
+            As in `batches`.
+
+        Yields
+        ------
+        RowChange
+        """
+        for group in self.groups(tables):
+            from .merge import changes_in_log_order
+
+            yield from changes_in_log_order(group, self.report)
+
+    # ------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """End reading. Batches stay valid: each holds on to the bytes it refers to."""
+        self._closed = True
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<binlog_core.Log {self.files[0].path}{' …' if len(self.files) > 1 else ''}>"
+
+    # ------------------------------------------------------------ one pass
+
+    def _begin_pass(self) -> None:
+        if self._closed:
+            raise BinlogError("the log is closed", path=self.files[0].path)
+        self.report = Report(self.report.strict)
+        self.tail = None
+        for gap in self.files.gaps:
+            self.report.add("file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}")
+
+    def _sources(self) -> Iterator[Any]:
+        first, last = self._file_range()
+        for i, file in enumerate(self.files):
+            if not first <= i <= last:
+                continue
+            if i == 0:
+                if self._source.position:
+                    self._source.seek(0)
+                yield self._source
+                continue
+            with file.open() as source:
+                yield source
+            if self._closed:
+                raise BinlogError("the log was closed while it was read", path=file.path)
+
+    def _decoder(self, source: Any, selection: Selection, definitions: Definitions | None) -> LogDecoder:
+        return LogDecoder(
+            source,
+            selection=selection,
+            report=self.report,
+            definitions=definitions,
+            limits=self._limits,
+            verify_checksum=self._verify,
+            skip_errors=self._skip,
+        )
+
+    def _definitions(self) -> Definitions | None:
+        if self._schema is None:
+            return None
+        from .definitions import Definitions
+
+        return Definitions(self._schema, start=self._schema_start)
+
+    def _file_range(self) -> tuple[int, int]:
+        def index(place: Place | None, default: int) -> int:
+            if not isinstance(place, tuple):
+                return default
+            found = [i for i, f in enumerate(self.files) if _same_name(f, place[0])]
+            if not found:
+                raise BinlogError(f"no file {place[0]!r} among those given", path=self.files[0].path)
+            return found[0]
+
+        return index(self._start, 0), index(self._stop, len(self.files) - 1)
+
+    def _ranged(self, selection: Selection, i: int) -> Selection:
+        """The selection for the i-th file read of this pass."""
+        first, last = self._file_range()
+        i += first
+        changes: dict[str, Any] = {}
+        for place, at, kind in ((self._start, first, "start"), (self._stop, last, "stop")):
+            if isinstance(place, dt.datetime):
+                changes[f"{kind}_timestamp"] = _timestamp(place)
+            elif place is not None and i == at:
+                changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
+        return replace(selection, **changes)
+
+
+def _same_name(file: LogFile, name: str) -> bool:
+    return file.path == name or os.path.basename(file.path) == name
+
+
+def _timestamp(moment: dt.datetime) -> int:
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.timezone.utc)
+    return max(0, int(moment.timestamp()))
+
+
+def _columns(given: Mapping[str, Iterable[str]] | None) -> dict[str, tuple[str, ...]]:
+    return {pattern: names(columns) or () for pattern, columns in (given or {}).items()}
+
+
+def _check_columns(selection: Selection) -> None:
+    """Names that no definition had are a mistake, told at the end: a later ALTER could have brought them."""
+    for pattern, seen in selection.seen_columns.items():
+        missing = set(selection.columns[pattern]) - seen
+        if missing:
+            raise SchemaError(f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern)

@@ -1,0 +1,120 @@
+"""What a log did not tell, or lost: counts and first places, so that nothing is silent."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .errors import BinlogError, StrictError
+
+
+class Place(NamedTuple):
+    """Where something was met first."""
+
+    path: str | None
+    offset: int | None
+    table: str | None = None
+    column: str | None = None
+    detail: str | None = None
+
+
+class BinlogWarning(UserWarning):
+    """Something was decoded as far as the log tells, and counted in ``log.report``."""
+
+
+# What is counted, and what is said of it.
+KINDS = {
+    "skipped_events": "damaged events were skipped",
+    "unknown_events": "events of a type that nobody has told us of",
+    "rows_without_table_map": "rows events whose table map was not seen",
+    "undecodable_tables": "tables whose rows cannot be decoded",
+    "statement_changes": "changes were logged as statements, not as rows",
+    "unnamed_columns": "tables whose column names the log does not tell",
+    "unknown_signs": "integer columns whose sign the log does not tell",
+    "unknown_charsets": "text columns whose character set the log does not tell",
+    "metadata_misfits": "optional metadata that does not fit its table",
+    "invalid_dates": "dates that no calendar has",
+    "invalid_text": "texts that their character set does not have",
+    "incidents": "incidents: the server says that events are missing",
+    "format_notes": "descriptors that needed a decision",
+    "rows_v0": "rows events of version 0, whose values the log does not tell",
+    "schema_misfits": "table definitions that do not fit the rows",
+    "ddl_not_followed": "schema changes that could not be followed",
+    "file_gaps": "numbers missing between the files",
+    "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
+}
+
+# Facts about the data, not about the log's silence: strict mode accepts them.
+_FACTS = frozenset(("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum"))
+# What nobody needs to be warned of at every open.
+_QUIET = frozenset(("invalid_dates", "unknown_signs", "unknown_charsets", "unnamed_columns", "format_notes"))
+
+
+@dataclass
+class Report:
+    """Counts by kind (the names in ``KINDS``), and the first place of each.
+
+    Parameters
+    ----------
+    strict : bool
+        Raise StrictError at the first thing that the log does not tell.
+    """
+
+    strict: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    first: dict[str, Place] = field(default_factory=dict)
+    lost_ranges: list[tuple[str | None, int, int]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> int:
+        """Each kind's count as an attribute, 0 where there was none."""
+        if name in KINDS:
+            return self.counts.get(name, 0)
+        raise AttributeError(name)
+
+    def add(
+        self,
+        kind: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        table: str | None = None,
+        column: str | None = None,
+        detail: str | None = None,
+        count: int = 1,
+    ) -> None:
+        """Count something; in strict mode raise what is the log's silence."""
+        if not count:
+            return
+        place = Place(path, offset, table, column, detail)
+        if self.strict and kind not in _FACTS:
+            raise StrictError(
+                f"{KINDS[kind]}{f': {detail}' if detail else ''}",
+                path=path,
+                offset=offset,
+                table=table,
+                column=column,
+            )
+        if kind not in self.first:
+            self.first[kind] = place
+            if kind not in _QUIET:
+                error = BinlogError(
+                    f"{KINDS[kind]}{f': {detail}' if detail else ''}",
+                    path=path,
+                    offset=offset,
+                    table=table,
+                    column=column,
+                )
+                warnings.warn(str(error), BinlogWarning, stacklevel=2)
+        self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts that are not zero."""
+        return {kind: n for kind, n in self.counts.items() if n}
+
+    def __str__(self) -> str:
+        if not self.counts:
+            return "nothing to report"
+        return "\n".join(
+            f"{n} {KINDS[kind]}; first: {self.first[kind]._asdict()}" for kind, n in self.counts.items()
+        )

@@ -1,0 +1,28 @@
+"""What a logged statement does, told by its first word: enough to count and to look closer."""
+
+from __future__ import annotations
+
+import re
+
+_COMMENT = rb"(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*+"
+_FIRST_WORD = re.compile(_COMMENT + rb"\(?\s*([A-Za-z]+)", re.DOTALL)
+_SET_STATEMENT = re.compile(_COMMENT + rb"SET\s+STATEMENT\b", re.DOTALL | re.IGNORECASE)
+_CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL"))
+_CHANGES_DEFINITIONS = frozenset((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"TRUNCATE"))
+
+
+def first_word(statement: bytes) -> bytes:
+    """In capitals; empty where there is none."""
+    found = _FIRST_WORD.match(statement[:4096])
+    return found[1].upper() if found else b""
+
+
+def changes_rows(statement: bytes) -> bool:
+    """The statement changes rows, and the log has it instead of them."""
+    return first_word(statement) in _CHANGES_ROWS
+
+
+def may_change_definitions(statement: bytes) -> bool:
+    """The statement may change what a table looks like."""
+    # MariaDB logs SET STATEMENT variable = value FOR ALTER … as it was given.
+    return first_word(statement) in _CHANGES_DEFINITIONS or _SET_STATEMENT.match(statement) is not None

@@ -1,0 +1,222 @@
+# Dates and times: wire bytes to days or microseconds since 1970, one inline decoder per layout.
+#
+# A date that no calendar has (zero, partial, year 0, 31 February) is legal data in MySQL.
+# Decoders then return False and leave the fields in `at`, so that the caller can keep them.
+# Any bytes are safe: fields are masked to their width before they are used.
+#
+# Source: MySQL server documentation, "Date and Time Data Type Representation";
+# MariaDB for the layouts of its own fractional types.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from _cursor cimport load_be, load_u24, load_u32, load_u64
+
+cdef enum:
+    DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
+    SECONDS_PER_DAY = 86400
+
+cdef extern from *:
+    """
+    static const uint16_t binlog_days_before_month[2][13] = {
+        {0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334},
+        {0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335},
+    };
+    static const uint8_t binlog_days_in_month[2][16] = {
+        {0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0},
+        {0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0},
+    };
+    static const uint32_t binlog_power_of_ten[10] = {
+        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
+    };
+    #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
+    """
+    const uint16_t[2][13] days_before_month "binlog_days_before_month"
+    const uint8_t[2][16] days_in_month "binlog_days_in_month"
+    const uint32_t[10] power_of_ten "binlog_power_of_ten"
+    const int64_t NOT_A_TIME "BINLOG_NAT"
+
+
+cdef struct datetime_fields_t:
+    uint32_t year
+    uint32_t month
+    uint32_t day
+    uint32_t hour
+    uint32_t minute
+    uint32_t second
+    uint32_t microsecond
+
+
+cdef inline bint days_of_date(const datetime_fields_t* at, int64_t* out) noexcept nogil:
+    # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
+    cdef uint32_t y = at.year
+    cdef uint32_t leap
+    if y == 0 or y > 9999 or at.month == 0 or at.month > 12:
+        return False
+    leap = (y & 3) == 0 and (y % 100 != 0 or y % 400 == 0)
+    if at.day == 0 or at.day > days_in_month[leap][at.month]:
+        return False
+    y -= 1
+    out[0] = (<int64_t> (y * 365 + y // 4 - y // 100 + y // 400) + 366 + days_before_month[leap][at.month]
+              + at.day - 1 - DAYS_TO_1970)
+    return True
+
+
+cdef inline bint us_of_datetime(const datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef int64_t days
+    if not days_of_date(at, &days) or at.hour > 23 or at.minute > 59 or at.second > 59:
+        return False
+    out[0] = ((days * SECONDS_PER_DAY + at.hour * 3600 + at.minute * 60 + at.second) * 1000000
+              + at.microsecond)
+    return True
+
+
+cdef inline void split_packed_datetime(uint64_t v, datetime_fields_t* at) noexcept nogil:
+    # year * 13 + month (17 bits), day (5), hour (5), minute (6), second (6)
+    cdef uint32_t year_month = <uint32_t> (v >> 22) & 0x1FFFF
+    at.year = year_month // 13
+    at.month = year_month % 13
+    at.day = <uint32_t> (v >> 17) & 31
+    at.hour = <uint32_t> (v >> 12) & 31
+    at.minute = <uint32_t> (v >> 6) & 63
+    at.second = <uint32_t> v & 63
+
+
+cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
+    # Big-endian hundredths, ten-thousandths or microseconds in 1, 2 or 3 bytes;
+    # damaged values are held at the largest fraction.
+    cdef uint32_t us
+    if fraction_len == 0:
+        return 0
+    us = <uint32_t> load_be(p, fraction_len)
+    us *= 10000 if fraction_len == 1 else 100 if fraction_len == 2 else 1
+    return us if us <= 999999 else 999999
+
+
+# ---------------------------------------------------------------- types of 5.6 and later
+
+cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
+                                  int64_t* out) noexcept nogil:
+    # 2**39 is the sign's bias; negative values are not written
+    cdef uint64_t v = (<uint64_t> p[0] << 32 | <uint64_t> p[1] << 24 | <uint64_t> p[2] << 16
+                       | <uint64_t> p[3] << 8 | p[4])
+    split_packed_datetime(v & ((<uint64_t> 1 << 39) - 1), at)
+    at.microsecond = load_fraction_us(p + 5, fraction_len)
+    return (v >> 39) == 1 and us_of_datetime(at, out)
+
+
+cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
+                                   int64_t* out) noexcept nogil:
+    # Seconds since 1970 in UTC; 0 is the zero date
+    cdef uint32_t seconds = (<uint32_t> p[0] << 24 | <uint32_t> p[1] << 16
+                             | <uint32_t> p[2] << 8 | p[3])
+    out[0] = <int64_t> seconds * 1000000 + load_fraction_us(p + 4, fraction_len)
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t us_of_packed_time(int64_t packed) noexcept nogil:
+    # hours (10 bits), minutes (6), seconds (6), then 24 bits of microseconds; sign apart
+    cdef uint64_t t = <uint64_t> (-packed if packed < 0 else packed)
+    cdef uint64_t hms = t >> 24
+    cdef int64_t us = <int64_t> (((hms >> 12 & 1023) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)) * 1000000
+                                 + (t & 0xFFFFFF))
+    return -us if packed < 0 else us
+
+
+cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
+    # The bias is taken off the whole value, so a negative fraction borrows from the integer part.
+    cdef int64_t whole
+    cdef int64_t fraction
+    if fraction_len == 3:
+        return us_of_packed_time(<int64_t> load_be(p, 6) - (<int64_t> 1 << 47))
+    whole = <int64_t> load_be(p, 3) - 0x800000
+    fraction = <int64_t> load_be(p + 3, fraction_len)
+    if whole < 0 and fraction != 0:
+        whole += 1
+        fraction -= 256 if fraction_len == 1 else 65536
+    return us_of_packed_time(whole * (1 << 24) + fraction * (10000 if fraction_len == 1 else 100))
+
+
+# ---------------------------------------------------------------- types before 5.6
+
+cdef inline bint decode_date(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t v = load_u24(p)
+    at.day = v & 31
+    at.month = v >> 5 & 15
+    at.year = v >> 9
+    at.hour = at.minute = at.second = at.microsecond = 0
+    return days_of_date(at, out)
+
+
+cdef inline bint decode_timestamp(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t seconds = load_u32(p)
+    out[0] = <int64_t> seconds * 1000000
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t decode_time(const uint8_t* p) noexcept nogil:
+    # Decimal HHHMMSS, signed, in 3 bytes
+    cdef int32_t v = <int32_t> (load_u24(p) << 8) >> 8
+    cdef int32_t t = -v if v < 0 else v
+    cdef int64_t us = <int64_t> (t // 10000 * 3600 + t // 100 % 100 * 60 + t % 100) * 1000000
+    return -us if v < 0 else us
+
+
+cdef inline bint decode_datetime(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    # Decimal YYYYMMDDhhmmss
+    cdef uint64_t v = load_u64(p)
+    cdef uint64_t date = v // 1000000
+    cdef uint32_t time = <uint32_t> (v % 1000000)
+    at.year = <uint32_t> (date // 10000 % 65536)
+    at.month = <uint32_t> (date // 100 % 100)
+    at.day = <uint32_t> (date % 100)
+    at.hour = time // 10000
+    at.minute = time // 100 % 100
+    at.second = time % 100
+    at.microsecond = 0
+    return date <= 99991231 and us_of_datetime(at, out)
+
+
+# ---------------------------------------------------------------- MariaDB's own fractions
+# Types 7, 11 and 12 with n > 0 digits (mysql56_temporal_format=OFF): unsigned, big-endian,
+# in units of the last digit. Only a schema tells n.
+
+cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32_t digits,
+                                        datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t seconds = <uint32_t> load_be(p, 4)
+    cdef uint32_t fraction = <uint32_t> load_be(p + 4, width - 4) % power_of_ten[digits]
+    out[0] = <int64_t> seconds * 1000000 + <int64_t> fraction * power_of_ten[6 - digits]
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t decode_maria_time(const uint8_t* p, uint32_t width, uint32_t digits) noexcept nogil:
+    # Biased by 839 hours
+    cdef int64_t v = <int64_t> load_be(p, width) - <int64_t> 3020400 * power_of_ten[digits]
+    return v * power_of_ten[6 - digits]
+
+
+cdef inline bint decode_maria_datetime(const uint8_t* p, uint32_t width, uint32_t digits,
+                                       datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint64_t v = load_be(p, width)
+    cdef uint32_t unit = power_of_ten[6 - digits]
+    cdef uint64_t seconds = v // power_of_ten[digits]
+    at.microsecond = <uint32_t> (v % power_of_ten[digits]) * unit
+    at.second = <uint32_t> (seconds % 60)
+    seconds //= 60
+    at.minute = <uint32_t> (seconds % 60)
+    seconds //= 60
+    at.hour = <uint32_t> (seconds % 24)
+    seconds //= 24
+    at.day = <uint32_t> (seconds % 32)
+    seconds //= 32
+    at.month = <uint32_t> (seconds % 13)
+    at.year = <uint32_t> (seconds // 13 % 65536)
+    return us_of_datetime(at, out)

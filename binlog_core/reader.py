@@ -280,7 +280,10 @@ class Log:
         ChangeBatch
         """
         for group in self.groups(tables, columns):
-            yield from group.batches
+            batches = group.batches[::-1]
+            del group  # a batch lives no longer than its user wants
+            while batches:
+                yield batches.pop()
 
     def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.

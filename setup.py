@@ -17,7 +17,7 @@ from setuptools import Extension, setup
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
 
-MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_capsules", "_jsonb", "_crc32"]
+MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_capsules", "_spans", "_jsonb", "_crc32"]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
 if MODE not in ("", "debug", "sanitize", "coverage"):

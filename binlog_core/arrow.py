@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class ArrowBatch:
         columns: Sequence[Column] | None = None,
     ) -> None:
         self.batch = batch
-        self.columns = batch.columns if columns is None else tuple(columns)
+        self.columns = batch.value_columns if columns is None else tuple(columns)
         self.rows = rows
         self.fill_absent = fill_absent
         self.text_errors: TextErrors = text_errors
@@ -112,6 +113,83 @@ class ArrowBatch:
         return stream_capsule(_struct(fields), iter((array,)))
 
 
+class Batches(Iterator["ChangeBatch"]):
+    """Batches one after the other; those of one table are an Arrow stream too.
+
+    A stream has the batches that are left; asked for again, it reads anew.
+
+    Parameters
+    ----------
+    read : callable
+        Gives an iterator of ChangeBatch, from the beginning.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[ChangeBatch]]) -> None:
+        self._read = read
+        self._pass: Iterator[ChangeBatch] | None = None
+        self._first: ChangeBatch | None = None  # looked at, not given yet
+
+    def __next__(self) -> ChangeBatch:
+        if (first := self._first) is not None:
+            self._first = None
+            return first
+        return next(self._started())
+
+    def __arrow_c_schema__(self) -> object:
+        """The stream's schema, as PyCapsule; reads the first batch."""
+        return self.stream().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The batches as :func:`batch_stream` with its defaults."""
+        return self.stream().__arrow_c_stream__(requested_schema)
+
+    def stream(self, **options: Any) -> ArrowStream:
+        """The batches as Arrow stream with the options of :func:`batch_stream`."""
+        return ArrowStream(self, **options)
+
+    def peek(self) -> ChangeBatch | None:
+        """The batch that comes next, which then still comes; None: there is none."""
+        if self._first is None:
+            self._first = next(self._started(), None)
+        return self._first
+
+    def take(self) -> Iterator[ChangeBatch]:
+        """All that are left; what is asked for later is read anew."""
+        rest = chain(() if self._first is None else (self._first,), self._started())
+        self._first = self._pass = None
+        return rest
+
+    def _started(self) -> Iterator[ChangeBatch]:
+        if self._pass is None:
+            self._pass = self._read()
+        return self._pass
+
+
+class ArrowStream:
+    """Batches as Arrow stream, with options; ``batches.stream()`` makes it.
+
+    Parameters
+    ----------
+    batches : Batches
+    columns, new_columns, **options
+        As in :func:`batch_stream`.
+    """
+
+    def __init__(self, batches: Batches, *, columns: Sequence[Column] | None = None, **options: Any) -> None:
+        self.batches = batches
+        self.columns = columns
+        self.options = options
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, as PyCapsule; reads the first batch."""
+        options = {name: value for name, value in self.options.items() if name != "new_columns"}
+        return schema_capsule(_struct(_stream_fields(self.batches.peek(), self.columns, **options)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream, as PyCapsule; a requested schema is not followed."""
+        return batch_stream(self.batches.take(), columns=self.columns, **self.options)
+
+
 def batch_stream(
     batches: Iterable[ChangeBatch],
     *,
@@ -142,7 +220,8 @@ def batch_stream(
     Raises
     ------
     SchemaError
-        There is no batch, and `columns` is not given; a change column is unknown.
+        There is no batch, and `columns` is not given; a change column is unknown. While reading: a batch is
+        of another table, or of another type in one of the columns.
     BinlogError
         What reading the first batch raises.
     """
@@ -152,21 +231,35 @@ def batch_stream(
         raise ValueError(f"new_columns={new_columns!r}: raise and drop are known")
     iterator = iter(batches)
     first = next(iterator, None)
-    if columns is None:
-        if first is None:
-            raise SchemaError("no rows of the table in this log, so its columns are unknown: give a schema")
-        columns = first.columns
-    columns = tuple(columns)
-    drop = new_columns == "drop"
-    fields = ArrowBatch(first or _empty_batch(columns), columns=columns, **options).fields()
+    fields = _stream_fields(first, columns, **options)
+    wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
+    table = first.table.full_name if first is not None else None
 
     def arrays() -> Iterator[object]:
         batch = first
         while batch is not None:
-            yield ArrowBatch(batch, columns=_mapped(columns, batch, drop=drop), **options).export()[1]
+            if batch.table.full_name != table:
+                raise SchemaError(
+                    f"a stream holds one table, {table}: name it in batches()",
+                    path=batch.path,
+                    table=batch.table.full_name,
+                )
+            yield ArrowBatch(
+                batch, columns=_mapped(wanted, batch, drop=new_columns == "drop"), **options
+            ).export()[1]
             batch = next(iterator, None)
 
     return stream_capsule(_struct(fields), arrays())
+
+
+def _stream_fields(
+    first: ChangeBatch | None, columns: Sequence[Column] | None, **options: Any
+) -> tuple[ArrowField, ...]:
+    if columns is None:
+        if first is None:
+            raise SchemaError("no rows of the table in this log, so its columns are unknown: give a schema")
+        columns = first.value_columns
+    return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
 
 
 def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
@@ -255,11 +348,11 @@ def _struct(fields: tuple[ArrowField, ...]) -> ArrowField:
 
 def _mapped(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
     # The stream's columns, each as this batch has it.
-    if batch.columns == columns:
+    if batch.value_columns == columns:
         return columns
-    own = {column.name: column for column in batch.columns}
+    own = {column.name: column for column in batch.value_columns}
     known = {column.name for column in columns}
-    for column in batch.columns:
+    for column in batch.value_columns:
         if column.name not in known and not drop:
             raise _drift(batch, column, "a column that the stream's schema does not have")
     for column in columns:

@@ -6,10 +6,12 @@ of the Apache Arrow documentation.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .column_types import Kind, value_dtype
@@ -172,12 +174,32 @@ class ChangeColumn:
         Text: value i is ``labels[values[i]]``.
     utc : bool
         datetime64 values are instants.
+
+    Raises
+    ------
+    ValueError
+        A code has no label, or values have another number of dimensions than one.
     """
 
     name: str
     values: NDArray[Any]
     labels: tuple[str, ...] | None = None
     utc: bool = False
+
+    def __post_init__(self) -> None:
+        values = np.ascontiguousarray(self.values, None if self.labels is None else np.uint32)
+        if values.ndim != 1:
+            raise ValueError(f"change column {self.name!r}: {values.ndim} dimensions, expected 1")
+        if self.labels is not None and len(values) and values.max() >= len(self.labels):
+            raise ValueError(f"change column {self.name!r}: code {values.max()} of {len(self.labels)} labels")
+        object.__setattr__(self, "values", values)
+
+    def to_pylist(self) -> list[Any]:
+        """The values as Python objects; instants are aware datetimes."""
+        values: list[Any] = self.values.tolist()
+        if self.labels is not None:
+            return [self.labels[code] for code in values]
+        return [value.replace(tzinfo=dt.UTC) for value in values] if self.utc else values
 
     @property
     def field(self) -> ArrowField:

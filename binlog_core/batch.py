@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import compact_spans, span_values
+from ._columns import span_values
+from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
 from .arrow_types import ArrowField, ChangeColumn, Vectors
-from .column_types import SPAN_KINDS, Kind
+from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
 from .tables import Column, Table
 from .transcoding import TextErrors
@@ -65,6 +66,10 @@ INVALID_DATE_DTYPE = np.dtype(
 # ChangeBatch.invalid_dates
 INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
 
+# The one field of a table that cannot be decoded (Table.undecodable): each record is an event, its value the
+# bytes of all its rows. No column of the table, so that no bit of the bitmaps is its own.
+RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
+
 # A JSON value that a partial update logged as a list of diffs (its span holds them).
 JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])
 
@@ -80,7 +85,8 @@ class ChangeBatch:
     table : Table
         The definition that the rows were logged under.
     columns : tuple of Column
-        The decoded columns, in table order.
+        The decoded columns, in table order; none of a table that cannot be decoded: there the one field
+        of the records is `raw`, and each record is an event.
     array : ndarray, shape (n,), dtype ``record_dtype(len(table.columns), columns)``
         ``array["image"]`` says of each record what it is and where it stands; ``array["row"]`` has
         one field per decoded column. Times are datetime64 (UTC for TIMESTAMP), spans point into `buffer`.
@@ -125,6 +131,11 @@ class ChangeBatch:
             f"<ChangeBatch {self.table.full_name}: {len(self)} records, {len(self.columns)} columns"
             f"{f' of {self.path}' if self.path else ''}>"
         )
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """The columns that the records have: `columns`, or RAW_COLUMN of a table that cannot be decoded."""
+        return self.columns if self.table.undecodable is None else (RAW_COLUMN,)
 
     # --- NumPy ---------------------------------------------------------------------------------
 
@@ -207,11 +218,10 @@ class ChangeBatch:
             record u4, column u2 (`Column.index`), text U26; sorted by record and column. Their values in
             the array are NaT.
         """
-        columns = {column.index: column for column in self.columns}
         out = np.empty(len(self.invalid), INVALID_DATE_TEXT_DTYPE)
         out["record"] = self.invalid["record"]
         out["column"] = self.invalid["column"]
-        out["text"] = [_date_text(columns[date["column"]], date) for date in self.invalid]
+        out["text"] = [_date_text(self.table.columns[date["column"]], date) for date in self.invalid]
         return out
 
     # --- Arrow ---------------------------------------------------------------------------------
@@ -307,6 +317,39 @@ class ChangeBatch:
             raise MissingExtraError.of("pandas", "pandas", "to_pandas()", path=self.path) from None
         return self.to_arrow(**options).to_pandas(types_mapper=pandas.ArrowDtype)
 
+    def to_pylist(self, *, change_columns: bool | Sequence[str] = True) -> list[dict[str, Any]]:
+        """The records as dicts of Python values, the same as in ``RowChange``; needs no Arrow library.
+
+        Parameters
+        ----------
+        change_columns : bool or sequence of str
+            As in :meth:`export`.
+
+        Returns
+        -------
+        list of dict, length n
+            Column name to value; a column that is absent from the image is no key.
+
+        Raises
+        ------
+        DecodeError
+            A value cannot be of its type.
+        SchemaError
+            As in :meth:`export`.
+        """
+        from ._values import RowReader
+
+        extras = self.export(change_columns=change_columns).change_columns
+        if self.table.undecodable is None:
+            reader = RowReader(self)
+            records: list[dict[str, Any]] = [reader.values(i) for i in range(len(self))]
+        else:
+            records = [{RAW_COLUMN.name: value} for value in self.column(RAW_COLUMN.name).tolist()]
+        for extra in extras:
+            for record, value in zip(records, extra.to_pylist(), strict=True):
+                record[extra.name] = value
+        return records
+
     def __arrow_c_schema__(self) -> object:
         """The schema of :meth:`export` with its defaults, as Arrow PyCapsule."""
         return self.export().__arrow_c_schema__()
@@ -324,7 +367,7 @@ class ChangeBatch:
     def __reduce__(self) -> tuple[Any, ...]:
         # Only what the records refer to travels: their values and their transactions.
         array = self.array.copy()
-        heap = compact_spans(array, self.columns, self.buffer)
+        heap = compact_spans(array, self.value_columns, self.buffer)
         transactions = self.transactions[:0]
         if len(array):
             numbers = array["image"]["transaction"]
@@ -339,7 +382,7 @@ class ChangeBatch:
     # --- Inside --------------------------------------------------------------------------------
 
     def _find(self, name: str) -> Column:
-        for column in self.columns:
+        for column in self.value_columns:
             if column.name == name:
                 return column
         near = difflib.get_close_matches(name, [column.name for column in self.columns])
@@ -353,6 +396,8 @@ class ChangeBatch:
 
     def _bit(self, bitmap: str, name: str) -> NDArray[np.bool_]:
         index = self._find(name).index
+        if index < 0:
+            return np.zeros(len(self), bool)
         bytes_: NDArray[np.uint8] = self.array["image"][bitmap][:, index // 8]
         return (bytes_ >> (index % 8) & 1).astype(bool)
 

@@ -243,16 +243,16 @@ def _big5(character: bytes) -> str | None:
     return _BIG5.get(character)
 
 
-_BIG5 = {bytes.fromhex(code): "\ufffd" for code in "A15A A1C3 A1C5 A1FE A240 A2CC A2CE".split()} | {
-    bytes((0xF9, 0xD6 + i)): c for i, c in enumerate("\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa")
-}
+_BIG5 = dict.fromkeys(
+    (b"\xa1\x5a", b"\xa1\xc3", b"\xa1\xc5", b"\xa1\xfe", b"\xa2\x40", b"\xa2\xcc", b"\xa2\xce"), "\ufffd"
+) | {bytes((0xF9, 0xD6 + i)): c for i, c in enumerate("\u7881\u92b9\u88cf\u58bb\u6052\u7ca7\u5afa")}
 
 
 def _euc_user_defined(character: bytes) -> str | None:
     """A user-defined code: ten rows of 94 from U+E000, ten more after them behind 8F."""
     first = 0xE3AC if character[0] == 0x8F else 0xE000
     row, cell = character[-2] - _EUC_USER_ROWS, character[-1] - 0xA1
-    return chr(first + 94 * row + cell) if 0 <= row and 0 <= cell < 94 else None
+    return chr(first + 94 * row + cell) if row >= 0 and 0 <= cell < 94 else None
 
 
 def _ujis(character: bytes) -> str | None:

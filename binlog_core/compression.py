@@ -234,10 +234,8 @@ def inflate_block(
     where: dict[str, Any] = {"path": path, "offset": offset, "type_code": type_code, "table": table}
     view = memoryview(data).cast("B")
     if not view or view[0] & 0xE0 != 0x80:
-        raise DecompressionError(
-            f"a compressed event begins with {f'byte {view[0]:#04x}' if view else 'nothing'}, expected 0x81 to 0x84",
-            **where,
-        )
+        found = f"byte {view[0]:#04x}" if view else "nothing"
+        raise DecompressionError(f"a compressed event begins with {found}, expected 0x81 to 0x84", **where)
     return _inflate(view, zlib.MAX_WBITS, limit, "event", where)
 
 

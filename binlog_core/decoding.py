@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -407,7 +407,7 @@ class LogDecoder:
         kind, offset = int(loop.event_type), int(loop.event_position)
         if kind == EventType.QUERY:
             database, statement = loop.query()
-            yield from self._on_statement(database, statement, offset)
+            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
         elif loop.without_map:
             self.report.add("rows_without_table_map", path=self.path, offset=offset)
         elif kind == EventType.TRANSACTION_PAYLOAD:
@@ -437,7 +437,8 @@ class LogDecoder:
             event = parse_event(header, loop.event_body(), self.format, self.path)
             assert isinstance(event, QueryEvent)
             loop.end_statement()
-            yield from self._on_statement(event.database.encode(), event.query_bytes, offset)
+            compressed = event
+            yield from self._on_statement(event.query_bytes, offset, lambda: compressed)
         elif kind in _LOAD_EVENTS:
             loop.end_statement()
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
@@ -448,22 +449,30 @@ class LogDecoder:
         elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
             self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
 
-    def _on_statement(self, database: bytes, statement: bytes, offset: int) -> Iterator[Group]:
+    def _on_statement(
+        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
+    ) -> Iterator[Group]:
         if changes_rows(statement):
             self.report.add("statement_changes", path=self.path, offset=offset)
         elif self.definitions is not None and self.definitions.follows and may_change_definitions(statement):
+            event = whole()  # before the group is taken: the loop still has it at hand
             if self._loop.records:
                 yield self._take_group()
             assert self.format is not None
-            self.definitions.follow(
-                database.decode("utf-8", "backslashreplace"),
-                statement.decode("utf-8", "replace"),
-                self.report,
-                mariadb=self.format.is_mariadb,
-                path=self.path,
-                offset=offset,
-            )
+            self.definitions.follow(event, self.report, mariadb=self.format.is_mariadb, path=self.path)
             self._drop_plans()
+
+    def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
+        """The QUERY event at hand with its status variables."""
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(int(loop.event_position), 0, EventType.QUERY, 0, int(loop.event_length), 0, 0)
+        # Up to the statement's end: events inside a payload have no checksum to cut off.
+        body = loop.event_bytes()
+        body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]
+        event = parse_event(header, body[self.format.header_length :], self.format, self.path)
+        assert isinstance(event, QueryEvent)
+        return event
 
     def _on_descriptor(self, kind: int, offset: int) -> Iterator[Group]:
         if offset <= 4:

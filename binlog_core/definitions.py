@@ -10,6 +10,7 @@ from .tables import Table
 
 if TYPE_CHECKING:
     from .ddl import DdlTracker
+    from .events import QueryEvent
     from .schema import Schema
 
 
@@ -62,12 +63,16 @@ class Definitions:
             report.add("schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message)
             return table
 
-    def follow(
-        self, database: str, statement: str, report: Report, *, mariadb: bool, path: str, offset: int
-    ) -> None:
+    def follow(self, event: QueryEvent, report: Report, *, mariadb: bool, path: str) -> None:
         """Apply a statement of the log."""
         assert self._tracker is not None
         before = len(self._tracker.unfollowed)
-        self._tracker.apply_statement(database, statement, mariadb=mariadb, position=offset)
+        self._tracker.apply_event(event, mariadb=mariadb)
         for unfollowed in self._tracker.unfollowed[before:]:
-            report.add("ddl_not_followed", path=path, offset=offset, detail=str(unfollowed))
+            report.add(
+                "ddl_not_followed",
+                path=path,
+                offset=event.position,
+                table=unfollowed.table,
+                detail=unfollowed.reason,
+            )

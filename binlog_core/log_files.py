@@ -119,7 +119,8 @@ def resolve(
         ``https://``, ``file://`` …), a directory of logs or an index file. A log may be compressed by
         gzip, zstd or xz, and encrypted by its server.
     keys : path, dict or None
-        For encrypted logs, see ``encryption``.
+        MySQL's keyring file or MariaDB's key file of encrypted logs, or a mapping of key id (MySQL) or
+        number (MariaDB) to bytes.
     mmap : bool or None
         As in ``sources.open_local``.
     storage_options : dict or None
@@ -185,7 +186,8 @@ def unwrap(source: Source, keys: Any = None) -> Source:
         `source` itself where it is a plain log, or no log at all.
     """
     from .compressed_files import DecompressedSource, compression_of
-    from .encryption import MariaDBDecryptedSource, MySQLDecryptedSource, find_start_encryption
+    from .encryption import MySQLDecryptedSource
+    from .mariadb_encryption import MariaDBDecryptedSource, find_start_encryption
 
     try:
         kind = compression_of(source.peek(6))

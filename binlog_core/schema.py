@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from . import charsets
 from . import column_types as ct
 from .column_types import Kind
+from .create_table import Dialect, NotADefinition, read_table_body
 from .ddl import DdlTracker
 from .errors import MissingExtraError, SchemaError
 from .sql_tokens import TokenReader, tokenize_statements
@@ -23,10 +24,7 @@ from .table_definitions import (
     TEXT_TYPES,
     UTF8MB4_BIN,
     ColumnSchema,
-    Dialect,
-    NotADefinition,
     TableSchema,
-    read_table_body,
 )
 from .tables import Column, Table
 
@@ -75,7 +73,7 @@ class Schema:
             return cls(_from_server(text))
         return cls(_from_file(text))
 
-    def get(self, database: str, table: str) -> TableSchema | None:
+    def definition(self, database: str, table: str) -> TableSchema | None:
         """The definition of a table; None where the schema has none."""
         return self._tables.get((database, table))
 
@@ -160,19 +158,26 @@ def _from_file(path: str) -> Iterable[TableSchema]:
         raise SchemaError(error.message, path=path) from None
     if tracker.unfollowed:
         first = tracker.unfollowed[0]
-        raise SchemaError(f"statement {first.position} of the file: {first.reason}", path=path, table=first.table)
+        reason = f"statement {first.position} of the file: {first.reason}"
+        raise SchemaError(reason, path=path, table=first.table)
     tables = list(tracker)
     if not tables:
         raise SchemaError("the file defines no table", path=path)
     for table in tables:
         if not table.database:
-            raise SchemaError("no USE and no name before the dot say in which database", path=path, table=table.name)
+            message = "neither USE nor the table's name tells the database"
+            raise SchemaError(message, path=path, table=table.name)
     return tables
+
+
+def _reason(error: Exception) -> str:
+    """A server's error without its text, which may quote data."""
+    return f"{type(error).__name__} {error.args[0] if error.args else ''}".rstrip()
 
 
 def _from_server(url: str) -> Iterable[TableSchema]:
     try:
-        import pymysql
+        import pymysql  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError.of("PyMySQL", "schema", "reading a schema from a server") from None
     parts = urlsplit(url)
@@ -188,7 +193,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
             connect_timeout=30,
         )
     except pymysql.MySQLError as error:
-        raise SchemaError(f"the server cannot be reached ({type(error).__name__} {error.args[0]})", path=place) from error
+        raise SchemaError(f"the server cannot be reached: {_reason(error)}", path=place) from error
     try:
         with connection, connection.cursor() as cursor:
             # SHOW CREATE TABLE, since information_schema lacks MariaDB's mark of its old fractional types.
@@ -208,7 +213,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
                 cursor.execute(f"SHOW CREATE TABLE {quoted}")
                 tables.append(parse_create_table(cursor.fetchone()[1], database, table))
     except pymysql.MySQLError as error:
-        raise SchemaError(f"reading the schema failed ({type(error).__name__} {error.args[0]})", path=place) from error
+        raise SchemaError(f"reading the schema failed: {_reason(error)}", path=place) from error
     if not tables:
         raise SchemaError("the server shows no table there", path=place)
     return tables
@@ -287,14 +292,12 @@ def apply(table: Table, schema: TableSchema) -> Table:
         raise SchemaError(
             f"the schema has {len(columns)} columns, the log {len(table.columns)}", table=table.full_name
         )
-    merged = tuple(
-        _merge(table, column, known) for column, known in zip(table.columns, columns, strict=True)
-    )
+    merged = tuple(_merge(table, column, known) for column, known in zip(table.columns, columns, strict=True))
     primary_key = table.primary_key
-    if primary_key is None and schema.primary_key is not None:
+    if primary_key is None and (row_key := schema.row_key) is not None:
         # By position, since the log's own names win.
-        indexes = [[c.name for c in columns].index(name) for name in schema.primary_key]
-        primary_key = tuple(merged[i].name for i in indexes)
+        positions = {column.name: i for i, column in enumerate(columns)}
+        primary_key = tuple(merged[positions[name]].name for name in row_key)
     return replace(table, columns=merged, primary_key=primary_key)
 
 

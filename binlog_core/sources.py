@@ -27,8 +27,8 @@ MAX_READ_LEN = 64 << 20
 # Mappings of these fault when the server goes away or the file shrinks: they are read instead.
 # fmt: off
 _NETWORK_FILE_SYSTEMS = frozenset((
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
-    "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",
+    "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs",
 ))
 # fmt: on
 

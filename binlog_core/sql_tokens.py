@@ -105,7 +105,7 @@ def tokenize_statements(sql: str, sql_mode: int = 0) -> Iterator[list[Token]]:
         if match is not None and not escapes and match.lastgroup in ("single", "double"):
             match = _PLAIN_STRINGS[sql[position]].match(sql, position)
         if match is None:
-            raise SchemaError(f"a quote {sql[position]} at character {position} of the SQL text is not closed")
+            raise SchemaError(f"the quote {sql[position]} at character {position} is not closed")
         position = match.end()
         text = match[0]
         kind = match.lastgroup or ("single" if text[0] == "'" else "double")

@@ -80,8 +80,6 @@ def schema_capsule(field):
     return capsule
 
 
-
-
 # --- Streams -------------------------------------------------------------------------------------
 
 cdef class _StreamSource:

@@ -7,7 +7,7 @@ outlives the batch that it was made from.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -15,15 +15,15 @@ cimport numpy as cnp
 
 from _arrow cimport ArrowArray, init_array
 from _codes cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
-from _cursor cimport load_u32, load_u64
 from _gather cimport (
-    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY, GATHER_OK,
-    GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_ENUM,
-    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET,
-    LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE,
-    all_null, allocate_slots, column_t, gather, gather_status_t, layout_t, mark_null, reserve, store_validity,
-    take_spans, tile_t,
+    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT,
+    GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS,
+    LAYOUT_DECIMAL64, LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_MICROS,
+    LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE,
+    LAYOUT_UTF32, LAYOUT_VECTOR, TILE, all_null, allocate_slots, column_t, gather, mark_null, reserve,
+    store_validity, take_spans, tile_t,
 )
+from _labels cimport fill_change_column, fill_dictionary
 
 import numpy as np
 
@@ -39,73 +39,6 @@ cdef void destroy_array_capsule(object capsule) noexcept:
     if node.release != NULL:
         node.release(node)
     free(node)
-
-
-# --- Small arrays made from Python values ------------------------------------------------------------
-
-cdef int fill_labels(ArrowArray* node, object labels, const uint32_t* codes, int64_t count) except -1:
-    # An array of text: labels[codes[i]] for each i, or the labels as they are where codes is NULL.
-    cdef int32_t* offsets
-    cdef uint8_t* data
-    cdef int64_t i
-    cdef uint64_t total = 0
-    cdef uint32_t code
-    encoded = [label.encode("utf-8", "replace") for label in labels]
-    starts_ = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(label) for label in encoded], out=starts_[1:])
-    joined = b"".join(encoded)
-    cdef const int64_t[::1] starts = starts_
-    cdef const uint8_t* source = <const uint8_t*> PyBytes_AS_STRING(joined)
-    for i in range(count):
-        code = codes[i] if codes != NULL else <uint32_t> i
-        total += <uint64_t> (starts[code + 1] - starts[code])
-    if total > <uint64_t> INT32_MAX:
-        raise DecodeError(f"{total} bytes of labels in one batch: at most {INT32_MAX}")
-    if not init_array(node, count, 3, 0):
-        raise MemoryError
-    offsets = <int32_t*> malloc((<size_t> count + 1) * sizeof(int32_t))
-    node.buffers[1] = offsets
-    data = <uint8_t*> malloc(total + 1)
-    node.buffers[2] = data
-    if offsets == NULL or data == NULL:
-        raise MemoryError
-    offsets[0] = 0
-    for i in range(count):
-        code = codes[i] if codes != NULL else <uint32_t> i
-        memcpy(data + offsets[i], source + starts[code], <size_t> (starts[code + 1] - starts[code]))
-        offsets[i + 1] = offsets[i] + <int32_t> (starts[code + 1] - starts[code])
-    return 0
-
-
-cdef int fill_dictionary(ArrowArray* node, object labels) except -1:
-    node.dictionary = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-    if node.dictionary == NULL:
-        raise MemoryError
-    return fill_labels(node.dictionary, labels, NULL, len(labels))
-
-
-cdef int fill_change_column(ArrowArray* node, object extra, int64_t count) except -1:
-    cdef const uint32_t[::1] codes
-    cdef size_t size
-    cdef void* copy
-    cdef cnp.ndarray values
-    if extra.values.shape != (count,):
-        raise ValueError(f"change column {extra.name!r}: shape {extra.values.shape}, expected ({count},)")
-    if extra.labels is not None:
-        codes = np.ascontiguousarray(extra.values, np.uint32)
-        if count and np.max(extra.values) >= len(extra.labels):
-            raise ValueError(f"change column {extra.name!r}: a code above {len(extra.labels) - 1}")
-        return fill_labels(node, extra.labels, &codes[0] if count else NULL, count)
-    values = np.ascontiguousarray(extra.values)
-    size = <size_t> count * <size_t> values.itemsize
-    if not init_array(node, count, 2, 0):
-        raise MemoryError
-    copy = malloc(size + 1)
-    if copy == NULL:
-        raise MemoryError
-    memcpy(copy, cnp.PyArray_DATA(values), size)
-    node.buffers[1] = copy
-    return 0
 
 
 # --- Columns -----------------------------------------------------------------------------------------
@@ -166,11 +99,16 @@ cdef class _Columns:
                 continue
             dtype, offset = row.fields[column.name][:2]
             if dtype != column.dtype:
-                raise ValueError(f"column {column.name!r}: records hold {dtype}, the column is {column.dtype}")
+                raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
             if column.index // 8 >= self.bitmap_len:
                 raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
             self.plan(&self.items[self.count], column, field, dtype.itemsize)
             self.items[self.count].field = row_offset + offset
+            if column.index < 0:
+                # No column of the table (RAW_COLUMN): always there, and no bit is its own.
+                self.items[self.count].null_byte = self.items[self.count].absent_byte = self.bitmaps
+                self.count += 1
+                continue
             self.items[self.count].null_byte = self.bitmaps + column.index // 8
             self.items[self.count].absent_byte = self.bitmaps + self.bitmap_len + column.index // 8
             self.items[self.count].mask = 1 << (column.index % 8)
@@ -639,66 +577,3 @@ def span_values(cnp.ndarray records not None, column, field, buffer, *, table=No
             )
             values.append(value.decode() if as_text else value)
     return values
-
-
-def compact_spans(cnp.ndarray records not None, columns, buffer):
-    """Copy the bytes that spans refer to, and let the spans refer to the copy.
-
-    Parameters
-    ----------
-    records : ndarray, shape (n,), of record_dtype(…, columns)
-        Its spans are changed.
-    columns : sequence of Column
-    buffer : bytes-like
-
-    Returns
-    -------
-    bytes
-        The values, one behind the other.
-
-    Raises
-    ------
-    DecodeError
-        A span reaches outside the buffer.
-    """
-    cdef int64_t i, count = records.shape[0], stride = records.strides[0]
-    cdef uint8_t* base = <uint8_t*> cnp.PyArray_DATA(records)
-    cdef uint8_t* span
-    cdef uint64_t offset, total = 0, size
-    cdef uint32_t length, field
-    cdef const uint8_t* source
-    cdef Py_buffer view
-    cdef char* out
-    row, row_offset = records.dtype.fields["row"][:2]
-    spans = [column for column in columns if column.kind in SPAN_KINDS]
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-    try:
-        source = <const uint8_t*> view.buf
-        size = <uint64_t> view.len
-        for column in spans:
-            field = row_offset + row.fields[column.name][1]
-            for i in range(count):
-                span = base + i * stride + field
-                length = load_u32(span + 8)
-                offset = load_u64(span)
-                if length and (length > size or offset > size - length):
-                    raise DecodeError(
-                        f"record {i}: the value's span reaches outside the batch's buffer",
-                        column=column.name,
-                    )
-                total += length
-        heap = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> total)
-        out = PyBytes_AS_STRING(heap)
-        total = 0
-        for column in spans:
-            field = row_offset + row.fields[column.name][1]
-            for i in range(count):
-                span = base + i * stride + field
-                length = load_u32(span + 8)
-                if length:
-                    memcpy(out + total, source + load_u64(span), length)
-                memcpy(span, &total, 8)
-                total += length
-    finally:
-        PyBuffer_Release(&view)
-    return heap

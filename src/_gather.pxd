@@ -2,7 +2,9 @@
 # A tile's records stay in the L2 cache while every column is taken out of them.
 # Header-only: used by _columns.pyx.
 
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+)
 from libc.stdlib cimport calloc, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -10,11 +12,11 @@ from _codes cimport DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u32, load_u64
 from _jsonb_text cimport append_jsonb_text
 from _text_buffer cimport TextBuffer
-from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_utf8
+from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
 
 cdef enum:
     TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
-    SLACK = 16            # bytes that a growing buffer has behind its end, for copies of fixed size
+    SLACK = 32            # bytes that a growing buffer has behind its end, for copies of fixed size
 
 cdef enum layout_t:
     LAYOUT_NULL
@@ -290,11 +292,13 @@ cdef inline gather_status_t take_spans(column_t* c, tile_t* tile, uint64_t* tota
     return GATHER_OK
 
 
-cdef inline void append_bytes(column_t* c, const uint8_t* start, uint32_t length, const uint8_t* end) noexcept nogil:
+cdef inline void append_bytes(
+    column_t* c, const uint8_t* start, uint32_t length, const uint8_t* end
+) noexcept nogil:
     # Room is reserved. Most values are short: a copy of fixed size, where the buffer goes on that far.
     cdef uint8_t* out = c.data + c.data_len
-    if length <= 16 and end - start >= 16:
-        memcpy(out, start, 16)
+    if length <= SLACK and end - start >= SLACK:
+        memcpy(out, start, SLACK)
     elif length:
         memcpy(out, start, length)
     c.data_len += length
@@ -320,9 +324,9 @@ cdef inline gather_status_t gather_bytes(column_t* c, tile_t* tile) noexcept nog
             memset(c.data + c.data_len, 0, pad)
             c.data_len += pad
         c.offsets[tile.first + i + 1] = <int32_t> c.data_len
-    if c.layout == LAYOUT_UTF8 and not is_utf8(c.data + begin, c.data_len - begin):
-        return GATHER_BAD_TEXT
-    if c.layout == LAYOUT_UTF8:
+    if c.layout == LAYOUT_UTF8 and not is_ascii(c.data + begin, c.data_len - begin):
+        if not is_utf8(c.data + begin, c.data_len - begin):
+            return GATHER_BAD_TEXT
         # Valid as a whole, yet a character could be cut between two values.
         for i in range(tile.count):
             if tile.lengths[i] and tile.starts[i][0] & 0xC0 == 0x80:

@@ -32,6 +32,17 @@ cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
     return i
 
 
+cdef inline bint is_ascii(const uint8_t* p, size_t length) noexcept nogil:
+    cdef size_t i = ascii_prefix(p, length)
+    if length - i >= 8:
+        return False
+    while i < length:
+        if p[i] & 0x80:
+            return False
+        i += 1
+    return True
+
+
 cdef inline bint is_utf8(const uint8_t* p, size_t length) noexcept nogil:
     # Strict: no surrogates, no overlong forms, nothing above U+10FFFF.
     cdef size_t i = 0
@@ -122,7 +133,9 @@ cdef inline Py_ssize_t from_table(
     return out - start
 
 
-cdef inline Py_ssize_t from_utf16(const uint8_t* p, size_t length, uint8_t* out, bint big_endian) noexcept nogil:
+cdef inline Py_ssize_t from_utf16(
+    const uint8_t* p, size_t length, uint8_t* out, bint big_endian
+) noexcept nogil:
     cdef uint8_t* start = out
     cdef size_t i = 0
     cdef int hi = 0 if big_endian else 1

@@ -16,11 +16,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from batch_builder import ABSENT, column, make_batch
+from support.batches import ABSENT, column, make_batch
 
-from binlog_core.arrow import batch_stream
-from binlog_core.column_types import Kind
+from binlog_core.arrow import Batches, batch_stream
+from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
+from binlog_core.column_types import SPAN_DTYPE, Kind
 from binlog_core.errors import BinlogError, DecodeError, SchemaError
+from binlog_core.tables import Table, record_dtype
 
 NAT = np.datetime64("NaT")
 INT = column("id", Kind.INT, bytes_=4)
@@ -31,7 +33,7 @@ DOCUMENT = b"\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"
 REPLACE_A_BY_2 = b"\x00\x03$.a\x03\x05\x02\x00"
 
 
-class Stream:
+class Capsule:
     """Whatever speaks the Arrow stream interface."""
 
     def __init__(self, capsule):
@@ -246,6 +248,19 @@ def test_json_extension_type():
     assert batch.to_arrow().schema.field("doc").type == pa.json_()
 
 
+def test_pylist():
+    commit = dt.datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=dt.UTC)
+    batch = orders(transactions=[{"commit_time": 1_700_000_000_123_456}])
+    change = {"_change_type": "insert", "_commit_timestamp": commit}
+    assert batch.to_pylist() == [
+        {"id": 0, "note": "one", **change, "_position": 1000, "_row": 0},
+        {"id": 1, "note": None, **change, "_position": 1010, "_row": 1},
+        {"id": 2, **change, "_position": 1020, "_row": 2},
+    ]
+    assert batch.to_pylist(change_columns=False)[2] == {"id": 2}
+    assert raw_batch().to_pylist(change_columns=["_position"])[0] == {"raw": b"\x01rows", "_position": 4711}
+
+
 def test_polars():
     frame = pl.DataFrame(orders())
     assert frame["note"].to_list() == ["one", None, None]
@@ -287,7 +302,7 @@ WITHOUT_PYARROW = """
 import sys
 sys.modules["pyarrow"] = sys.modules["pandas"] = None
 import polars
-from batch_builder import ABSENT, column, make_batch
+from support.batches import ABSENT, column, make_batch
 from binlog_core.column_types import Kind
 from binlog_core.errors import MissingExtraError
 
@@ -337,7 +352,7 @@ def test_pickle_of_no_records():
 
 
 def test_stream_of_several_batches():
-    stream = Stream(batch_stream(iter([orders(), orders([b"two"])])))
+    stream = Capsule(batch_stream(iter([orders(), orders([b"two"])])))
     table = pa.table(stream)
     assert table["note"].to_pylist() == ["one", None, None, "two"]
 
@@ -345,7 +360,7 @@ def test_stream_of_several_batches():
 def test_stream_maps_later_definitions_by_name():
     later = make_batch([TEXT, INT], [{"id": 9, "note": b"later"}])
     without = make_batch([INT], [{"id": 10}])
-    table = pa.table(Stream(batch_stream([orders([b"one"]), later, without])))
+    table = pa.table(Capsule(batch_stream([orders([b"one"]), later, without])))
     table.validate(full=True)
     assert table.select(["id", "note"]).to_pylist() == [
         {"id": 0, "note": "one"}, {"id": 9, "note": "later"}, {"id": 10, "note": None},
@@ -363,7 +378,7 @@ def test_stream_maps_later_definitions_by_name():
 )  # fmt: skip
 def test_stream_fills_any_kind_with_nulls(missing):
     capsule = batch_stream([make_batch([INT], [{"id": i} for i in range(9)])], columns=[INT, missing])
-    table = pa.table(Stream(capsule))
+    table = pa.table(Capsule(capsule))
     table.validate(full=True)
     assert table["m"].to_pylist() == [None] * 9
     assert table["id"].to_pylist() == list(range(9))
@@ -372,21 +387,21 @@ def test_stream_fills_any_kind_with_nulls(missing):
 def test_stream_refuses_a_new_column():
     wider = make_batch([INT, TEXT, column("new", Kind.DATE)], [{"id": 1, "note": b"x", "new": None}])
     with pytest.raises(Exception, match=r"SchemaError.*column new"):
-        pa.table(Stream(batch_stream([orders(), wider])))
-    table = pa.table(Stream(batch_stream([orders([b"one"]), wider], new_columns="drop")))
+        pa.table(Capsule(batch_stream([orders(), wider])))
+    table = pa.table(Capsule(batch_stream([orders([b"one"]), wider], new_columns="drop")))
     assert table["note"].to_pylist() == ["one", "x"]
 
 
 def test_stream_refuses_a_changed_type():
     changed = make_batch([column("id", Kind.INT, bytes_=8), TEXT], [{"id": 1, "note": b"x"}])
     with pytest.raises(Exception, match=r"SchemaError.*column id"):
-        pa.table(Stream(batch_stream([orders(), changed])))
+        pa.table(Capsule(batch_stream([orders(), changed])))
 
 
 def test_stream_takes_new_members():
     first = make_batch([column("e", Kind.ENUM, members=("a",))], [{"e": 1}])
     later = make_batch([column("e", Kind.ENUM, members=("b", "a"))], [{"e": 1}])
-    table = pa.table(Stream(batch_stream([first, later])))
+    table = pa.table(Capsule(batch_stream([first, later])))
     assert table["e"].to_pylist() == ["a", "b"]
 
 
@@ -396,13 +411,67 @@ def test_stream_reports_errors_while_reading():
         raise DecodeError("length 5, expected 4", offset=4711)
 
     with pytest.raises(Exception, match=r"DecodeError: length 5, expected 4 \(offset 4711\)"):
-        pa.table(Stream(batch_stream(batches())))
+        pa.table(Capsule(batch_stream(batches())))
+
+
+def test_stream_refuses_another_table():
+    other = make_batch([INT, TEXT], [{"id": 1, "note": b"x"}], table="customers")
+    with pytest.raises(Exception, match=r"SchemaError.*one table, shop\.orders.*table shop\.customers"):
+        pa.table(Batches(lambda: iter([orders(), other])))
+
+
+def notes(*notes):
+    return Batches(lambda: iter([orders([note]) for note in notes]))
+
+
+def test_batches_are_an_iterator_and_a_stream():
+    batches = notes(b"one", b"two", b"three")
+    assert next(batches).column("note").tolist() == ["one"]
+    assert pa.schema(batches).names[:2] == ["id", "note"]
+    assert next(batches).column("note").tolist() == ["two"]
+    assert pl.DataFrame(batches)["note"].to_list() == ["three"]
+    assert pl.DataFrame(batches)["note"].to_list() == ["one", "two", "three"]
+    assert [batch.column("note").tolist() for batch in notes(b"a", b"b")] == [["a"], ["b"]]
+    options = {"change_columns": False, "text_errors": "replace"}
+    assert pa.table(notes(b"\xff").stream(**options)).to_pylist() == [{"id": 0, "note": "\ufffd"}]
+
+
+def test_duckdb_reads_batches():
+    con = duckdb.connect()
+    con.register("changes", notes(b"one", b"two"))
+    assert con.execute("select count(*), max(note) from changes").fetchall() == [(2, "two")]
+    assert con.execute("select note from changes where note < 'p'").fetchall() == [("one",)]
+
+
+def test_pandas_reads_batches():
+    assert pd.DataFrame.from_arrow(notes(b"one", b"two"))["note"].tolist() == ["one", "two"]
+
+
+def test_undecodable_table():
+    raw = raw_batch()
+    assert raw.to_arrow(change_columns=["_position"]).to_pylist() == [
+        {"raw": b"\x01rows", "_position": 4711},
+        {"raw": b"", "_position": 0},
+    ]
+    assert raw.column("raw").tolist() == [b"\x01rows", b""]
+    assert raw.is_null("raw").tolist() == [False, False]
+    assert pickle.loads(pickle.dumps(raw)).to_arrow().equals(raw.to_arrow())
+
+
+def raw_batch():
+    table = Table("shop", "odd", (column("c0", Kind.INT, bytes_=4),), undecodable="column type 20")
+    image = record_dtype(1, ())["image"]
+    array = np.zeros(2, np.dtype([("image", image), ("row", [("raw", SPAN_DTYPE)])]))
+    array["image"]["absent_bitmap"] = array["image"]["null_bitmap"] = 0xFF
+    array["image"]["position"][0] = 4711
+    array["row"]["raw"][0] = (3, 5)
+    return ChangeBatch(table, (), array, b"___\x01rows___", np.zeros(1, TRANSACTION_DTYPE))
 
 
 def test_stream_of_nothing():
     with pytest.raises(BinlogError, match="schema"):
         batch_stream([])
-    table = pa.table(Stream(batch_stream([], columns=[INT, TEXT])))
+    table = pa.table(Capsule(batch_stream([], columns=[INT, TEXT])))
     assert table.num_rows == 0
     assert table.schema.names[:2] == ["id", "note"]
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pytest
-from batch_builder import ABSENT, column, make_batch
+from support.batches import ABSENT, column, make_batch
 
 from binlog_core.column_types import Kind
 from binlog_core.errors import DecodeError

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from support.golden import Golden, golden_logs
 
-from binlog_core.encryption import MariaDBDecryptedSource, MySQLDecryptedSource, read_key_file, read_keyring
+from binlog_core.encryption import MySQLDecryptedSource
+from binlog_core.encryption_keys import read_key_file, read_keyring
 from binlog_core.errors import BinlogError, EncryptionError, MissingExtraError
 from binlog_core.log_files import LogFile, resolve, unwrap
+from binlog_core.mariadb_encryption import MariaDBDecryptedSource
 from binlog_core.sources import BufferSource, FileSource, Source
 
 ciphers = pytest.importorskip("cryptography.hazmat.primitives.ciphers")
@@ -329,7 +331,7 @@ def event(
 
 
 def encrypt(data: bytes, position: int, key: bytes, nonce: bytes, mode: str) -> bytes:
-    """One event as the server encrypts it: the length changes places with the timestamp and stays in clear."""
+    """One event as the server encrypts it: its length changes places with the timestamp, in clear."""
     iv = nonce + (position & 0xFFFFFFFF).to_bytes(4, "little")
     aes = ciphers.algorithms.AES(key)
     clear = data[4:9] + data[:4] + data[13:]  # what stands at 4 and after once the timestamp stands at 9
@@ -374,7 +376,7 @@ def mariadb_log(
 @pytest.mark.parametrize("zero_next", [True, False])
 def test_mariadb_modes_and_lengths(mode, key_len, checksum, zero_next):
     key = bytes(range(key_len))
-    bodies = [bytes([n]) * n for n in range(80)]
+    bodies = [bytes([n]) * (n * 7 % 53) for n in range(107)]  # lengths of 0 to 52, those of 0 among them
     secret, plain = mariadb_log(bodies, key, mode=mode, checksum=checksum, zero_next=zero_next)
     assert secret != plain
     source = unwrap(BufferSource(secret), {1: key})
@@ -416,16 +418,19 @@ def test_mariadb_positions_wrap_at_4_gib(tmp_path):
             file.seek(position + 9)
             file.write(length.to_bytes(4, "little"))
             position += length
-        last = event(2, b"far away", position, checksum=True)
+        last = b""
         file.seek(position)
-        file.write(encrypt(last, position, key, b"n" * 12, "cbc"))
+        for n in range(30):  # so many that they are decrypted together
+            far = event(2, b"far away" * n, position + len(last), checksum=True)
+            file.write(encrypt(far, position + len(last), key, b"n" * 12, "cbc"))
+            last += far
     assert position > 5 << 30
     [log] = resolve(path, keys={1: key})
     with log.open() as source:
         assert source.size == position + len(last)
         source.seek(position)
         assert read_all(source) == last
-        source.seek(position + 19)
+        source.seek(position + 23 + 19)
         assert source.read(8) == b"far away"
         source.seek(0)
         assert source.read(len(plain)) == plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,7 +48,13 @@ def test_parse_diffs() -> None:
     assert parse_json_diffs(b"") == []
 
 
-PAGE = {"i": 1, "f": 1.5, "list": [0, 1, 2, 3], "o": {"p": {"q": [1, {"r": "deep"}]}}, "é key": {"a.b": 1}}
+PAGE = {
+    "i": 1,
+    "f": 1.5,
+    "list": [0, 1, 2, 3],
+    "o": {"p": {"q": [1, {"r": "deep"}]}},
+    "é key": {"a.b": 1},
+}
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -69,7 +76,7 @@ PAGE = {"i": 1, "f": 1.5, "list": [0, 1, 2, 3], "o": {"p": {"q": [1, {"r": "deep
         (PAGE, replace('$."é key"."a.b"', 42), PAGE | {"é key": {"a.b": 42}}),
         (PAGE, insert("$.new", {"k": 1}) + replace("$.new.k", 2), PAGE | {"new": {"k": 2}}),
         (PAGE, insert('$."q\\"\\\\"', 1), PAGE | {'q"\\': 1}),
-        (PAGE, insert("$.a", 1) + insert("$.zzzzz", 2) + insert('$.""', 3), PAGE | {"a": 1, "zzzzz": 2, "": 3}),
+        (PAGE, insert("$.a", 1) + insert("$.zzz", 2) + insert('$.""', 3), PAGE | {"a": 1, "zzz": 2, "": 3}),
         (PAGE, insert("$.list[1]", "x"), PAGE | {"list": [0, "x", 1, 2, 3]}),
         (PAGE, insert("$.list[99]", "x"), PAGE | {"list": [0, 1, 2, 3, "x"]}),
         (PAGE, insert("$.list[last]", "x"), PAGE | {"list": [0, 1, 2, "x", 3]}),
@@ -84,7 +91,12 @@ def test_apply_diffs(document: object, diffs: bytes, want: object, large: bool) 
 
 
 def test_scalars_beside_the_path_keep_their_text() -> None:
-    document = {"d": Opaque(246, bytes([4, 2, 0x80, 0])), "n": 1e15, "t": Opaque(12, bytes(8)), "x": 0}
+    document = {
+        "d": Opaque(246, bytes([4, 2, 0x80, 0])),
+        "n": 1e15,
+        "t": Opaque(12, bytes(8)),
+        "x": 0,
+    }
     assert apply_json_diffs(encode(document), replace("$.x", 1)) == (
         b'{"d": 0.00, "n": 1e15, "t": "0000-00-00 00:00:00.000000", "x": 1}'
     )
@@ -151,23 +163,21 @@ def test_diffs_of_a_damaged_document() -> None:
 @settings(deadline=None, max_examples=200)
 def test_any_diffs(document: object, changes: list[tuple[int, int, object]], large: bool) -> None:
     """Replace, insert and remove at random places of a document, against the same done in Python."""
-    want = json_copy(document)
+    want: Any = json_copy(document)
     data = b""
     for operation, pick, value in changes:
+        key: Any = pick
         if isinstance(want, dict):
             keys = sorted(want)
-            key: object = keys[pick % len(keys)] if keys else "k"
+            key = "new key" if operation == 1 else keys[pick % len(keys)] if keys else "k"
             leg = "." + json.dumps(key)
-            if operation == 1:
-                leg, key = '."new key"', "new key"
-            exists = key in want
+            fits = (key in want) == (operation != 1)
         elif isinstance(want, list):
-            key = pick
             leg = f"[{pick}]"
-            exists = pick < len(want)
+            fits = operation == 1 or pick < len(want)
         else:
             break
-        if operation != 1 and not exists or operation == 1 and isinstance(want, dict) and exists:
+        if not fits:
             continue
         data += diff(operation, "$" + leg, *([value] if operation != 2 else []))
         if operation == 2:

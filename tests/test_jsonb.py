@@ -123,7 +123,8 @@ def test_string(content: str, want: str) -> None:
 
 @pytest.mark.parametrize("place", range(20))
 @pytest.mark.parametrize(
-    "special", ['"', "\\", "\n", "\x1f", "é", "€", "\U0010ffff", "\x20", "\x7f", "!", "#"]
+    "special",
+    ['"', "\\", "\n", "\x1f", "é", "€", "\U0010ffff", "\x20", "\x7f", "!", "#"],
 )
 def test_special_character_at_any_place(place: int, special: str) -> None:
     content = "a" * place + special + "~" * (19 - place)

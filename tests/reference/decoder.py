@@ -125,7 +125,7 @@ class _Reader:
         code = RENUMBERED.get(code, code) if self.renumbered else code
         if length < cur.at:
             raise Malformed(f"event of {length} bytes")
-        if code not in (FORMAT_DESCRIPTION, ROTATE, START_V3):
+        if not inner and code not in (FORMAT_DESCRIPTION, ROTATE, START_V3):
             cur.take(self.header_length - cur.at)
         header = EventHeader(position, timestamp, code, server_id, length, next_position, flags)
         if code == FORMAT_DESCRIPTION:

@@ -1,4 +1,4 @@
-"""JSON values to MySQL's binary JSON and to the server's text, each written from the description of the format."""
+"""JSON values to MySQL's binary JSON and to the server's text, each from the description of the format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ def encode_scalar(value: object) -> tuple[int, bytes]:
     if value is None or isinstance(value, bool):
         return 4, bytes([{None: 0, True: 1, False: 2}[value]])
     if isinstance(value, int):
-        for code, layout in ((5, "<h"), (6, "<H"), (7, "<i"), (8, "<I"), (9, "<q"), (10, "<Q")):
+        for code, layout in (
+            (5, "<h"),
+            (6, "<H"),
+            (7, "<i"),
+            (8, "<I"),
+            (9, "<q"),
+            (10, "<Q"),
+        ):
             try:
                 return code, struct.pack(layout, value)
             except struct.error:

@@ -1,7 +1,7 @@
 """Is a decoded value what the server's SELECT said? Each reader of values has its own small rules.
 
-``Reader.PYTHON`` for ``RowChange`` values, ``Reader.ARROW`` for values of Arrow, Parquet or pandas: there a
-date that no calendar has is null, GEOMETRY is a struct of SRID and WKB, and MariaDB's old signs may be wider.
+``Reader.PYTHON`` is for ``RowChange`` values, ``Reader.ARROW`` for those of Arrow and Parquet: there a date that no
+calendar has is null, so is a partial JSON update without its document, and GEOMETRY is a struct of SRID and WKB.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def in_calendar(text: str) -> bool:
     return True
 
 
-def _same_temporal(got: object, want: str, kind: str, reader: Reader) -> bool:
+def _same_temporal(got: object, want: str, kind: str) -> bool:
     if kind == "time":
         return isinstance(got, dt.timedelta) and time_text(got, _digits(want)) == want
     if not in_calendar(want):
-        return got is None if reader is Reader.ARROW else got == want
+        return got == want
     if kind == "date":
         return type(got) is dt.date and got.isoformat() == want
     if not isinstance(got, dt.datetime):
@@ -197,8 +197,12 @@ def same_value(
     kind = column["data_type"]
     if want is None:
         return got is None
-    if got is None and not (reader is Reader.ARROW and isinstance(want, str)):
-        return False
+    if got is None:
+        # Arrow has no place for a date outside the calendar, nor for diffs without the document they change.
+        without_place = (
+            isinstance(want, str) and kind != "decimal" and not in_calendar(want)
+        ) or before is not None
+        return reader is Reader.ARROW and kind in ("date", "datetime", "timestamp", "json") and without_place
     if isinstance(want, dict):
         return _same_object(got, want, column, known, before)
     if isinstance(want, int):
@@ -215,7 +219,7 @@ def same_value(
     if kind == "decimal":
         return isinstance(got, decimal.Decimal) and format(got, "f") == want
     if kind in ("date", "time", "datetime", "timestamp"):
-        return _same_temporal(got, want, kind, reader)
+        return _same_temporal(got, want, kind)
     if isinstance(got, bytes):
         return known < KNOWN_MINIMAL and got == want.encode()
     return isinstance(got, str) and got == want

@@ -66,11 +66,18 @@ class Table:
         self.metadata = metadata
         self.default_charset = default_charset
         self.flags = flags
+        self._bodies: dict[tuple[bool, bool], bytes] = {}
 
     # ------------------------------------------------------------- TABLE_MAP
 
     def map_body(self, *, mariadb: bool, with_metadata: bool = True) -> bytes:
-        """The body after the post-header. ``with_metadata=False`` ends it after the types, as the oldest 5.1 did."""
+        """The body after the post-header; ``with_metadata=False`` ends it after the types, as the oldest 5.1."""
+        known = self._bodies.get((mariadb, with_metadata))
+        if known is None:
+            known = self._bodies[mariadb, with_metadata] = self._map_body(mariadb, with_metadata)
+        return known
+
+    def _map_body(self, mariadb: bool, with_metadata: bool) -> bytes:
         body = lenenc_text(self.database) + b"\0" + lenenc_text(self.name) + b"\0"
         body += lenenc(len(self.columns)) + bytes(c.code for c in self.columns)
         if not with_metadata:

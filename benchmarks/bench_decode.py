@@ -1,0 +1,118 @@
+"""Decoding the seeded logs: into arrays, to Arrow, into Python rows. Each answer is checked before it is timed.
+
+Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32 is in the closing table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import binlog_core
+import numpy as np
+import pytest
+from logs import WORKLOADS, BenchLog, bench_log, megabytes
+from measure import FLOORS, measure
+from reference import read_log
+
+ROWS_MB = 8  # rows() makes Python objects: a smaller log tells as much
+UPDATE_PREIMAGE = 2
+
+
+def check_answer(log: BenchLog) -> None:
+    """Rows, images, tables, and sums over whole columns are those that the generator counted."""
+    answer = log.answer
+    rows = images = 0
+    tables = set()
+    sums: Counter[str] = Counter()
+    lengths: Counter[str] = Counter()
+    with binlog_core.open(log.path) as source:
+        for batch in source.batches():
+            image, row = batch.array["image"], batch.array["row"]
+            tables.add(batch.table.full_name)
+            images += len(image)
+            rows += len(image) - int(np.count_nonzero(image["op"] == UPDATE_PREIMAGE))
+            for column in batch.columns:
+                name = f"{batch.table.full_name}.{column.name}"
+                if name in answer.sums:
+                    sums[name] += int(row[column.name].sum())
+                if name in answer.bytes:
+                    lengths[name] += int(row[column.name]["length"].sum())
+    assert (rows, images, len(tables)) == (answer.rows, answer.images, answer.tables)
+    assert dict(sums) == answer.sums
+    assert dict(lengths) == answer.bytes
+
+
+@pytest.fixture(scope="module", params=list(WORKLOADS))
+def log(request: pytest.FixtureRequest) -> BenchLog:
+    made = bench_log(request.param)
+    check_answer(made)
+    return made
+
+
+@pytest.fixture(scope="module", params=list(WORKLOADS))
+def small_log(request: pytest.FixtureRequest) -> BenchLog:
+    made = bench_log(request.param, min(megabytes(), ROWS_MB))
+    check_answer(made)
+    return made
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_generator(name: str) -> None:
+    """What a generator counts is what the reference decoder finds in a log of 1 MB."""
+    log = bench_log(name, 1)
+    images = [
+        i for change in read_log(log.path.read_bytes()).changes for i in (change.before, change.after) if i
+    ]
+    assert len(images) == log.answer.images
+    for full_name, total in log.answer.sums.items():
+        column = full_name.rpartition(".")[2]
+        values = [image[column] for image in images if column in image]
+        scale = 100 if column == "l_extendedprice" else 1  # sums of decimals are unscaled
+        if log.answer.tables == 1:
+            assert sum(values) * scale == total
+
+
+@pytest.mark.parametrize("checksum", [False, True], ids=["no-checksum", "checksum"])
+def test_arrays(benchmark: Any, log: BenchLog, checksum: bool) -> None:
+    def decode() -> None:
+        with binlog_core.open(log.path, verify_checksum=checksum) as source:
+            for _ in source.batches():
+                pass
+
+    what = "arrays, checksum" if checksum else "arrays"
+    result = measure(benchmark, log, what, decode)
+    floor = FLOORS.get((log.name, what))
+    if result and floor:
+        # Machines differ: only a loop of the wrong shape fails here, the closing table tells the rest.
+        assert result.ratio >= floor / 2
+
+
+def test_arrow(benchmark: Any, log: BenchLog) -> None:
+    pytest.importorskip("pyarrow")
+
+    def decode() -> None:
+        with binlog_core.open(log.path, verify_checksum=False) as source:
+            for batch in source.batches():
+                batch.to_arrow()
+
+    measure(benchmark, log, "arrow", decode, rounds=3)
+
+
+def test_rows(benchmark: Any, small_log: BenchLog) -> None:
+    def decode() -> None:
+        with binlog_core.open(small_log.path, verify_checksum=False) as source:
+            for _ in source.rows():
+                pass
+
+    measure(benchmark, small_log, "rows()", decode, rounds=2)
+
+
+def test_headers(benchmark: Any, log: BenchLog) -> None:
+    """The header walk alone."""
+
+    def walk() -> None:
+        with binlog_core.open(log.path, verify_checksum=False) as source:
+            source.headers()
+
+    measure(benchmark, log, "headers()", walk, rounds=3)

@@ -1,0 +1,63 @@
+"""Timing as a ratio: our pass over some bytes against zlib.crc32 over the same bytes, taken in turns."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from logs import BenchLog
+
+# First floors, one thread, into arrays, without checksum.
+FLOORS = {
+    ("narrow", "arrays"): 0.2,
+    ("sysbench", "arrays"): 0.8,
+    ("lineitem", "arrays"): 0.2,
+    ("wide", "arrays"): 0.12,
+}
+ROUNDS = 5
+
+
+@dataclass
+class Result:
+    workload: str
+    what: str
+    size: int  # bytes
+    rows: int
+    seconds: float  # best round
+    crc_seconds: float  # best round
+
+    @property
+    def ratio(self) -> float:
+        return self.crc_seconds / self.seconds
+
+
+RESULTS: list[Result] = []
+
+
+def measure(
+    benchmark: Any, log: BenchLog, what: str, work: Callable[[], object], rounds: int = ROUNDS
+) -> Result | None:
+    """Time ``work``, each round after a pass of crc32, and keep the best of both for the closing table.
+
+    Returns None where benchmarks are disabled (--benchmark-disable): then ``work`` has run once, untimed.
+    """
+    data = log.path.read_bytes()
+    crc_seconds = []
+
+    def one_pass_of_crc32() -> None:
+        start = time.perf_counter()
+        zlib.crc32(data)
+        crc_seconds.append(time.perf_counter() - start)
+
+    benchmark.pedantic(work, setup=one_pass_of_crc32, rounds=rounds, warmup_rounds=1)
+    if not getattr(benchmark, "stats", None):
+        return None
+    result = Result(log.name, what, log.size, log.answer.rows, benchmark.stats.stats.min, min(crc_seconds))
+    benchmark.extra_info.update(
+        ratio=result.ratio, rows_per_second=result.rows / result.seconds, bytes=log.size
+    )
+    RESULTS.append(result)
+    return result

@@ -1,0 +1,158 @@
+"""Logs cut and flipped: what comes out is a prefix of the truth, or an error of our own, whatever the bytes.
+
+Inputs are numpy copies of exactly their size, so that a sanitizer sees any read beyond the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import binlog_core
+import numpy as np
+import pytest
+from reference import Change, Log, read_log
+from support.golden import Golden, golden_logs
+from support.truth import differences
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+# Cut at every byte: small logs, and one of each way in which bytes are wrapped.
+CUT_EVERYWHERE = [g for g in golden_logs(max_bytes=2400) if "old_hires" not in g.name]
+CUT_IN_PLACES = [g for g in golden_logs(max_bytes=40_000) if g not in CUT_EVERYWHERE and not g.needs_schema]
+FLIPPED = [g for g in golden_logs(max_bytes=20_000) if not g.needs_schema]
+FLIPS = 40
+ENCRYPTED_HEADER = 512
+
+
+def exact(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.frombuffer(data, np.uint8).copy()
+
+
+@cache
+def reference(golden: Golden) -> Log:
+    log = read_log(golden.data, Path(golden.keys).read_bytes() if golden.keys else None)
+    assert differences(log.changes, golden) == []  # the server's truth, now as Python values
+    return log
+
+
+def values(change: Any) -> tuple[Any, ...]:
+    return change.op, change.database, change.table, change.before, change.after, change.position, change.gtid
+
+
+def decoded(data: bytes, golden: Golden, **options: Any) -> Iterator[tuple[Any, ...]]:
+    with binlog_core.open(exact(data), **golden.open_arguments, **options) as log:
+        for change in log.rows():
+            yield values(change)
+
+
+def whole_changes(golden: Golden, size: int) -> list[Change]:
+    """The changes of the events that end within the first ``size`` bytes."""
+    shift = ENCRYPTED_HEADER if golden.data[:4] == b"\xfdbin" else 0
+    ends = {h.position: h.position + h.event_length + shift for h in reference(golden).headers}
+    return [change for change in reference(golden).changes if ends[change.position] <= size]
+
+
+def check_cut(golden: Golden, size: int) -> None:
+    data = golden.data[:size]
+    got = []
+    try:
+        got += decoded(data, golden)
+    except binlog_core.BinlogError:
+        # Nothing is there that could be a log, or the header that names the key is not whole.
+        assert size < (ENCRYPTED_HEADER + 4 if data[:4] == b"\xfdbin" else 4), f"cut at {size}"
+    assert got == [values(change) for change in whole_changes(golden, size)], f"cut at {size}"
+
+
+@pytest.mark.parametrize("golden", CUT_EVERYWHERE, ids=str)
+def test_cut_at_every_byte(golden: Golden) -> None:
+    for size in range(len(golden.data)):
+        check_cut(golden, size)
+
+
+@pytest.mark.parametrize("golden", CUT_IN_PLACES, ids=str)
+def test_cut_near_event_borders_and_at_random(golden: Golden) -> None:
+    rng = random.Random(golden.name)
+    ends = [h.position + h.event_length for h in reference(golden).headers]
+    near = {end + shift for end in rng.sample(ends, min(4, len(ends))) for shift in (-1, 0, 1, 18, 19)}
+    for size in sorted(near | {rng.randrange(len(golden.data)) for _ in range(10)}):
+        check_cut(golden, min(size, len(golden.data)))
+
+
+@pytest.mark.parametrize("golden", [g for g in FLIPPED if "checksum_none" not in g.name], ids=str)
+def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
+    """With checksums no wrong value gets out: right rows, then maybe an error of our own."""
+    rng = random.Random(golden.name)
+    want = [values(change) for change in reference(golden).changes]
+    for _ in range(FLIPS):
+        data = bytearray(golden.data)
+        places = [rng.randrange(len(data)) for _ in range(rng.choice((1, 1, 2, 8)))]
+        for place in places:
+            data[place] ^= rng.randrange(1, 256)
+        got = []
+        try:
+            for change in decoded(bytes(data), golden):
+                got.append(change)
+        except binlog_core.BinlogError as error:
+            assert error.offset is None or 0 <= error.offset <= len(data)
+        assert got == want[: len(got)], f"flipped at {places}"
+
+
+@pytest.mark.parametrize("golden", FLIPPED, ids=str)
+def test_flipped_bytes_without_a_checksum(golden: Golden) -> None:
+    """Wrong bytes may be other values here; what must not be is another error, a crash, or no end."""
+    rng = random.Random(golden.name + " unchecked")
+    for _ in range(FLIPS):
+        data = bytearray(golden.data)
+        for _ in range(rng.choice((1, 2, 5, 30))):
+            # Lengths, counts and types are at the beginning of events: go there more often.
+            head = rng.choice(reference(golden).headers).position
+            place = rng.choice((rng.randrange(len(data)), min(head + rng.randrange(60), len(data) - 1)))
+            data[place] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        drain(bytes(data), golden)
+
+
+def drain(data: bytes, golden: Golden) -> None:
+    """Everything that can be asked of a log."""
+    roads = (
+        lambda log: list(log.headers()),
+        lambda log: list(log.events()),
+        lambda log: list(log.rows()),
+        lambda log: [batch.to_arrow() for batch in log.batches()],
+    )
+    for road in roads:
+        for options in ({}, {"on_error": "skip"}):
+            try:
+                with binlog_core.open(
+                    exact(data), verify_checksum=False, **golden.open_arguments, **options
+                ) as log:
+                    road(log)
+            except binlog_core.BinlogError:
+                pass
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/killed") + golden_logs("*/types_ints"), ids=str)
+def test_errors_are_passed_over_when_asked(golden: Golden) -> None:
+    """on_error="skip": one damaged rows event costs its own rows only, and is counted."""
+    at = next(c.position for c in reference(golden).changes[3:])
+    data = bytearray(golden.data)
+    data[at + 40] ^= 0xFF
+    with pytest.raises(binlog_core.ChecksumError) as caught:
+        list(decoded(bytes(data), golden))
+    assert caught.value.offset == at
+    got = list(decoded(bytes(data), golden, on_error="skip"))
+    assert got == [values(change) for change in reference(golden).changes if change.position != at]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xfe", b"PK\3\4" + bytes(100), bytes(1000), b"\xfebi"])
+def test_not_a_log(data: bytes) -> None:
+    with pytest.raises(binlog_core.NotABinlogError):
+        list(binlog_core.open(exact(data)).rows())
+
+
+def test_just_the_magic() -> None:
+    """A log that was only just opened."""
+    assert list(binlog_core.open(exact(b"\xfebin")).rows()) == []

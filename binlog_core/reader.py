@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ._headers import HEADER_DTYPE
+from ._values import RowChange
 
 from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
@@ -20,12 +21,12 @@ from .event_walk import events_of, headers_of
 from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set, names
 from .log_files import LogFile, LogFiles, resolve
+from .merge import ChangeReader
 
 from .report import Report
 
 if TYPE_CHECKING:
     from .definitions import Definitions
-    from ._values import RowChange
     from .events import Event
 
 Place = int | tuple[str, int] | dt.datetime
@@ -297,10 +298,11 @@ class Log:
         ------
         RowChange
         """
+        reader = None
         for group in self.groups(tables):
-            from .merge import changes_in_log_order
-
-            yield from changes_in_log_order(group, self.report)
+            if reader is None:
+                reader = ChangeReader(self.report, skip_errors=self._skip)
+            yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
 

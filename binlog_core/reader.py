@@ -14,6 +14,7 @@ import numpy as np
 from ._headers import HEADER_DTYPE
 from ._values import RowChange
 
+from .arrow import Batches
 from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
@@ -266,8 +267,10 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Mapping[str, Iterable[str]] | None = None,
-    ) -> Iterator[ChangeBatch]:
+    ) -> Batches:
         """Row changes as structured arrays, one batch per table definition and group.
+
+        Those of one table are an Arrow stream too: ``polars.DataFrame(log.batches("shop.orders"))``.
 
         Parameters
         ----------
@@ -276,10 +279,16 @@ class Log:
         columns : mapping, optional
             Table name or pattern to the names of the columns to decode.
 
-        Yields
-        ------
-        ChangeBatch
+        Returns
+        -------
+        Batches
+            An iterator of ChangeBatch.
         """
+        return Batches(lambda: self._batches(tables, columns))
+
+    def _batches(
+        self, tables: str | Iterable[str] | None, columns: Mapping[str, Iterable[str]] | None
+    ) -> Iterator[ChangeBatch]:
         for group in self.groups(tables, columns):
             batches = group.batches[::-1]
             del group  # a batch lives no longer than its user wants

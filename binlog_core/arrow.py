@@ -215,7 +215,7 @@ def batch_stream(
     Returns
     -------
     PyCapsule
-        Named "arrow_array_stream". Errors while reading reach the consumer as its own error, with our message.
+        Named "arrow_array_stream". Errors while reading reach the consumer as its own, with our message.
 
     Raises
     ------

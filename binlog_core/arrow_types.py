@@ -102,7 +102,7 @@ def arrow_field(
         VECTOR(n) as fixed-size list of n floats, or as list. MySQL lets values be shorter than n:
         those only fit a list.
     wide_decimals : "decimal256" or "text"
-        DECIMAL of more than 38 digits as decimal256, which few libraries know, or as text with all its digits.
+        DECIMAL of more than 38 digits as decimal256, which few libraries know, or as text.
     """
     kind, name = column.kind, column.name
     if kind == Kind.BINARY and column.declared_type == "uuid":

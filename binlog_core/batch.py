@@ -276,7 +276,7 @@ class ChangeBatch:
         Notes
         -----
         NULL and absent both are null in Arrow; `is_absent` tells them apart. So are dates that no calendar
-        has (`invalid_dates`) and partial JSON updates whose preimage does not hold the document (`json_diffs`).
+        has (`invalid_dates`) and partial JSON updates whose preimage lacks the document (`json_diffs`).
         """
         return ArrowBatch(
             self,

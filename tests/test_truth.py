@@ -1,4 +1,4 @@
-"""Every golden log against its server's truth: ``rows()``, the arrays of ``batches()``, and Arrow, each by itself."""
+"""Every golden log against its server's truth: ``rows()``, arrays, Arrow and Parquet, each by itself."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import binlog_core
 import numpy as np
 import pytest
 from reference import read_log
 from support.arrays import AFTER, BEFORE, DELETE, INSERT, array_changes, gtid_text
 from support.golden import KNOWN_SCHEMA, Golden, golden_logs, old_logs
 from support.truth import Reader, differences
+
+import binlog_core
 
 ALL = [g for g in golden_logs() if not g.needs_schema]
 by_name = pytest.mark.parametrize("golden", ALL, ids=str)

@@ -23,7 +23,8 @@ MODE = os.environ.get("BINLOG_CORE_BUILD", "")
 if MODE not in ("", "debug", "sanitize", "coverage"):
     sys.exit(f"BINLOG_CORE_BUILD={MODE!r}: debug, sanitize and coverage are known")
 
-# Given here, not through CFLAGS, which would replace the usual -O3.
+# Given here, not through CFLAGS, which would replace the usual -O3. No -Wconversion: the C that Cython writes
+# around our code (loops, memoryviews, tuples) sets it off thousands of times, and ours would drown in that.
 compile_args = ["-O3", "-Wall", "-Wsign-compare", "-Wno-unreachable-code"]
 link_args: list[str] = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
@@ -36,7 +37,7 @@ directives = {
     "embedsignature": True,
     "freethreading_compatible": True,
 }
-build_dir: str | None = "build/cython"
+build_dir: str | None = f"build/cython-{MODE or 'release'}"  # C files of one mode must not serve another
 
 if MODE == "debug":
     compile_args[0:1] = ["-O0", "-g"]
@@ -69,4 +70,5 @@ setup(
         compiler_directives=directives,
         build_dir=build_dir,
     ),
+    options={"build_ext": {"parallel": os.cpu_count()}},
 )

@@ -1,6 +1,6 @@
 """The keys of encrypted logs, from the files that servers keep them in (``open(..., keys=)``).
 
-Source: MySQL server, ``component_keyring_file``; MariaDB server, ``file_key_management``.
+Source: MySQL server, ``component_keyring_file`` and ``Key::store_in_buffer`` of the keyring plugins; MariaDB server, ``file_key_management``.
 """
 
 from __future__ import annotations
@@ -8,13 +8,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 from .errors import EncryptionError, MissingExtraError
 
 BINLOG_KEY = 1  # the number that MariaDB's servers take for their logs
 _KEYS_LIMIT = 16 << 20
+
+# The plugin hides its keys from a casual look; they are not encrypted.
+_PLUGIN_VERSION = b"Keyring file version:"
+_PLUGIN_MASK = b"*305=Ljt0*!@$Hnm(*-9-w;:"
 
 
 def mysql_key(keys: Any, key_id: str, path: str) -> bytes:
@@ -35,12 +41,12 @@ def mysql_key(keys: Any, key_id: str, path: str) -> bytes:
 
 
 def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
-    """The keys of a keyring file of MySQL's ``component_keyring_file``.
+    """The keys of one of MySQL's keyring files.
 
     Parameters
     ----------
     path : path
-        A JSON file.
+        The JSON file of ``component_keyring_file``, or the file of the ``keyring_file`` plugin (up to 8.3).
 
     Returns
     -------
@@ -52,16 +58,35 @@ def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
     EncryptionError
         The file cannot be read or is none.
     """
-    text = _read_keys(path)
+    data = _read_keys(path)
     try:
-        elements = json.loads(text)["elements"]
+        if data.startswith(_PLUGIN_VERSION):
+            return _plugin_keys(data)
+        elements = json.loads(data)["elements"]
         return {e["data_id"]: bytes.fromhex(e["data"]) for e in elements}
-    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error) as exc:
         raise EncryptionError(
-            "no keyring of component_keyring_file, which is JSON with elements of data_id and data "
-            "(keyrings of the older keyring_file plugin have to be migrated)",
+            "no keyring file of MySQL: neither component_keyring_file's JSON nor the keyring_file plugin's",
             path=os.fspath(path),
         ) from exc
+
+
+def _plugin_keys(data: bytes) -> dict[str, bytes]:
+    """Version text, records of 8-byte words, ``EOF``, and in version 2.0 a SHA-256 digest."""
+    pos = len(_PLUGIN_VERSION) + 3
+    end = len(data) - 3 - (32 if data[pos - 3 : pos] == b"2.0" else 0)
+    if data[end : end + 3] != b"EOF":
+        raise ValueError("no EOF")
+    keys: dict[str, bytes] = {}
+    while pos < end:
+        record_len, id_len, type_len, user_len, key_len = struct.unpack_from("<5Q", data, pos)
+        if record_len > end - pos or 40 + id_len + type_len + user_len + key_len > record_len:
+            raise ValueError("a record reaches past its end")
+        key_id = data[pos + 40 : pos + 40 + id_len].decode()
+        key = data[pos + 40 + id_len + type_len + user_len :][:key_len]
+        keys[key_id] = bytes(byte ^ mask for byte, mask in zip(key, cycle(_PLUGIN_MASK), strict=False))
+        pos += record_len
+    return keys
 
 
 def mariadb_key(keys: Any, version: int, path: str) -> bytes:

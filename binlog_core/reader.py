@@ -13,7 +13,7 @@ import numpy as np
 
 from ._headers import HEADER_DTYPE
 
-from .batch import ChangeBatch
+from .arrow import Batches
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import events_of, headers_of
@@ -265,8 +265,10 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Mapping[str, Iterable[str]] | None = None,
-    ) -> Iterator[ChangeBatch]:
+    ) -> Batches:
         """Row changes as structured arrays, one batch per table definition and group.
+
+        Those of one table are an Arrow stream too: ``polars.DataFrame(log.batches("shop.orders"))``.
 
         Parameters
         ----------
@@ -275,12 +277,12 @@ class Log:
         columns : mapping, optional
             Table name or pattern to the names of the columns to decode.
 
-        Yields
-        ------
-        ChangeBatch
+        Returns
+        -------
+        Batches
+            An iterator of ChangeBatch.
         """
-        for group in self.groups(tables, columns):
-            yield from group.batches
+        return Batches(lambda: (batch for group in self.groups(tables, columns) for batch in group.batches))
 
     def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.

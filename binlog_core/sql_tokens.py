@@ -220,7 +220,7 @@ class TokenReader:
     def number(self) -> int:
         """Take a whole number."""
         word = self.word()
-        if not (word.isascii() and word.isdigit()):
+        if not (word.isascii() and word.isdigit() and len(word) <= 20):
             raise self.unexpected("a number")
         self._next += 1
         return int(word)

@@ -6,6 +6,7 @@ import re
 
 _COMMENT = rb"(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*+"
 _FIRST_WORD = re.compile(_COMMENT + rb"\(?\s*([A-Za-z]+)", re.DOTALL)
+_SET_STATEMENT = re.compile(_COMMENT + rb"SET\s+STATEMENT\b", re.DOTALL | re.IGNORECASE)
 _CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL"))
 _CHANGES_DEFINITIONS = frozenset((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"TRUNCATE"))
 
@@ -23,4 +24,5 @@ def changes_rows(statement: bytes) -> bool:
 
 def may_change_definitions(statement: bytes) -> bool:
     """The statement may change what a table looks like."""
-    return first_word(statement) in _CHANGES_DEFINITIONS
+    # MariaDB logs SET STATEMENT variable = value FOR ALTER … as it was given.
+    return first_word(statement) in _CHANGES_DEFINITIONS or _SET_STATEMENT.match(statement) is not None

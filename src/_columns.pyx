@@ -307,7 +307,9 @@ cdef class _Columns:
             if c.status != GATHER_OK:
                 return 0
             for i in range(tile.count):
-                record = (tile.records[i] - self.base) // self.stride if given else -1
+                record = self.index(first + i)
+                if self.fill_absent and tile.records[i] != self.base + record * self.stride:
+                    record -= 1     # its preimage stands in
                 if tile.has_nulls and not tile.valid[i]:
                     value = None
                 elif record in given:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from support.golden import Golden, golden_logs
+from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, golden_logs
 from support.truth import change_differences, differences
 
 import binlog_core
 from binlog_core._jsonb import parse_json_diffs
 from binlog_core.batch import ChangeBatch
 
-ALL = [golden for golden in golden_logs() if not golden.needs_schema]
+ALL = golden_logs()
 OPS = {"insert": "insert", "update_postimage": "update", "delete": "delete"}
 
 
@@ -88,8 +89,31 @@ def changes(log: binlog_core.Log) -> list[Change]:
 def test_arrow_holds_against_the_server(golden: Golden) -> None:
     with binlog_core.open(golden.path, **golden.open_arguments) as log:
         got = changes(log)
-    assert differences(got, golden, place=False) == []
+    known = KNOWN_SCHEMA if golden.needs_schema else None
+    assert differences(got, golden, known, place=False) == []
     assert {change.position for change in got} <= golden.row_positions
+
+
+@pytest.mark.parametrize("golden", [golden for golden in ALL if golden.schema], ids=str)
+def test_arrow_with_the_schema_given(golden: Golden) -> None:
+    arguments = {**golden.open_arguments, "schema": golden.schema}
+    # Where the log has the members' names itself, they are better than those of information_schema.
+    known = KNOWN_FULL if golden.known == KNOWN_FULL else KNOWN_SCHEMA
+    with binlog_core.open(golden.path, **arguments) as log:
+        assert differences(changes(log), golden, known, place=False) == []
+
+
+def test_a_log_is_an_arrow_stream() -> None:
+    golden = golden_logs("mysql97/types_ints")[0]
+    table = f"{golden.truth[0]['db']}.{golden.truth[0]['table']}"
+    truth = [row for row in golden.truth if f"{row['db']}.{row['table']}" == table]
+    with binlog_core.open(golden.path) as log:
+        stream = log.batches(table)
+        for _ in range(2):  # asked for again, it reads again
+            kinds = pa.table(stream)["_change_type"].to_pylist()
+            assert kinds.count("insert") == sum(row["op"] == "insert" for row in truth)
+            assert kinds.count("update_preimage") == sum(row["op"] == "update" for row in truth)
+            assert kinds.count("delete") == sum(row["op"] == "delete" for row in truth)
 
 
 def test_the_comparison_sees_a_wrong_value() -> None:
@@ -103,10 +127,8 @@ def test_the_comparison_sees_a_wrong_value() -> None:
     assert change_differences(change, golden, 0, place=False) != []
 
 
-@pytest.mark.parametrize("golden", [golden for golden in ALL if "types_" in golden.name], ids=str)
+@pytest.mark.parametrize("golden", golden_logs("*/types_*"), ids=str)
 def test_streams_and_pickles_hold_the_same(golden: Golden) -> None:
-    import pickle
-
     with binlog_core.open(golden.path, **golden.open_arguments) as log:
         for batch in log.batches():
             arrow = batch.to_arrow()

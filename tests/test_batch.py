@@ -324,7 +324,7 @@ def test_without_pyarrow():
     # The capsules need no library; to_arrow() says what is missing. In a process of its own, since ours has it.
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PYARROW],
+        [sys.executable, "-P", "-c", WITHOUT_PYARROW],  # -P: not the source folder
         check=False,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

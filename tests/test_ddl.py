@@ -17,6 +17,7 @@ from binlog_core.event_types import EventType
 from binlog_core.events.base import EventHeader
 from binlog_core.events.query import QueryEvent, QueryStatus
 from binlog_core.schema import Schema
+from binlog_core.statements import may_change_definitions
 from binlog_core.table_definitions import TableSchema
 
 
@@ -308,6 +309,13 @@ def test_mariadb_s_json_is_text() -> None:
     maria = tracker_after(sql, mariadb=True).definition("d", "j")
     mysql = tracker_after(sql, mariadb=False).definition("d", "j")
     assert (charsets_of(maria), charsets_of(mysql)) == ([("longtext", "utf8mb4")], [("json", None)])
+
+
+def test_set_statement_is_looked_through() -> None:
+    sql = "SET STATEMENT max_statement_time = 5, lock_wait_timeout=1 FOR ALTER TABLE t DROP b"
+    assert shape(tracker_after(sql, mariadb=True).definition("d", "t")) == ["a int", "c text"]
+    assert may_change_definitions(sql.encode())
+    assert not may_change_definitions(b"SET PASSWORD FOR x = 'y'")
 
 
 def test_sql_mode() -> None:

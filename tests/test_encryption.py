@@ -185,6 +185,41 @@ def test_mysql_keys(log, tmp_path):
         opened(log, keys={key_id: key.hex()})
 
 
+def plugin_keyring(keys: dict[str, bytes], version: bytes = b"2.0") -> bytes:
+    """A file of the keyring_file plugin, by the server's source."""
+    mask = b"*305=Ljt0*!@$Hnm(*-9-w;:" * 2
+    data = b"Keyring file version:" + version
+    for key_id, key in keys.items():
+        hidden = bytes(a ^ b for a, b in zip(key, mask, strict=False))
+        text = key_id.encode() + b"AES" + hidden
+        text += bytes(-len(text) % 8)
+        data += struct.pack("<5Q", 40 + len(text), len(key_id), 3, 0, len(key)) + text
+    digest = hashlib.sha256(data).digest() if version == b"2.0" else b""
+    return data + b"EOF" + digest
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"2.0"])
+def test_keyring_of_the_plugin(tmp_path, version):
+    log = MYSQL[0]
+    keys = {"first": b"1" * 16} | read_keyring(log.keys)
+    path = tmp_path / "keyring"
+    good = plugin_keyring(keys, version)
+    path.write_bytes(good)
+    assert read_keyring(path) == keys
+    assert read_all(opened(log, keys=path)) == read_all(opened(log))
+    for cut in range(1, len(good)):
+        path.write_bytes(good[:cut])
+        with pytest.raises(EncryptionError):
+            read_keyring(path)
+    for at in (24, 32, 40, 48, 56):  # each length of the first record
+        path.write_bytes(good[:at] + b"\xff" * 8 + good[at + 8 :])
+        with pytest.raises(EncryptionError):
+            read_keyring(path)
+    path.write_bytes(good[:24] + bytes(8) + good[32:])
+    with pytest.raises(EncryptionError):
+        read_keyring(path)
+
+
 @pytest.mark.parametrize(
     "text",
     [

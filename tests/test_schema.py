@@ -210,6 +210,7 @@ def test_system_versioned_tables_have_their_period() -> None:
         "CREATE TABLE t (a enum('x')",
         "CREATE TABLE t (a enum('x) )",
         "CREATE TABLE t (a decimal(x))",
+        "CREATE TABLE t (a char(" + "9" * 5000 + "))",
         "CREATE TABLE t (a time(7))",
         "CREATE TABLE t (a int, primary key (b))",
         "CREATE TABLE t (a int, primary key (",

@@ -1,0 +1,19 @@
+"""The command line: ``binlog-core``. One module per command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command that the arguments name; the entry point ``binlog-core``."""
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        from ..errors import MissingExtraError
+
+        sys.exit(f"error: {MissingExtraError.of(error.name or 'typer', 'cli', 'the command line')}")
+    from .app import app
+
+    app()

@@ -1,0 +1,225 @@
+"""Parquet files written by a worker: rows are gathered into large row groups within a budget of memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import OPS
+from ..errors import BinlogError
+from .read import Chunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """What bounds a worker's memory.
+
+    Parameters
+    ----------
+    row_group_rows, row_group_bytes : int
+        A table's rows are written when there are so many, or so many bytes of them in Arrow.
+    pending_bytes : int
+        The largest tables are written when all rows that wait take so many bytes.
+    open_files : int
+        Files that are open at a time; a table that has more rows when its file was closed gets another.
+    """
+
+    row_group_rows: int = 1 << 20
+    row_group_bytes: int = 96 << 20
+    pending_bytes: int = 128 << 20
+    open_files: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What a worker says of a Parquet file that it wrote.
+
+    Parameters
+    ----------
+    name : str
+        File name in the staging directory.
+    split : int
+        Number of the split.
+    database, table : str
+    schema : pyarrow.Schema
+    rows : dict of str to int
+        Rows by `_change_type`.
+    bytes : int
+        Size of the file.
+    seconds : float
+        Spent on converting and writing.
+    first_position, last_position : int
+        Of the first and last row's event in the log.
+    """
+
+    name: str
+    split: int
+    database: str
+    table: str
+    schema: pa.Schema
+    rows: dict[str, int]
+    bytes: int
+    seconds: float
+    first_position: int
+    last_position: int
+
+
+@dataclass(slots=True)
+class _Part:
+    """The file that one table, in one schema, is being written to."""
+
+    database: str
+    table: str
+    schema: pa.Schema
+    name: str
+    first_position: int
+    last_position: int = 0
+    ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
+    seconds: float = 0.0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    sink: Any = None
+    writer: Any = None
+
+
+class PartWriter:
+    """Writes the rows of one split, a file for each table and schema.
+
+    Parameters
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+    directory : str
+        Where the files go; it exists.
+    prefix : str
+        Of the files' names; unique to the attempt.
+    split : int
+    compression : str
+    limits : WriteLimits
+    """
+
+    def __init__(
+        self,
+        filesystem: Any,
+        directory: str,
+        prefix: str,
+        split: int,
+        *,
+        compression: str = "snappy",
+        limits: WriteLimits = WriteLimits(),
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._prefix = prefix
+        self._split = split
+        self._compression = compression
+        self._limits = limits
+        self._parts: dict[tuple[str, str, pa.Schema], _Part] = {}  # least lately written first
+        self._waiting_bytes = 0
+        self._names: list[str] = []
+        self._done: list[FileStatistics] = []
+
+    def write(self, chunk: Chunk) -> None:
+        """Take rows; they are in a file once `finish` has returned."""
+        table, batch = chunk.table, chunk.batch
+        key = (table.database, table.name, batch.schema)
+        part = self._parts.pop(key, None)
+        if part is None:
+            name = f"{self._prefix}-{len(self._names):05}.parquet"
+            self._names.append(name)
+            part = _Part(table.database, table.name, batch.schema, name, chunk.first_position)
+        self._parts[key] = part
+        part.ops += chunk.ops
+        part.last_position = chunk.last_position
+        part.waiting.append(batch)
+        size = batch.nbytes + _BUFFER_LEN * batch.num_columns
+        part.waiting_rows += batch.num_rows
+        part.waiting_bytes += size
+        self._waiting_bytes += size
+        limits = self._limits
+        if part.waiting_rows >= limits.row_group_rows or part.waiting_bytes >= limits.row_group_bytes:
+            self._flush(part)
+        if self._waiting_bytes >= limits.pending_bytes:
+            for largest in sorted(self._parts.values(), key=lambda p: p.waiting_bytes, reverse=True):
+                if self._waiting_bytes < limits.pending_bytes // 2:
+                    break
+                if largest.waiting:  # making room for another file may have closed this one
+                    self._flush(largest)
+
+    def finish(self) -> list[FileStatistics]:
+        """Write what waits and close the files."""
+        while self._parts:
+            self._close(next(iter(self._parts)))
+        return self._done
+
+    def abort(self) -> None:
+        """Close and delete the files, as far as they can be."""
+        for part in self._parts.values():
+            if part.sink is not None:
+                _quietly(part.sink.close)
+        for name in self._names:
+            _quietly(self._filesystem.delete_file, f"{self._directory}/{name}")
+
+    def _flush(self, part: _Part) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        began = time.perf_counter()
+        if part.writer is None:
+            self._make_room()
+            part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
+            part.writer = pyarrow.parquet.ParquetWriter(
+                part.sink, part.schema, compression=self._compression, store_schema=False
+            )
+        rows = pyarrow.Table.from_batches(part.waiting, part.schema)
+        part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
+        self._waiting_bytes -= part.waiting_bytes
+        part.waiting.clear()
+        part.waiting_rows = part.waiting_bytes = 0
+        part.seconds += time.perf_counter() - began
+
+    def _make_room(self) -> None:
+        opened = [key for key, part in self._parts.items() if part.writer is not None]
+        for key in opened[: max(0, len(opened) + 1 - self._limits.open_files)]:
+            self._close(key)
+
+    def _close(self, key: tuple[str, str, pa.Schema]) -> None:
+        part = self._parts[key]
+        if part.waiting:
+            self._flush(part)
+        began = time.perf_counter()
+        part.writer.close()
+        size = part.sink.tell()
+        part.sink.close()
+        part.seconds += time.perf_counter() - began
+        del self._parts[key]
+        self._done.append(
+            FileStatistics(
+                part.name,
+                self._split,
+                part.database,
+                part.table,
+                part.schema,
+                {name: int(part.ops[op]) for op, name in OPS.items()},
+                size,
+                part.seconds,
+                part.first_position,
+                part.last_position,
+            )
+        )
+
+
+def _quietly(action: Any, *arguments: Any) -> None:
+    try:
+        action(*arguments)
+    except (OSError, BinlogError):
+        pass  # what is left over lies in the staging directory, which is deleted as a whole

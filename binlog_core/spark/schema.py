@@ -1,0 +1,180 @@
+"""Types of a lake: what each column is in Spark, Parquet, Delta and Iceberg, and the way there from Arrow.
+
+One table for all faces. Lakes have no unsigned numbers, no decimals above 38 digits, no dictionaries and no
+extension types, so these widen: `lake_type` says to what, `to_lake` converts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..column_types import Kind
+from ..errors import DecodeError, MissingExtraError
+from ..tables import Column, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
+_MAX_PRECISION = 38  # of a decimal in a lake
+_BIGINT_UNSIGNED_DIGITS = 20
+
+
+def lake_type(column: Column) -> pa.DataType:
+    """The Arrow type of a column in a lake; one that Spark has a type of its own for.
+
+    Parameters
+    ----------
+    column : Column
+
+    Returns
+    -------
+    pyarrow.DataType
+        Signed numbers as they are, unsigned ones a size up, BIGINT UNSIGNED decimal(20, 0). DECIMAL decimal,
+        above 38 digits string. BIT(1) bool, longer ones int64, BIT(64) decimal(20, 0). YEAR int32, DATE
+        date32, DATETIME timestamp[us], TIMESTAMP timestamp[us, UTC], TIME int64 (microseconds). Text, JSON
+        and ENUM string, SET list of string; where the log does not tell the members ENUM is int32 and SET the mask:
+        int64, above 56 members decimal(20, 0). BINARY, UUID and INET binary, GEOMETRY struct of srid int32
+        and wkb binary, VECTOR list of float.
+    """
+    pa = import_pyarrow()
+    kind = column.kind
+    if kind is Kind.INT:
+        bits, unsigned = column.dtype.itemsize * 8, column.dtype.kind == "u"
+        if unsigned and bits == 64:
+            return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0)
+        return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits * (1 + unsigned)]
+    if kind is Kind.DECIMAL:
+        if column.precision > _MAX_PRECISION:
+            return pa.string()
+        return pa.decimal128(column.precision, column.scale)
+    if kind is Kind.BIT:
+        if column.length == 64:
+            return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0)
+        return pa.bool_() if column.length == 1 else pa.int64()
+    if kind is Kind.ENUM:
+        return pa.int32() if column.members is None else pa.string()
+    if kind is Kind.SET:
+        if column.members is not None:
+            return pa.list_(pa.field("element", pa.string()))
+        return pa.decimal128(_BIGINT_UNSIGNED_DIGITS, 0) if column.length == 8 else pa.int64()
+    return {
+        Kind.NULL: pa.null(),
+        Kind.FLOAT: pa.float32(),
+        Kind.DOUBLE: pa.float64(),
+        Kind.YEAR: pa.int32(),
+        Kind.DATE: pa.date32(),
+        Kind.DATETIME: pa.timestamp("us"),
+        Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+        Kind.TIME: pa.int64(),
+        Kind.TEXT: pa.string(),
+        Kind.BINARY: pa.binary(),
+        Kind.JSON: pa.string(),
+        Kind.GEOMETRY: pa.struct([("srid", pa.int32()), ("wkb", pa.binary())]),
+        Kind.VECTOR: pa.list_(pa.field("element", pa.float32())),
+    }[kind]
+
+
+def lake_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The Arrow schema of rows in a lake: the table's columns, then those about the change.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+
+    Returns
+    -------
+    pyarrow.Schema
+        All fields nullable, as a Spark source declares them. `_change_type` string, `_commit_version` int64,
+        `_commit_timestamp` timestamp[us, UTC], `_change_ordinal` int64.
+    """
+    pa = import_pyarrow()
+    change_types = (pa.string(), pa.int64(), pa.timestamp("us", "UTC"), pa.int64())
+    return pa.schema(
+        [
+            *((column.name, lake_type(column)) for column in columns),
+            *zip(CHANGE_COLUMNS, change_types, strict=True),
+        ]
+    )
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema that Spark itself makes of an Arrow schema.
+
+    Raises
+    ------
+    MissingExtraError
+        pyspark is not installed.
+    """
+    try:
+        from pyspark.sql.pandas.types import from_arrow_schema
+    except ImportError:
+        raise MissingExtraError.of("pyspark", "spark", "a Spark schema") from None
+    found: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return found
+
+
+def to_lake(
+    batch: pa.RecordBatch,
+    schema: pa.Schema,
+    table: Table,
+    columns: Sequence[Column],
+    *,
+    path: str | None = None,
+) -> pa.RecordBatch:
+    """Record batch of ``ChangeBatch.export`` (VECTOR as list) in the types of a lake.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        The columns, then those about the change, in the order of `schema`.
+    schema : pyarrow.Schema
+        Of `lake_schema`.
+    table, columns, path
+        What errors name.
+
+    Raises
+    ------
+    DecodeError
+        A value does not fit, as an SRID above 2**31.
+    """
+    pa = import_pyarrow()
+    arrays = []
+    for i, (array, field) in enumerate(zip(batch.columns, schema, strict=True)):
+        try:
+            arrays.append(_convert(array, field.type))
+        except pa.ArrowInvalid as error:
+            column = columns[i].name if i < len(columns) else field.name
+            raise DecodeError(
+                f"a value does not fit {field.type}: {error}", path=path, table=table.full_name, column=column
+            ) from error
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    pa = import_pyarrow()
+    if isinstance(array, pa.ExtensionArray):  # UUID, JSON
+        array = array.storage
+    if array.type == wanted:
+        return array
+    if pa.types.is_decimal256(array.type):
+        # Arrow's own cast prints small numbers with an exponent.
+        return pa.array([None if d is None else format(d, "f") for d in array.to_pylist()], wanted)
+    return array.cast(wanted)
+
+
+def import_pyarrow() -> pa:
+    """pyarrow.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError.of("pyarrow", "spark", "binlog_core.spark") from None
+    return pyarrow

@@ -1,0 +1,90 @@
+"""A Spark session for the command line: Java found, workers with our Python, nothing of Spark's own talk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BinlogError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_session(
+    master: str = "local[*]", *, app_name: str = "binlog_core", config: dict[str, Any] | None = None
+) -> SparkSession:
+    """Start a Spark session, or take the one that is running.
+
+    Parameters
+    ----------
+    master : str
+        ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://…``.
+    app_name : str
+    config : dict or None
+        Spark settings.
+
+    Returns
+    -------
+    SparkSession
+        Its workers run this Python; its clock is UTC; log level ERROR, no progress bar on the console.
+
+    Raises
+    ------
+    MissingExtraError
+        pyspark, or a Java that it runs on, is not there.
+    BinlogError
+        Spark does not start.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtraError.of("pyspark", "spark", "a Spark session") from None
+    from .java import ensure_java
+
+    ensure_java()
+    # Without it executors take the first python3 of PATH, in local mode too.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        **(config or {}),
+    }
+    builder: Any = SparkSession.builder
+    builder = builder.master(master).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as error:  # py4j and Java each have errors of their own
+        reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        raise BinlogError(f"Spark does not start with master {master!r}: {reason}") from error
+    return session
+
+
+@contextlib.contextmanager
+def quiet_java() -> Iterator[str]:
+    """While Spark is started, send what Java and the workers say to a file instead of the terminal.
+
+    Yields
+    ------
+    str
+        The file's path. Java goes on writing to it for as long as it lives; the caller deletes it.
+    """
+    handle, path = tempfile.mkstemp(prefix="binlog-core-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(handle, 2)
+    os.close(handle)
+    try:
+        yield path
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

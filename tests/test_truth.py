@@ -16,7 +16,10 @@ from support.truth import Reader, differences
 
 import binlog_core
 
-ALL = [g for g in golden_logs() if not g.needs_schema]
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+ALL = golden_logs()
+WITHOUT_FULL_METADATA = [g for g in ALL if g.known < 2 and g.schema is not None]
 by_name = pytest.mark.parametrize("golden", ALL, ids=str)
 
 
@@ -35,6 +38,13 @@ def test_arrays(golden: Golden) -> None:
     with binlog_core.open(golden.path, **golden.open_arguments) as log:
         changes = array_changes(log.batches())
     assert differences(changes, golden, known_of(golden)) == []
+
+
+@pytest.mark.parametrize("golden", WITHOUT_FULL_METADATA, ids=str)
+def test_rows_with_a_schema(golden: Golden) -> None:
+    """With the CREATE TABLE statements everything is asked for: names, signs, text, members, padding."""
+    with binlog_core.open(golden.path, schema=golden.schema, **golden.open_arguments) as log:
+        assert differences(log.rows(), golden, KNOWN_SCHEMA) == []
 
 
 @by_name

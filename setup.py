@@ -60,6 +60,7 @@ setup(
                 f"binlog_core.{name}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
+                depends=["src/crc32.h"],
                 extra_compile_args=compile_args,
                 extra_link_args=link_args,
                 define_macros=macros,

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ._headers import HEADER_DTYPE
+from ._values import RowChange
 
 from .arrow import Batches
+from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import events_of, headers_of
 from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set, names
 from .log_files import LogFile, LogFiles, resolve
+from .merge import ChangeReader
 
 from .report import Report
 
 if TYPE_CHECKING:
     from .definitions import Definitions
-    from ._values import RowChange
     from .events import Event
 
 Place = int | tuple[str, int] | dt.datetime
@@ -282,7 +284,16 @@ class Log:
         Batches
             An iterator of ChangeBatch.
         """
-        return Batches(lambda: (batch for group in self.groups(tables, columns) for batch in group.batches))
+        return Batches(lambda: self._batches(tables, columns))
+
+    def _batches(
+        self, tables: str | Iterable[str] | None, columns: Mapping[str, Iterable[str]] | None
+    ) -> Iterator[ChangeBatch]:
+        for group in self.groups(tables, columns):
+            batches = group.batches[::-1]
+            del group  # a batch lives no longer than its user wants
+            while batches:
+                yield batches.pop()
 
     def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
@@ -296,10 +307,11 @@ class Log:
         ------
         RowChange
         """
+        reader = None
         for group in self.groups(tables):
-            from .merge import changes_in_log_order
-
-            yield from changes_in_log_order(group, self.report)
+            if reader is None:
+                reader = ChangeReader(self.report, skip_errors=self._skip)
+            yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
 

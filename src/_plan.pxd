@@ -62,6 +62,7 @@ cdef struct image_set_t:
     uint32_t merged_count
     uint8_t* present              # bitmap as on the wire
     uint8_t* absent               # its complement, for the record
+    uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
 cdef struct plan_t:
@@ -109,14 +110,15 @@ cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image
     if out.ops != NULL and memcmp(out.present, present, plan.bitmap_len) == 0:
         return DECODE_OK
     if out.ops == NULL:
-        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 2 * plan.bitmap_len + 1)
+        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 3 * plan.bitmap_len + 1)
         if out.ops == NULL:
             return DECODE_NO_MEMORY
     out.merged = out.ops + n
     out.present = <uint8_t*> (out.merged + n)
     out.absent = out.present + plan.bitmap_len
     memcpy(out.present, present, plan.bitmap_len)
-    memset(out.absent, 0, plan.bitmap_len)
+    out.no_nulls = out.absent + plan.bitmap_len
+    memset(out.absent, 0, 2 * plan.bitmap_len)
     out.count = 0
     out.fixed_len = 0
     out.merged_count = 0

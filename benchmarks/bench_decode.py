@@ -1,4 +1,4 @@
-"""Decoding the seeded logs: into arrays, to Arrow, into Python rows. Each answer is checked before it is timed.
+"""Decoding the seeded logs into arrays, Arrow and Python rows; each answer is checked before it is timed.
 
 Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32 is in the closing table.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import binlog_core
 import numpy as np
 import pytest
 from logs import WORKLOADS, BenchLog, bench_log, megabytes
 from measure import FLOORS, measure
 from reference import read_log
+
+import binlog_core
 
 ROWS_MB = 8  # rows() makes Python objects: a smaller log tells as much
 UPDATE_PREIMAGE = 2

@@ -13,13 +13,13 @@ WALK_DESCRIPTOR: int
 WALK_FULL: int
 
 def walk_headers(
-    data: Buffer,
+    data: Buffer | NDArray[np.uint8],
     start: int,
     out: NDArray[Any],
     *,
     base: int,
     header_length: int,
-    canonical: Buffer,
+    canonical: Buffer | NDArray[np.uint8],
     checksum: bool,
     verify: bool,
 ) -> tuple[int, int, int]: ...

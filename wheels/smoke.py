@@ -11,7 +11,18 @@ from pathlib import Path
 
 import binlog_core
 
-OPTIONAL = set("cryptography fsspec pandas pyarrow pymysql pyspark rich sqlglot typer zstandard".split())
+OPTIONAL = {
+    "cryptography",
+    "fsspec",
+    "pandas",
+    "pyarrow",
+    "pymysql",
+    "pyspark",
+    "rich",
+    "sqlglot",
+    "typer",
+    "zstandard",
+}
 
 
 def main(data: Path) -> None:

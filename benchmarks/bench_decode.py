@@ -97,7 +97,7 @@ def test_arrow(benchmark: Any, log: BenchLog) -> None:
             for batch in source.batches():
                 batch.to_arrow()
 
-    measure(benchmark, log, "arrow", decode, rounds=3)
+    measure(benchmark, log, "arrow", decode)
 
 
 def test_rows(benchmark: Any, small_log: BenchLog) -> None:
@@ -106,7 +106,7 @@ def test_rows(benchmark: Any, small_log: BenchLog) -> None:
             for _ in source.rows():
                 pass
 
-    measure(benchmark, small_log, "rows()", decode, rounds=2)
+    measure(benchmark, small_log, "rows()", decode, most_rounds=3)
 
 
 def test_headers(benchmark: Any, log: BenchLog) -> None:
@@ -116,4 +116,4 @@ def test_headers(benchmark: Any, log: BenchLog) -> None:
         with binlog_core.open(log.path, verify_checksum=False) as source:
             source.headers()
 
-    measure(benchmark, log, "headers()", walk, rounds=3)
+    measure(benchmark, log, "headers()", walk)

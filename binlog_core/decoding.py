@@ -119,6 +119,7 @@ class Selection:
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ops: int = 7  # bit 0 insert, 1 update, 2 delete
     server_id: int | None = None
+    rows_v0: bool = False
     start_position: int | None = None
     stop_position: int | None = None
     start_timestamp: int | None = None
@@ -197,6 +198,7 @@ class LogDecoder:
         )
         loop = self._loop
         loop.op_mask = selection.ops
+        loop.rows_v0 = selection.rows_v0
         loop.server_id = -1 if selection.server_id is None else selection.server_id
         if selection.stop_position is not None:
             loop.stop_position = selection.stop_position
@@ -392,6 +394,7 @@ class LogDecoder:
             record_len=plan.dtype.itemsize,
             json_columns=plan.json_columns,
             raw=plan.raw,
+            nullable=[c.nullable is not False for c in table.columns],
         )
         self._plans.append(plan)
 

@@ -48,6 +48,7 @@ def open(
     exclude_gtids: str | AnyGtidSet | None = None,
     server_id: int | None = None,
     ops: str | Iterable[str] | None = None,
+    rows_v0: bool = False,
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
     schema_start: Any = None,
@@ -87,6 +88,10 @@ def open(
         Only events of that server.
     ops : str or iterable of str, optional
         Of "insert", "update", "delete".
+    rows_v0 : bool
+        Decode rows events of version 0 (5.1 before 5.1.18) too. How NULLs are stored then depended on
+        table options that no log tells: right for tables without BIT columns and with the usual row
+        format; ``events()`` has the raw rows.
     mmap : bool, optional
         False reads by pread and cannot fault when the file shrinks: the default for logs in use and
         for network mounts.
@@ -118,6 +123,7 @@ def open(
         columns=_columns(columns),
         ops=mask,
         server_id=server_id,
+        rows_v0=rows_v0,
         gtids=gtid_set(gtids),
         exclude_gtids=gtid_set(exclude_gtids),
     )

@@ -75,6 +75,7 @@ cdef struct plan_t:
     op_t* ops
     uint16_t* json_columns        # indexes of the table's JSON columns, in order
     uint32_t json_count
+    uint8_t* nullable             # 1 byte per column, for rows of version 0
     image_set_t[2] images         # before and after, as the last event had them
     uint32_t last_count           # records of the last group: the first allocation of the next
 
@@ -150,4 +151,5 @@ cdef inline void free_plan(plan_t* plan) noexcept nogil:
         free_image_set(&plan.images[1])
         free(plan.ops)
         free(plan.json_columns)
+        free(plan.nullable)
         free(plan)

@@ -9,9 +9,9 @@
 # Fields are written in the order of the record, so what spills over is written again.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
-from _batch cimport add_invalid_date, append, batch_t, span_t
+from _batch cimport add_invalid_date, append, batch_t, invalid_date_t, span_t
 from _codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_OK
 from _cursor cimport Cursor, load_be, load_be_over, load_le, load_u16, load_u24, load_u32, remaining
 from _decimal cimport decimal_layout_t, decode_decimal64, decode_decimal_limbs
@@ -235,3 +235,62 @@ cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, 
     memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
     return decode_values(images, images.ops, images.count, True, nulls, rows, pos, budget, exact, record,
                          record + plan.image_len - 2 * plan.bitmap_len, batch, buffer, failed_column)
+
+
+cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept nogil:
+    # The newest record's entry for a column, should it have one
+    cdef size_t at = batch.invalid_dates.length
+    cdef invalid_date_t* entry
+    while at >= sizeof(invalid_date_t):
+        at -= sizeof(invalid_date_t)
+        entry = <invalid_date_t*> (batch.invalid_dates.data + at)
+        if entry.record != batch.count:
+            return
+        if entry.column == column:
+            memmove(entry, entry + 1, batch.invalid_dates.length - at - sizeof(invalid_date_t))
+            batch.invalid_dates.length -= sizeof(invalid_date_t)
+            return
+
+
+cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* images, Cursor* rows,
+                                    uint8_t* record, batch_t* batch, const uint8_t* buffer,
+                                    uint32_t* failed_column) noexcept nogil:
+    # Before 5.1.18 a row began with the storage record's null bytes: a bit per nullable column,
+    # behind one that is reserved; and NULL columns have a value too. Which table options change
+    # that, the log does not tell: this is the layout of tables without BIT columns.
+    cdef const uint8_t* nulls = rows.pos
+    cdef const uint8_t* pos
+    cdef const op_t* op
+    cdef uint8_t* null_bitmap = record + plan.image_len - 2 * plan.bitmap_len
+    cdef uint32_t bits = 1
+    cdef uint32_t i
+    cdef int64_t budget
+    cdef int status
+    failed_column[0] = plan.column_count
+    for i in range(plan.column_count):
+        bits += plan.nullable[i]
+        if plan.ops[i].code == OP_BIT:
+            failed_column[0] = i
+            return DECODE_BAD_VALUE
+    if remaining(rows) < (bits + 7) // 8:
+        return DECODE_MALFORMED
+    pos = nulls + (bits + 7) // 8
+    budget = <int64_t> (rows.end - pos) - images.fixed_len
+    if budget < 0:
+        return DECODE_MALFORMED
+    memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
+    status = decode_values(images, images.ops, images.count, True, images.no_nulls, rows, pos, budget, True,
+                           record, record, batch, buffer, failed_column)
+    if status != DECODE_OK:
+        return status
+    bits = 1
+    for i in range(plan.column_count):
+        if not plan.nullable[i]:
+            continue
+        op = &plan.ops[i]
+        if bit_at(nulls, bits) and not bit_at(images.absent, i):
+            null_bitmap[i >> 3] |= <uint8_t> (1 << (i & 7))
+            memset(record + op.out, 0, op.out_width)
+            forget_invalid_date(batch, <uint16_t> i)
+        bits += 1
+    return DECODE_OK

@@ -24,7 +24,7 @@ from _cursor cimport (
 )
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
 from _plan cimport *
-from _row_image cimport ROOM, copy_over, decode_row_image
+from _row_image cimport ROOM, copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
 from _temporal cimport fill_calendar
 from _transactions cimport *
@@ -104,6 +104,10 @@ cdef struct error_t:
     uint32_t column
     uint64_t row
     const char* what
+
+
+cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
+    return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
 
 
 cdef class MemoryPool:
@@ -254,6 +258,7 @@ cdef class Decoder:
     cdef public uint64_t start_timestamp
     cdef public uint64_t stop_timestamp
     cdef public int64_t server_id       # -1: all
+    cdef public bint rows_v0            # decode them as far as the format allows
     cdef public uint32_t op_mask        # bit 1 insert, 2 update, 4 delete
     # the event at hand
     cdef event_header_t header
@@ -377,7 +382,7 @@ cdef class Decoder:
         self.depth = 0
 
     def add_plan(self, ops, *, uint32_t image_len, uint32_t record_len, json_columns=(), bint wanted=True,
-                 bint raw=False):
+                 bint raw=False, nullable=None):
         """The plan of the table definition that `run` came back with RUN_TABLE for.
 
         Parameters
@@ -389,6 +394,8 @@ cdef class Decoder:
             Indexes of the table's JSON columns.
         wanted, raw : bool
             Rows are decoded at all; rows are given as spans of undecoded bytes.
+        nullable : sequence of bool or None
+            Which columns can be NULL, for rows of version 0; None: all.
 
         Returns
         -------
@@ -423,13 +430,15 @@ cdef class Decoder:
         plan.wanted = wanted
         plan.raw = raw
         plan.ops = <op_t*> malloc((n if n else 1) * sizeof(op_t))
+        plan.nullable = <uint8_t*> malloc(n + 1)
         plan.json_count = <uint32_t> len(json_columns)
         plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
-        if plan.ops == NULL or plan.json_columns == NULL:
+        if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
         for i in range(n):
             plan.ops[i] = given[i]
+            plan.nullable[i] = 1 if nullable is None else nullable[i]
         for i in range(plan.json_count):
             plan.json_columns[i] = json_columns[i]
         self.plans[self.plan_count] = plan
@@ -638,7 +647,7 @@ cdef class Decoder:
                 if status == RUN_TABLE:
                     cur.pos = self.event        # again, once its plan is there
                     return RUN_TABLE
-            elif (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1
+            elif (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1 or (self.rows_v0 and is_rows_v0(kind))
                   or WRITE_ROWS_EVENT <= kind <= DELETE_ROWS_EVENT or kind == PARTIAL_UPDATE_ROWS_EVENT):
                 status = self.decode_rows_event(kind)
             else:
@@ -834,7 +843,7 @@ cdef class Decoder:
         cdef uint32_t op
         cdef uint32_t extra_len
         cdef bint update = (kind == UPDATE_ROWS_EVENT_V1 or kind == UPDATE_ROWS_EVENT
-                            or kind == PARTIAL_UPDATE_ROWS_EVENT)
+                            or kind == PARTIAL_UPDATE_ROWS_EVENT or kind == PRE_GA_UPDATE_ROWS_EVENT)
         self.without_map = False
         if remaining(&body) < post_header_len or post_header_len < 6:
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"rows event too short")
@@ -848,7 +857,7 @@ cdef class Decoder:
         plan = self.plans[content.plan]
         if update:
             op = 2
-        elif kind == WRITE_ROWS_EVENT_V1 or kind == WRITE_ROWS_EVENT:
+        elif kind == WRITE_ROWS_EVENT_V1 or kind == WRITE_ROWS_EVENT or kind == PRE_GA_WRITE_ROWS_EVENT:
             op = 1
         else:
             op = 4
@@ -868,7 +877,7 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, content.plan, b"no column count")
         if width != plan.column_count:
             return self.fail(DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
-        if remaining(&body) < <size_t> plan.bitmap_len * (2 if update else 1):
+        if remaining(&body) < <size_t> plan.bitmap_len * (2 if update and not is_rows_v0(kind) else 1):
             return self.fail(DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
         self.group_wire += self.header.event_length
         return self.decode_rows(kind, content.plan, plan, op, &body)
@@ -894,7 +903,9 @@ cdef class Decoder:
         if batch == NULL or fill_image_set(plan, rows.pos, before) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         skip(rows, plan.bitmap_len)
-        if update:
+        if update and is_rows_v0(kind):
+            after = before                  # one bitmap describes both images
+        elif update:
             if fill_image_set(plan, rows.pos, after) != DECODE_OK:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
             skip(rows, plan.bitmap_len)
@@ -934,7 +945,10 @@ cdef class Decoder:
             record = batch.records.data + batch.records.length
             copy_over(record, template, plan.image_len)
             memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
-            status = decode_row_image(plan, before, rows, record, batch, buffer, &column)
+            if is_rows_v0(kind):
+                status = decode_row_image_v0(plan, before, rows, record, batch, buffer, &column)
+            else:
+                status = decode_row_image(plan, before, rows, record, batch, buffer, &column)
             if status != DECODE_OK:
                 break
             if update:
@@ -947,7 +961,10 @@ cdef class Decoder:
                 copy_over(record, template_after, plan.image_len)
                 memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
                 batch.count += 1
-                status = decode_row_image(plan, after, rows, record, batch, buffer, &column)
+                if is_rows_v0(kind):
+                    status = decode_row_image_v0(plan, after, rows, record, batch, buffer, &column)
+                else:
+                    status = decode_row_image(plan, after, rows, record, batch, buffer, &column)
                 if status == DECODE_OK and json_bits != NULL:
                     status = self.note_json_diffs(plan, after, record, json_bits, batch)
                 batch.count -= 1

@@ -24,6 +24,7 @@ class Decoder:
     stop_timestamp: int
     server_id: int
     op_mask: int
+    rows_v0: bool
     def __init__(
         self, *, group_rows: int = 65536, group_bytes: int = 16 << 20, verify: bool = True
     ) -> None: ...
@@ -42,6 +43,7 @@ class Decoder:
         json_columns: Sequence[int] = (),
         wanted: bool = True,
         raw: bool = False,
+        nullable: Sequence[bool] | None = None,
     ) -> int: ...
     def drop_plans(self) -> None: ...
     @property

@@ -1,4 +1,4 @@
-"""Decoding the seeded logs: into arrays, to Arrow, into Python rows. Each answer is checked before it is timed.
+"""Decoding the seeded logs into arrays, Arrow and Python rows; each answer is checked before it is timed.
 
 Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32 is in the closing table.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import binlog_core
 import numpy as np
 import pytest
 from logs import WORKLOADS, BenchLog, bench_log, megabytes
 from measure import FLOORS, measure
 from reference import read_log
+
+import binlog_core
 
 ROWS_MB = 8  # rows() makes Python objects: a smaller log tells as much
 UPDATE_PREIMAGE = 2
@@ -96,7 +97,7 @@ def test_arrow(benchmark: Any, log: BenchLog) -> None:
             for batch in source.batches():
                 batch.to_arrow()
 
-    measure(benchmark, log, "arrow", decode, rounds=3)
+    measure(benchmark, log, "arrow", decode)
 
 
 def test_rows(benchmark: Any, small_log: BenchLog) -> None:
@@ -105,7 +106,7 @@ def test_rows(benchmark: Any, small_log: BenchLog) -> None:
             for _ in source.rows():
                 pass
 
-    measure(benchmark, small_log, "rows()", decode, rounds=2)
+    measure(benchmark, small_log, "rows()", decode, most_rounds=3)
 
 
 def test_headers(benchmark: Any, log: BenchLog) -> None:
@@ -115,4 +116,4 @@ def test_headers(benchmark: Any, log: BenchLog) -> None:
         with binlog_core.open(log.path, verify_checksum=False) as source:
             source.headers()
 
-    measure(benchmark, log, "headers()", walk, rounds=3)
+    measure(benchmark, log, "headers()", walk)

@@ -12,7 +12,7 @@ for folder in (HERE, HERE.parent / "tests"):  # the generators, and the writer t
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from measure import RESULTS, FLOORS  # noqa: E402
+from measure import FLOORS, RESULTS  # noqa: E402
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -21,7 +21,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     terminalreporter.section("decode rate over zlib.crc32 of the same bytes")
     terminalreporter.write_line(
-        f"{'workload':<10}{'into':<18}{'MB':>7}{'rows':>12}{'rows/s':>14}{'MB/s':>9}{'crc32 MB/s':>12}{'ratio':>9}  floor"
+        f"{'workload':<10}{'into':<18}{'MB':>7}{'rows':>12}{'rows/s':>14}"
+        f"{'MB/s':>9}{'crc32 MB/s':>12}{'ratio':>9}  floor"
     )
     for r in RESULTS:
         floor = FLOORS.get((r.workload, r.what))

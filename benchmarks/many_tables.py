@@ -15,29 +15,50 @@ POOL = 400  # distinct rows of a table; transactions pick from them
 
 # name: columns as "name type; …", the first of them the id
 _TPCC = {
-    "warehouse": "w_id INT; w_name VARCHAR(10); w_street_1 VARCHAR(20); w_city VARCHAR(20); w_state CHAR(2); "
-    "w_zip CHAR(9); w_tax DECIMAL(4,4); w_ytd DECIMAL(12,2)",
-    "district": "d_id INT; d_w_id INT; d_name VARCHAR(10); d_street_1 VARCHAR(20); d_city VARCHAR(20); "
-    "d_state CHAR(2); d_zip CHAR(9); d_tax DECIMAL(4,4); d_ytd DECIMAL(12,2); d_next_o_id INT",
-    "customer": "c_id INT; c_d_id TINYINT; c_w_id INT; c_first VARCHAR(16); c_middle CHAR(2); c_last VARCHAR(16); "
-    "c_street_1 VARCHAR(20); c_city VARCHAR(20); c_state CHAR(2); c_zip CHAR(9); c_phone CHAR(16); c_since DATETIME; "
-    "c_credit CHAR(2); c_credit_lim DECIMAL(12,2); c_discount DECIMAL(4,4); c_balance DECIMAL(12,2); "
-    "c_ytd_payment DECIMAL(12,2); c_payment_cnt SMALLINT; c_delivery_cnt SMALLINT; c_data TEXT",
-    "history": "h_c_id INT; h_c_d_id TINYINT; h_c_w_id INT; h_d_id TINYINT; h_w_id INT; h_date DATETIME; "
-    "h_amount DECIMAL(6,2); h_data VARCHAR(24)",
-    "new_orders": "no_o_id INT; no_d_id TINYINT; no_w_id INT",
-    "orders": "o_id INT; o_d_id TINYINT; o_w_id INT; o_c_id INT; o_entry_d DATETIME; o_carrier_id TINYINT; "
-    "o_ol_cnt TINYINT; o_all_local TINYINT",
-    "order_line": "ol_o_id INT; ol_d_id TINYINT; ol_w_id INT; ol_number TINYINT; ol_i_id INT; ol_supply_w_id INT; "
-    "ol_delivery_d DATETIME; ol_quantity TINYINT; ol_amount DECIMAL(6,2); ol_dist_info CHAR(24)",
-    "item": "i_id INT; i_im_id INT; i_name VARCHAR(24); i_price DECIMAL(5,2); i_data VARCHAR(50)",
-    "stock": "s_i_id INT; s_w_id INT; s_quantity SMALLINT; s_dist_01 CHAR(24); s_dist_02 CHAR(24); s_dist_03 CHAR(24); "
-    "s_ytd DECIMAL(8,0); s_order_cnt SMALLINT; s_remote_cnt SMALLINT; s_data VARCHAR(50)",
+    "warehouse": """
+        w_id INT; w_name VARCHAR(10); w_street_1 VARCHAR(20); w_city VARCHAR(20); w_state CHAR(2);
+        w_zip CHAR(9); w_tax DECIMAL(4,4); w_ytd DECIMAL(12,2)
+    """,
+    "district": """
+        d_id INT; d_w_id INT; d_name VARCHAR(10); d_street_1 VARCHAR(20); d_city VARCHAR(20);
+        d_state CHAR(2); d_zip CHAR(9); d_tax DECIMAL(4,4); d_ytd DECIMAL(12,2); d_next_o_id INT
+    """,
+    "customer": """
+        c_id INT; c_d_id TINYINT; c_w_id INT; c_first VARCHAR(16); c_middle CHAR(2); c_last
+        VARCHAR(16); c_street_1 VARCHAR(20); c_city VARCHAR(20); c_state CHAR(2); c_zip CHAR(9);
+        c_phone CHAR(16); c_since DATETIME; c_credit CHAR(2); c_credit_lim DECIMAL(12,2);
+        c_discount DECIMAL(4,4); c_balance DECIMAL(12,2); c_ytd_payment DECIMAL(12,2);
+        c_payment_cnt SMALLINT; c_delivery_cnt SMALLINT; c_data TEXT
+    """,
+    "history": """
+        h_c_id INT; h_c_d_id TINYINT; h_c_w_id INT; h_d_id TINYINT; h_w_id INT; h_date DATETIME;
+        h_amount DECIMAL(6,2); h_data VARCHAR(24)
+    """,
+    "new_orders": """
+        no_o_id INT; no_d_id TINYINT; no_w_id INT
+    """,
+    "orders": """
+        o_id INT; o_d_id TINYINT; o_w_id INT; o_c_id INT; o_entry_d DATETIME; o_carrier_id
+        TINYINT; o_ol_cnt TINYINT; o_all_local TINYINT
+    """,
+    "order_line": """
+        ol_o_id INT; ol_d_id TINYINT; ol_w_id INT; ol_number TINYINT; ol_i_id INT; ol_supply_w_id
+        INT; ol_delivery_d DATETIME; ol_quantity TINYINT; ol_amount DECIMAL(6,2); ol_dist_info
+        CHAR(24)
+    """,
+    "item": """
+        i_id INT; i_im_id INT; i_name VARCHAR(24); i_price DECIMAL(5,2); i_data VARCHAR(50)
+    """,
+    "stock": """
+        s_i_id INT; s_w_id INT; s_quantity SMALLINT; s_dist_01 CHAR(24); s_dist_02 CHAR(24);
+        s_dist_03 CHAR(24); s_ytd DECIMAL(8,0); s_order_cnt SMALLINT; s_remote_cnt SMALLINT;
+        s_data VARCHAR(50)
+    """,
 }
 
 
 def _table(database: str, name: str, text: str) -> Table:
-    fields = [part.strip().split(" ", 1) for part in text.split(";")]
+    fields = [part.split(None, 1) for part in " ".join(text.split()).split(";")]
     columns = [(field, declared, NOT_NULL if i == 0 else {}) for i, (field, declared) in enumerate(fields)]
     return Table(database, name, columns, primary_key=[fields[0][0]])
 
@@ -92,8 +113,8 @@ class _Tables:
 
 
 def tpcc(make: Maker) -> None:
-    """TPC-C: nine tables, 3 to 20 columns; new orders, payments and deliveries, each statement on one row, up to
-    thirty statements a transaction that go to and fro between the tables."""
+    """TPC-C: nine tables, 3 to 20 columns; new orders, payments and deliveries, each statement on one row,
+    up to 33 statements a transaction that go to and fro between the tables."""
     defs = {name: _table("tpcc", name, text) for name, text in _TPCC.items()}
     do = _Tables(make, seed=1)
     pools = {name: _Pool(table, do.rng) for name, table in defs.items()}

@@ -1,24 +1,19 @@
 """Seeded logs for the benches: one function per workload, cached on disk.
 
-Shaped like those of a MariaDB 10.11 server with its default settings and binlog_row_metadata=FULL: CRC32, GTID events,
-ANNOTATE_ROWS, rows events of about 8 KiB.
+Shaped like those of a MariaDB 10.11 server with its default settings and binlog_row_metadata=FULL: CRC32,
+GTID events, ANNOTATE_ROWS, rows events of about 8 KiB.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import columns as c
 import numpy as np
 from support.writer import Log, Table
 
 RECIPE = 1  # raise it when a generator's output changes
-FOLDER = Path(__file__).parent / "data"
 EVENT_BYTES = 8192
 WRITE, UPDATE, DELETE = 0, 1, 2
 
@@ -150,13 +145,15 @@ SBTEST = Table(
 
 def sysbench(make: Maker) -> None:
     """One-row transactions on sbtest: update k, update c, delete, insert; 4 columns, 191 bytes an image."""
-    size, step, x = 10_000, 1000, 10_000
+    size, step, last = 10_000, 1000, 10_000
     k = np.arange(size + 1) % size + 1
     version = np.arange(size + 1)
     while not make.full:
-        ids, ks, texts = [], [], []
-        work = []
-        for x in range(x + 1, x + step + 1):
+        ids: list[int] = []
+        ks: list[int] = []
+        texts: list[int] = []
+        work: list[tuple[str, int, int]] = []
+        for x in range(last + 1, last + step + 1):
             i, j, gone = (x * m % size + 1 for m in (7919, 104729, 611953))
             for row, new_k, new_text in ((i, k[i] + 1, version[i]), (j, k[j], x)):
                 work.append(("UPDATE sbtest1 SET ...", UPDATE, len(ids)))
@@ -170,6 +167,7 @@ def sysbench(make: Maker) -> None:
             ks += [k[gone], x % size + 1]
             texts += [version[gone], x]
             k[gone], version[gone] = x % size + 1, x
+        last += step
         seed = np.array(texts)
         columns = [
             c.little(np.array(ids), 4),
@@ -210,8 +208,8 @@ LINEITEM = Table(
     primary_key=["l_orderkey", "l_linenumber"],
 )
 WORDS = (
-    b"furiously regular deposits carefully ironic packages blithely final accounts quickly express requests slyly "
-    b"even theodolites pending"
+    b"furiously regular deposits carefully ironic packages blithely final accounts quickly express requests "
+    b"slyly even theodolites pending"
 ).split()
 COMMENTS = [b" ".join((x, y, z, x)) for x in WORDS for y in WORDS for z in WORDS]
 
@@ -325,8 +323,8 @@ WIDE_TABLE = Table(
 
 
 def wide(make: Maker) -> None:
-    """100 columns of all kinds, 30 % NULLs, about 600 bytes an image: an insert of the table, then updates of a
-    quarter of the columns, 500 rows a statement."""
+    """100 columns of all kinds, 30 % NULLs, about 700 bytes an image: an insert of the table, then updates of
+    a quarter of the columns, 500 rows a statement."""
     rows, step = 2000, 500
     ids = np.arange(1, rows + 1)
 
@@ -372,7 +370,8 @@ def _put(values: list[c.Values], i: int, new: c.Values, which: slice) -> None:
         old.matrix[which] = new.matrix[which]
     else:
         old, new = c.widen(values[i], width), c.widen(new, width)
-        assert old.lengths is not None and new.lengths is not None
+        assert old.lengths is not None
+        assert new.lengths is not None
         lengths = old.lengths.copy()
         old.matrix[which], lengths[which] = new.matrix[which], new.lengths[which]
         old = c.Values(old.matrix, lengths)

@@ -6,6 +6,7 @@
 ...         print(change.op, change.table, change.after)
 """
 
+from ._values import RowChange
 from .batch import ChangeBatch
 from .decoding import Group, Limits, Tail
 from .errors import (
@@ -43,6 +44,7 @@ __all__ = [
     "MissingExtraError",
     "NotABinlogError",
     "Report",
+    "RowChange",
     "SchemaError",
     "StrictError",
     "Table",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
 from ._columns import export_batch
-from .arrow_types import ArrowField, ChangeColumn, Vectors, arrow_field, arrow_fields
+from .arrow_types import ArrowField, ChangeColumn, Vectors, WideDecimals, arrow_field, arrow_fields
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
@@ -32,7 +32,7 @@ class ArrowBatch:
     Parameters
     ----------
     batch : ChangeBatch
-    change_columns, extras, rows, fill_absent, text_errors, vectors
+    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals
         As in ``ChangeBatch.export``.
     columns : sequence of Column or None
         The columns wanted; None: those of the batch. One that the records do not have is all null.
@@ -48,6 +48,7 @@ class ArrowBatch:
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
+        wide_decimals: WideDecimals = "decimal256",
         columns: Sequence[Column] | None = None,
     ) -> None:
         self.batch = batch
@@ -55,7 +56,7 @@ class ArrowBatch:
         self.rows = rows
         self.fill_absent = fill_absent
         self.text_errors: TextErrors = text_errors
-        self.vectors: Vectors = vectors
+        self._own_fields = arrow_fields(self.columns, vectors=vectors, wide_decimals=wide_decimals)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
         self.change_columns = (*(change_column(batch, name, rows) for name in names), *extras)
         own = {column.name for column in self.columns}
@@ -78,8 +79,7 @@ class ArrowBatch:
         """
         if self.text_errors == "binary":
             return self.export()[0]
-        own = arrow_fields(self.columns, vectors=self.vectors)
-        return (*own, *(extra.field for extra in self.change_columns))
+        return (*self._own_fields, *(extra.field for extra in self.change_columns))
 
     def export(self) -> tuple[tuple[ArrowField, ...], object]:
         """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
@@ -87,7 +87,7 @@ class ArrowBatch:
         return export_batch(
             batch.array,
             self.columns,
-            arrow_fields(self.columns, vectors=self.vectors),
+            self._own_fields,
             batch.buffer,
             table=batch.table.full_name,
             path=batch.path,
@@ -215,7 +215,7 @@ def batch_stream(
     Returns
     -------
     PyCapsule
-        Named "arrow_array_stream". Errors while reading reach the consumer as its own error, with our message.
+        Named "arrow_array_stream". Errors while reading reach the consumer as its own, with our message.
 
     Raises
     ------

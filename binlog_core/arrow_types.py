@@ -18,6 +18,7 @@ from .column_types import Kind, value_dtype
 from .tables import Column
 
 Vectors = Literal["fixed", "list"]
+WideDecimals = Literal["decimal256", "text"]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"
@@ -89,7 +90,9 @@ class ArrowField:
         return replace(self, format="z", metadata=())
 
 
-def arrow_field(column: Column, *, vectors: Vectors = "fixed") -> ArrowField:
+def arrow_field(
+    column: Column, *, vectors: Vectors = "fixed", wide_decimals: WideDecimals = "decimal256"
+) -> ArrowField:
     """The Arrow field of a column.
 
     Parameters
@@ -98,6 +101,8 @@ def arrow_field(column: Column, *, vectors: Vectors = "fixed") -> ArrowField:
     vectors : "fixed" or "list"
         VECTOR(n) as fixed-size list of n floats, or as list. MySQL lets values be shorter than n:
         those only fit a list.
+    wide_decimals : "decimal256" or "text"
+        DECIMAL of more than 38 digits as decimal256, which few libraries know, or as text.
     """
     kind, name = column.kind, column.name
     if kind == Kind.BINARY and column.declared_type == "uuid":
@@ -105,6 +110,8 @@ def arrow_field(column: Column, *, vectors: Vectors = "fixed") -> ArrowField:
     if kind in (Kind.INT, Kind.BIT):
         return ArrowField(name, number_format(column.dtype.name))
     if kind == Kind.DECIMAL:
+        if column.precision > 38 and wide_decimals == "text":
+            return ArrowField(name, "u")
         width = "" if column.precision <= 38 else ",256"
         return ArrowField(name, f"d:{column.precision},{column.scale}{width}")
     if kind == Kind.ENUM:
@@ -123,9 +130,11 @@ def arrow_field(column: Column, *, vectors: Vectors = "fixed") -> ArrowField:
     return ArrowField(name, _PLAIN_FORMATS[kind])
 
 
-def arrow_fields(columns: Iterable[Column], *, vectors: Vectors = "fixed") -> tuple[ArrowField, ...]:
+def arrow_fields(
+    columns: Iterable[Column], *, vectors: Vectors = "fixed", wide_decimals: WideDecimals = "decimal256"
+) -> tuple[ArrowField, ...]:
     """The Arrow fields of columns, in their order; see :func:`arrow_field`."""
-    return tuple(arrow_field(column, vectors=vectors) for column in columns)
+    return tuple(arrow_field(c, vectors=vectors, wide_decimals=wide_decimals) for c in columns)
 
 
 def number_format(dtype_name: str, *, utc: bool = False) -> str:

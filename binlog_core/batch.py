@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._columns import span_values
 from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
-from .arrow_types import ArrowField, ChangeColumn, Vectors
+from .arrow_types import ArrowField, ChangeColumn, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
 from .tables import Column, Table
@@ -235,6 +235,7 @@ class ChangeBatch:
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
+        wide_decimals: WideDecimals = "decimal256",
     ) -> ArrowBatch:
         """The batch in Arrow's memory layout, without any Arrow library.
 
@@ -257,6 +258,8 @@ class ChangeBatch:
             binary.
         vectors : "fixed" or "list"
             VECTOR(n) as fixed-size list of floats, or as list, which also takes shorter values.
+        wide_decimals : "decimal256" or "text"
+            DECIMAL of more than 38 digits as decimal256, which polars and DuckDB refuse, or as text.
 
         Returns
         -------
@@ -273,7 +276,7 @@ class ChangeBatch:
         Notes
         -----
         NULL and absent both are null in Arrow; `is_absent` tells them apart. So are dates that no calendar
-        has (`invalid_dates`) and partial JSON updates whose preimage does not hold the document (`json_diffs`).
+        has (`invalid_dates`) and partial JSON updates whose preimage lacks the document (`json_diffs`).
         """
         return ArrowBatch(
             self,
@@ -283,6 +286,7 @@ class ChangeBatch:
             fill_absent=fill_absent,
             text_errors=text_errors,
             vectors=vectors,
+            wide_decimals=wide_decimals,
         )
 
     def to_arrow(self, **options: Any) -> pyarrow.RecordBatch:

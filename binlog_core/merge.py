@@ -5,65 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ._values import RowChange, RowReader
+from ._values import ChangeIterator, RowChange, RowReader, ValuePlan
 
 if TYPE_CHECKING:
     from .batch import ChangeBatch
     from .decoding import Group
     from .report import Report
 
-_POSTIMAGE = 3
+_PLANS = 4096  # kept before all are made anew
 
 
-def changes_in_log_order(group: Group, report: Report) -> Iterator[RowChange]:
-    """One RowChange per changed row.
+class ChangeReader:
+    """Turns groups into RowChanges; keeps what it worked out of each table definition.
 
     Parameters
     ----------
-    group : Group
-        Each of its batches is in log order already.
     report : Report
-        Texts that their character set does not have are counted there.
-
-    Yields
-    ------
-    RowChange
+        Texts and values that cannot be read are counted there.
+    skip_errors : bool
+        A damaged value comes as its bytes, instead of an error.
     """
-    batches = [batch for batch in group.batches if batch.table.undecodable is None]
-    readers = [RowReader(batch) for batch in batches]
-    try:
-        if len(readers) == 1:
-            yield from readers[0]
-        elif readers:
-            iterators = [iter(reader) for reader in readers]
-            for i in log_order(batches).tolist():
-                yield next(iterators[i])
-    finally:
-        for batch, reader in zip(batches, readers, strict=True):
-            if reader.invalid_text:
-                report.add(
-                    "invalid_text",
-                    path=batch.path,
-                    table=batch.table.full_name,
-                    count=reader.invalid_text,
-                )
 
+    def __init__(self, report: Report, *, skip_errors: bool) -> None:
+        self._report = report
+        self._skip = skip_errors
+        self._plans: dict[int, ValuePlan] = {}  # by id of the table, which the plan keeps alive
 
-def log_order(batches: list[ChangeBatch]) -> np.ndarray:
-    """Whose change comes next: one index into batches per changed row of all of them.
+    def changes(self, group: Group) -> Iterator[RowChange]:
+        """One RowChange per changed row, in log order across the group's batches."""
+        readers = [self._reader(batch) for batch in group.batches if batch.table.undecodable is None]
+        try:
+            yield from ChangeIterator(readers)
+        finally:
+            for reader in readers:
+                self._count("invalid_text", reader.invalid_text, reader.first_invalid_text)
+                self._count("damaged_values", reader.damaged_values, reader.first_damaged_value)
 
-    Returns
-    -------
-    ndarray, shape (n_changes,), int64
-    """
-    places = []
-    for batch in batches:
-        image = batch.array["image"]
-        first = image[image["op"] != _POSTIMAGE]
-        places.append((first["position"], first["row"]))
-    owner = np.repeat(np.arange(len(batches)), [len(position) for position, _ in places])
-    position = np.concatenate([p for p, _ in places])
-    row = np.concatenate([r for _, r in places])
-    return owner[np.lexsort((row, position))]
+    def _reader(self, batch: ChangeBatch) -> RowReader:
+        plan = self._plans.get(id(batch.table))
+        if plan is None or plan.columns != batch.columns:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[id(batch.table)] = ValuePlan(batch.table, batch.columns)
+        return RowReader(batch, plan, "skip" if self._skip else "raise")
+
+    def _count(self, kind: str, count: int, first: Exception | None) -> None:
+        if count:
+            where = {name: getattr(first, name, None) for name in ("path", "offset", "table", "column")}
+            self._report.add(kind, count=count, detail=getattr(first, "message", None), **where)

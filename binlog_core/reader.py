@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ._headers import HEADER_DTYPE
-
+from ._values import RowChange
 from .arrow import Batches
+from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import events_of, headers_of
 from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set, names
 from .log_files import LogFile, LogFiles, resolve
-
+from .merge import ChangeReader
 from .report import Report
 
 if TYPE_CHECKING:
     from .definitions import Definitions
-    from ._values import RowChange
     from .events import Event
 
 Place = int | tuple[str, int] | dt.datetime
@@ -48,6 +48,7 @@ def open(
     exclude_gtids: str | AnyGtidSet | None = None,
     server_id: int | None = None,
     ops: str | Iterable[str] | None = None,
+    rows_v0: bool = False,
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
     schema_start: Any = None,
@@ -87,6 +88,10 @@ def open(
         Only events of that server.
     ops : str or iterable of str, optional
         Of "insert", "update", "delete".
+    rows_v0 : bool
+        Decode rows events of version 0 (5.1 before 5.1.18) too. How NULLs are stored then depended on
+        table options that no log tells: right for tables without BIT columns and with the usual row
+        format; ``events()`` has the raw rows.
     mmap : bool, optional
         False reads by pread and cannot fault when the file shrinks: the default for logs in use and
         for network mounts.
@@ -118,6 +123,7 @@ def open(
         columns=_columns(columns),
         ops=mask,
         server_id=server_id,
+        rows_v0=rows_v0,
         gtids=gtid_set(gtids),
         exclude_gtids=gtid_set(exclude_gtids),
     )
@@ -212,7 +218,9 @@ class Log:
         """
         self._begin_pass()
         parts = [
-            part for source in self._sources() for part in headers_of(self._decoder(source, self._selection, None))
+            part
+            for source in self._sources()
+            for part in headers_of(self._decoder(source, self._selection, None))
         ]
         return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
 
@@ -282,7 +290,16 @@ class Log:
         Batches
             An iterator of ChangeBatch.
         """
-        return Batches(lambda: (batch for group in self.groups(tables, columns) for batch in group.batches))
+        return Batches(lambda: self._batches(tables, columns))
+
+    def _batches(
+        self, tables: str | Iterable[str] | None, columns: Mapping[str, Iterable[str]] | None
+    ) -> Iterator[ChangeBatch]:
+        for group in self.groups(tables, columns):
+            batches = group.batches[::-1]
+            del group  # a batch lives no longer than its user wants
+            while batches:
+                yield batches.pop()
 
     def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
@@ -296,10 +313,11 @@ class Log:
         ------
         RowChange
         """
+        reader = None
         for group in self.groups(tables):
-            from .merge import changes_in_log_order
-
-            yield from changes_in_log_order(group, self.report)
+            if reader is None:
+                reader = ChangeReader(self.report, skip_errors=self._skip)
+            yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
 
@@ -327,7 +345,9 @@ class Log:
         self.report = Report(self.report.strict)
         self.tail = None
         for gap in self.files.gaps:
-            self.report.add("file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}")
+            self.report.add(
+                "file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}"
+            )
 
     def _sources(self) -> Iterator[Any]:
         first, last = self._file_range()
@@ -392,7 +412,7 @@ def _same_name(file: LogFile, name: str) -> bool:
 
 def _timestamp(moment: dt.datetime) -> int:
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.timezone.utc)
+        moment = moment.replace(tzinfo=dt.UTC)
     return max(0, int(moment.timestamp()))
 
 
@@ -405,4 +425,6 @@ def _check_columns(selection: Selection) -> None:
     for pattern, seen in selection.seen_columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:
-            raise SchemaError(f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern)
+            raise SchemaError(
+                f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern
+            )

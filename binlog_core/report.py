@@ -36,6 +36,7 @@ KINDS = {
     "metadata_misfits": "optional metadata that does not fit its table",
     "invalid_dates": "dates that no calendar has",
     "invalid_text": "texts that their character set does not have",
+    "damaged_values": "values whose bytes cannot be read",
     "incidents": "incidents: the server says that events are missing",
     "format_notes": "descriptors that needed a decision",
     "rows_v0": "rows events of version 0, whose values the log does not tell",

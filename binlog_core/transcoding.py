@@ -70,7 +70,8 @@ def utf8_table(charset: str) -> tuple[NDArray[np.uint32], bool]:
         Bytes below 128 are ASCII.
     """
     found = charsets.get(charset)
-    assert found is not None and found.table is not None
+    assert found is not None
+    assert found.table is not None
     entries = np.zeros(256, np.uint32)
     for byte, character in enumerate(found.table):
         if character is not None:

@@ -18,10 +18,10 @@ from _codes cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _gather cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT,
     GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS,
-    LAYOUT_DECIMAL64, LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_MICROS,
-    LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE,
-    LAYOUT_UTF32, LAYOUT_VECTOR, TILE, all_null, allocate_slots, column_t, gather, mark_null, reserve,
-    store_validity, take_spans, tile_t,
+    LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY,
+    LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
+    LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE, all_null, allocate_slots,
+    column_t, gather, mark_null, reserve, store_validity, take_spans, tile_t,
 )
 from _labels cimport fill_change_column, fill_dictionary
 
@@ -153,6 +153,14 @@ cdef class _Columns:
         elif kind == Kind.DECIMAL and itemsize == 8:
             c.layout = LAYOUT_DECIMAL64
             c.width = 16
+        elif kind == Kind.DECIMAL and field.format == "u":
+            if itemsize != 32 or not 0 <= column.scale <= 40:
+                raise DecodeError(
+                    f"no text of DECIMAL({column.precision},{column.scale})", column=column.name
+                )
+            c.layout = LAYOUT_DECIMAL_TEXT
+            c.width = 0
+            c.scale = column.scale
         elif kind == Kind.ENUM and field.dictionary is not None:
             c.layout = LAYOUT_ENUM
             c.width = 2 if field.format == "s" else 4

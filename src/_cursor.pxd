@@ -75,6 +75,23 @@ cdef inline uint64_t load_be(const uint8_t* p, size_t n) noexcept nogil:
     return v
 
 
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <stdlib.h>
+    #define binlog_swap64(v) _byteswap_uint64(v)
+    #else
+    #define binlog_swap64(v) __builtin_bswap64(v)
+    #endif
+    """
+    uint64_t swap64 "binlog_swap64"(uint64_t v) nogil
+
+
+cdef inline uint64_t load_be_over(const uint8_t* p, size_t n) noexcept nogil:
+    # n bytes, 1 to 8, by one load of 8: p[7] must be readable
+    return swap64(load_u64(p)) >> (64 - 8 * n)
+
+
 cdef inline uint8_t take_u8(Cursor* cur) noexcept nogil:
     cdef uint8_t v = cur.pos[0]
     cur.pos += 1

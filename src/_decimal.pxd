@@ -5,6 +5,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from _cursor cimport load_be_over
 from _temporal cimport power_of_ten
 
 cdef extern from *:
@@ -32,43 +33,44 @@ cdef inline uint32_t load_group(const uint8_t* p, uint32_t length, uint32_t flip
     return v
 
 
-cdef inline uint32_t load_group4(const uint8_t* p, uint32_t flip) noexcept nogil:
-    return (<uint32_t> p[0] << 24 | <uint32_t> p[1] << 16 | <uint32_t> p[2] << 8 | p[3]) ^ flip
-
-
 cdef inline uint32_t head_group(const uint8_t* p, uint32_t length, uint32_t flip) noexcept nogil:
     # The first group of the number holds the sign in its top bit.
     return load_group(p, length, flip) ^ (<uint32_t> 1 << (8 * length - 1))
 
 
-cdef inline bint decode_decimal64(const uint8_t* p, decimal_layout_t layout, int64_t* out) noexcept nogil:
-    # At most 18 digits. False where a group holds more than its digits can.
-    cdef uint32_t flip = 0 if p[0] & 0x80 else 0xFFFFFFFFu
-    cdef uint64_t value = 0
-    cdef uint32_t group
-    cdef bint fits = True
-    cdef uint32_t n = digits_len[layout.head_digits]
-    cdef uint32_t i
-    cdef uint32_t sign_bit = 0x80000000u      # still to be taken off the first full group
-    if n:
-        value = head_group(p, n, flip)
-        fits = value < power_of_ten[layout.head_digits]
-        p += n
-        sign_bit = 0
-    for i in range(layout.full_groups):
-        group = load_group4(p, flip) ^ sign_bit
-        sign_bit = 0
-        fits &= group < 1000000000u
-        value = value * 1000000000u + group
-        p += 4
-    n = digits_len[layout.tail_digits]
-    if n:
-        group = load_group(p, n, flip)
-        if sign_bit:
-            group ^= <uint32_t> 1 << (8 * n - 1)
-        fits &= group < power_of_ten[layout.tail_digits]
-        value = value * power_of_ten[layout.tail_digits] + group
-    out[0] = <int64_t> (-value if flip else value)
+cdef inline bint decode_decimal64(const uint8_t* p, uint32_t width, decimal_layout_t layout,
+                                  int64_t* out) noexcept nogil:
+    # At most 18 digits in at most 8 bytes, by one load (p[7] must be readable).
+    # False where a group holds more than its digits can.
+    cdef uint64_t v = load_be_over(p, width)
+    cdef uint64_t sign_bit = <uint64_t> 1 << (8 * width - 1)
+    cdef bint negative = not v & sign_bit
+    cdef uint32_t tail_bits = 8 * digits_len[layout.tail_digits]
+    cdef uint64_t tail
+    cdef uint64_t group
+    cdef uint64_t value
+    cdef bint fits
+    if negative:
+        v = ~v & (sign_bit | (sign_bit - 1))        # all bytes were inverted
+    v ^= sign_bit
+    tail = v & ((<uint64_t> 1 << tail_bits) - 1)
+    v >>= tail_bits
+    fits = tail < power_of_ten[layout.tail_digits]
+    if layout.full_groups == 0:
+        value = v
+        fits &= v < power_of_ten[layout.head_digits]
+    elif layout.full_groups == 1:
+        group = v & 0xFFFFFFFFu
+        v >>= 32
+        fits &= (group < 1000000000u) & (v < power_of_ten[layout.head_digits])
+        value = v * 1000000000u + group
+    else:                                           # two groups fill all 8 bytes
+        group = v & 0xFFFFFFFFu
+        v >>= 32
+        fits &= (group < 1000000000u) & (v < 1000000000u)
+        value = v * 1000000000u + group
+    value = value * power_of_ten[layout.tail_digits] + tail
+    out[0] = <int64_t> (-value if negative else value)
     return fits
 
 

@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u32, load_u64
+from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from _jsonb_text cimport append_jsonb_text
 from _text_buffer cimport TextBuffer
 from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
@@ -27,7 +28,8 @@ cdef enum layout_t:
     LAYOUT_ENUM           # number to place in the dictionary, 16 or 32 bits
     LAYOUT_SET
     LAYOUT_FIXED_BYTES    # MariaDB's UUID, VECTOR as fixed-size list
-    LAYOUT_BYTES
+    LAYOUT_BYTES          # from here on with offsets
+    LAYOUT_DECIMAL_TEXT   # four limbs to text
     LAYOUT_GEOMETRY
     LAYOUT_VECTOR
     LAYOUT_UTF8
@@ -55,6 +57,7 @@ cdef struct column_t:
     uint32_t absent_byte      # and of the absent bitmap
     uint8_t mask
     uint32_t width            # bytes of one slot
+    int scale                 # of DECIMAL
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count
@@ -391,6 +394,21 @@ cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogi
     return status
 
 
+cdef inline gather_status_t gather_decimal_text(column_t* c, tile_t* tile) noexcept nogil:
+    cdef int i
+    cdef uint64_t[4] limbs
+    if c.data_len + DECIMAL_TEXT_MAX * TILE > <size_t> INT32_MAX:
+        return fail(c, tile, 0, GATHER_TOO_LARGE)
+    if not reserve(c, DECIMAL_TEXT_MAX * TILE):
+        return GATHER_NO_MEMORY
+    for i in range(tile.count):
+        if not tile.has_nulls or tile.valid[i]:
+            memcpy(limbs, tile.records[i] + c.field, sizeof(limbs))
+            c.data_len += decimal_text(limbs, 4, c.scale, <char*> c.data + c.data_len)
+        c.offsets[tile.first + i + 1] = <int32_t> c.data_len
+    return GATHER_OK
+
+
 cdef inline gather_status_t gather_fixed_bytes(column_t* c, tile_t* tile) noexcept nogil:
     # pad: shorter values are filled up with zero bytes (UUID), else they must have the width.
     cdef int i
@@ -470,6 +488,8 @@ cdef inline gather_status_t gather(column_t* c, tile_t* tile) noexcept nogil:
         return gather_geometry(c, tile)
     if c.layout == LAYOUT_VECTOR:
         return gather_vector(c, tile)
+    if c.layout == LAYOUT_DECIMAL_TEXT:
+        return gather_decimal_text(c, tile)
     if c.layout == LAYOUT_JSON:
         return gather_json(c, tile)
     return gather_text(c, tile)

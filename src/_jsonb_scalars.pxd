@@ -7,73 +7,23 @@ from libc.string cimport memcpy, memset
 
 from _codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_be
-from _text_buffer cimport TextBuffer, append_signed, put_digits, reserve_text
-
-cdef extern from "Python.h":
-    char* PyOS_double_to_string(double value, char code, int precision, int flags, int* type) except NULL
-    void PyMem_Free(void* p)
-
-
-cdef inline int shortest_digits(double value, char* digits, int* count, int* point) noexcept nogil:
-    # The fewest digits that read back as the same double, so that value = 0.d1d2... * 10^point.
-    # They are those of Python's repr, which is made from the same algorithm as the server's.
-    cdef char* text
-    cdef char* p
-    cdef int exponent = 0
-    cdef int n = 0
-    cdef int zeros = 0            # between the point and the first digit
-    cdef int before_point = -1    # digits before the point
-    cdef bint negative = False
-    with gil:
-        try:
-            text = PyOS_double_to_string(value, c'r', 0, 0, NULL)
-        except MemoryError:
-            return DECODE_NO_MEMORY
-        p = text
-        while p[0] and p[0] != c'e':
-            if p[0] == c'.':
-                before_point = n
-            elif n == 0 and p[0] == c'0':
-                zeros += before_point >= 0
-            elif c'0' <= p[0] <= c'9' and n < 20:
-                digits[n] = p[0]
-                n += 1
-            p += 1
-        if before_point < 0:
-            before_point = n
-        if p[0] == c'e':
-            p += 1
-            negative = p[0] == c'-'
-            p += 1
-            while p[0]:
-                exponent = exponent * 10 + (p[0] - c'0')
-                p += 1
-            if negative:
-                exponent = -exponent
-        PyMem_Free(text)
-    point[0] = before_point - zeros + exponent
-    while n > 1 and digits[n - 1] == c'0':
-        n -= 1
-    if n == 0:
-        digits[0] = c'0'
-        n = 1
-        point[0] = 1
-    count[0] = n
-    return DECODE_OK
+from _shortest_double cimport shortest_double
+from _text_buffer cimport TextBuffer, append_signed, digit_count, put_digits, reserve_text
 
 
 cdef inline int append_double(TextBuffer* out, double value) noexcept nogil:
-    cdef char[24] digits
+    # With value = 0.d1d2... * 10^point the server writes points from -14 to 15 without exponent.
+    cdef char[20] digits
     cdef char* place
     cdef char* start
-    cdef int count = 0
-    cdef int point = 0
-    cdef int status
+    cdef uint64_t significand
+    cdef int exponent, count, point
     if value - value != 0:
         return DECODE_BAD_VALUE      # JSON has no NaN and no infinity
-    status = shortest_digits(value, digits, &count, &point)
-    if status:
-        return status
+    significand = shortest_double(value, &exponent)
+    count = digit_count(significand)
+    point = count + exponent
+    put_digits(digits, significand, count)
     if not reserve_text(out, 48):
         return DECODE_NO_MEMORY
     start = place = out.data + out.length

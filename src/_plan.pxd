@@ -62,6 +62,7 @@ cdef struct image_set_t:
     uint32_t merged_count
     uint8_t* present              # bitmap as on the wire
     uint8_t* absent               # its complement, for the record
+    uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
 cdef struct plan_t:
@@ -74,6 +75,7 @@ cdef struct plan_t:
     op_t* ops
     uint16_t* json_columns        # indexes of the table's JSON columns, in order
     uint32_t json_count
+    uint8_t* nullable             # 1 byte per column, for rows of version 0
     image_set_t[2] images         # before and after, as the last event had them
     uint32_t last_count           # records of the last group: the first allocation of the next
 
@@ -109,14 +111,15 @@ cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image
     if out.ops != NULL and memcmp(out.present, present, plan.bitmap_len) == 0:
         return DECODE_OK
     if out.ops == NULL:
-        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 2 * plan.bitmap_len + 1)
+        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 3 * plan.bitmap_len + 1)
         if out.ops == NULL:
             return DECODE_NO_MEMORY
     out.merged = out.ops + n
     out.present = <uint8_t*> (out.merged + n)
     out.absent = out.present + plan.bitmap_len
     memcpy(out.present, present, plan.bitmap_len)
-    memset(out.absent, 0, plan.bitmap_len)
+    out.no_nulls = out.absent + plan.bitmap_len
+    memset(out.absent, 0, 2 * plan.bitmap_len)
     out.count = 0
     out.fixed_len = 0
     out.merged_count = 0
@@ -148,4 +151,5 @@ cdef inline void free_plan(plan_t* plan) noexcept nogil:
         free_image_set(&plan.images[1])
         free(plan.ops)
         free(plan.json_columns)
+        free(plan.nullable)
         free(plan)

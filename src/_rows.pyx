@@ -7,20 +7,26 @@ by `take_group`.
 
 import numpy as np
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from cpython.pythread cimport (
+    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock, PyThread_type_lock,
+    WAIT_LOCK,
+)
+from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from _batch cimport *
 from _codes cimport *
 from _cursor cimport (
-    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, take_slice, take_u8,
+    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
 )
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
 from _plan cimport *
-from _row_image cimport decode_row_image
+from _row_image cimport ROOM, copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
+from _temporal cimport fill_calendar
 from _transactions cimport *
 
 from .batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
@@ -42,6 +48,8 @@ WIRE_OPS = {
     "MARIA_TIMESTAMP": OP_MARIA_TIMESTAMP, "DECIMAL64": OP_DECIMAL64,
     "DECIMAL128": OP_DECIMAL128, "DECIMAL256": OP_DECIMAL256, "SPAN": OP_SPAN,
 }
+
+fill_calendar()
 
 assert OP_DTYPE.itemsize == sizeof(op_t)
 assert TRANSACTION_DTYPE.itemsize == sizeof(transaction_t)
@@ -66,9 +74,14 @@ STATUS_NAMES = {
 }
 
 cdef enum:
+    POOL_BLOCKS = 64
+    POOL_LEAST = 65536              # smaller blocks are not worth keeping
+    POOL_BYTES = 32 << 20
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
+    ROW_OFFSET = 17                 # of image.row in a record
     TEMPLATE_LEN = 25               # image up to the NULL bitmap: twin of image_dtype
+    TEMPLATE_ROOM = 25 + 2 * 512 + 16   # with the bitmaps of 4096 columns
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
 
 
@@ -93,14 +106,72 @@ cdef struct error_t:
     const char* what
 
 
+cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
+    return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
+
+
+cdef class MemoryPool:
+    """Blocks that batches have given back: fresh memory costs the kernel more than decoding into it does."""
+
+    cdef memory_t[POOL_BLOCKS] blocks
+    cdef int count
+    cdef size_t bytes
+    cdef PyThread_type_lock lock            # batches may die in any thread, while the loop runs in another
+
+    def __cinit__(self):
+        self.lock = PyThread_allocate_lock()
+        if self.lock == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.count):
+            free(self.blocks[i].data)
+        if self.lock != NULL:
+            PyThread_free_lock(self.lock)
+
+    cdef void give(self, uint8_t* data, size_t capacity) noexcept nogil:
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        if capacity >= POOL_LEAST and self.count < POOL_BLOCKS and self.bytes + capacity <= POOL_BYTES:
+            self.blocks[self.count].data = data
+            self.blocks[self.count].capacity = capacity
+            self.count += 1
+            self.bytes += capacity
+            data = NULL
+        PyThread_release_lock(self.lock)
+        free(data)
+
+    cdef bint take(self, size_t least, memory_t* out) noexcept nogil:
+        # The smallest block that is large enough, but no waste of a much larger one
+        cdef int i
+        cdef int best = -1
+        PyThread_acquire_lock(self.lock, WAIT_LOCK)
+        for i in range(self.count):
+            if (least <= self.blocks[i].capacity <= 4 * least + POOL_LEAST
+                    and (best < 0 or self.blocks[i].capacity < self.blocks[best].capacity)):
+                best = i
+        if best >= 0:
+            out.data = self.blocks[best].data
+            out.capacity = self.blocks[best].capacity
+            out.length = 0
+            self.bytes -= out.capacity
+            self.count -= 1
+            self.blocks[best] = self.blocks[self.count]
+        PyThread_release_lock(self.lock)
+        return best >= 0
+
+
+@cython.no_gc_clear
 cdef class Memory:
-    """A block of the loop's memory, handed to Python: bytes-like, freed with its last view."""
+    """A block of the loop's memory, handed to Python: bytes-like, given back with its last view."""
 
     cdef uint8_t* data
     cdef Py_ssize_t length
+    cdef size_t capacity
+    cdef MemoryPool pool
 
     def __dealloc__(self):
-        free(self.data)
+        self.pool.give(self.data, self.capacity)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
@@ -109,21 +180,23 @@ cdef class Memory:
         return self.length
 
 
-cdef Memory take_memory(memory_t* memory):
-    # Hands the block over. What grew in vain is given back where it is worth a copy.
-    cdef Memory out = Memory()
-    cdef uint8_t* data = memory.data
-    if memory.capacity > 65536 and memory.length < memory.capacity // 2:
+cdef Memory take_memory(memory_t* memory, MemoryPool pool):
+    # Hands the block over. What grew in vain is given back to the system.
+    cdef Memory out = Memory.__new__(Memory)
+    cdef uint8_t* data
+    out.pool = pool
+    if memory.capacity > POOL_LEAST and memory.length < memory.capacity // 2:
         data = <uint8_t*> realloc(memory.data, memory.length if memory.length else 1)
-        if data == NULL:
-            data = memory.data
-    out.data = data
+        if data != NULL:
+            memory.data = data
+            memory.capacity = memory.length
+    out.data = memory.data
     out.length = <Py_ssize_t> memory.length
+    out.capacity = memory.capacity
     memory.data = NULL
     memory.length = 0
     memory.capacity = 0
     return out
-
 
 
 cdef struct window_t:               # the bytes at hand
@@ -185,6 +258,7 @@ cdef class Decoder:
     cdef public uint64_t start_timestamp
     cdef public uint64_t stop_timestamp
     cdef public int64_t server_id       # -1: all
+    cdef public bint rows_v0            # decode them as far as the format allows
     cdef public uint32_t op_mask        # bit 1 insert, 2 update, 4 delete
     # the event at hand
     cdef event_header_t header
@@ -200,11 +274,15 @@ cdef class Decoder:
     cdef uint64_t walked_since_pause
     cdef error_t failure
     cdef uint8_t* scratch
+    cdef MemoryPool pool
+    cdef size_t transactions_before     # bytes that the last group had of them
+    cdef memory_t tail                  # a copy of rows at the end of a buffer
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20, bint verify=True):
         self.max_group_records = group_rows
         self.max_group_wire = group_bytes
         self.verify = verify
+        self.pool = MemoryPool()
         self.trx_index = -1
         self.server_id = -1
         self.op_mask = 7
@@ -214,7 +292,7 @@ cdef class Decoder:
         self.plain.header_len = 19
         for i in range(256):
             self.plain.canonical[i] = <uint8_t> i
-        self.scratch = <uint8_t*> malloc(2 * (TEMPLATE_LEN + 2 * 512))
+        self.scratch = <uint8_t*> malloc(2 * TEMPLATE_ROOM)
         if self.scratch == NULL:
             raise MemoryError
 
@@ -231,6 +309,7 @@ cdef class Decoder:
         free(self.batch_of_plan)
         release(&self.transactions)
         free(self.scratch)
+        release(&self.tail)
 
     # ------------------------------------------------------------ what Python gives
 
@@ -303,7 +382,7 @@ cdef class Decoder:
         self.depth = 0
 
     def add_plan(self, ops, *, uint32_t image_len, uint32_t record_len, json_columns=(), bint wanted=True,
-                 bint raw=False):
+                 bint raw=False, nullable=None):
         """The plan of the table definition that `run` came back with RUN_TABLE for.
 
         Parameters
@@ -315,6 +394,8 @@ cdef class Decoder:
             Indexes of the table's JSON columns.
         wanted, raw : bool
             Rows are decoded at all; rows are given as spans of undecoded bytes.
+        nullable : sequence of bool or None
+            Which columns can be NULL, for rows of version 0; None: all.
 
         Returns
         -------
@@ -349,13 +430,15 @@ cdef class Decoder:
         plan.wanted = wanted
         plan.raw = raw
         plan.ops = <op_t*> malloc((n if n else 1) * sizeof(op_t))
+        plan.nullable = <uint8_t*> malloc(n + 1)
         plan.json_count = <uint32_t> len(json_columns)
         plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
-        if plan.ops == NULL or plan.json_columns == NULL:
+        if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
         for i in range(n):
             plan.ops[i] = given[i]
+            plan.nullable[i] = 1 if nullable is None else nullable[i]
         for i in range(plan.json_count):
             plan.json_columns[i] = json_columns[i]
         self.plans[self.plan_count] = plan
@@ -497,16 +580,17 @@ cdef class Decoder:
                 out.append((
                     batch.plan,
                     batch.count,
-                    take_memory(&batch.records),
-                    take_memory(&batch.heap) if batch.copies else None,
-                    np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE),
-                    np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE),
+                    take_memory(&batch.records, self.pool),
+                    take_memory(&batch.heap, self.pool) if batch.copies else None,
+                    np.frombuffer(take_memory(&batch.invalid_dates, self.pool), INVALID_DATE_DTYPE),
+                    np.frombuffer(take_memory(&batch.json_diffs, self.pool), JSON_DIFF_DTYPE),
                 ))
             release_batch(batch)
         self.batch_count = 0
         self.group_records = 0
         self.group_wire = 0
-        transactions = np.frombuffer(take_memory(&self.transactions), TRANSACTION_DTYPE)
+        self.transactions_before = self.transactions.length
+        transactions = np.frombuffer(take_memory(&self.transactions, self.pool), TRANSACTION_DTYPE)
         self.trx_index = -1
         if self.trx_open and self.trx_has_rows:
             # Its end will be told in a later group, whether more rows come or not.
@@ -563,7 +647,7 @@ cdef class Decoder:
                 if status == RUN_TABLE:
                     cur.pos = self.event        # again, once its plan is there
                     return RUN_TABLE
-            elif (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1
+            elif (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1 or (self.rows_v0 and is_rows_v0(kind))
                   or WRITE_ROWS_EVENT <= kind <= DELETE_ROWS_EVENT or kind == PARTIAL_UPDATE_ROWS_EVENT):
                 status = self.decode_rows_event(kind)
             else:
@@ -682,6 +766,10 @@ cdef class Decoder:
         self.trx_index = -1
 
     cdef int note_transaction(self) noexcept nogil:
+        if self.transactions.data == NULL and self.first_block(
+            &self.transactions, self.transactions_before + sizeof(transaction_t)
+        ) != DECODE_OK:
+            return DECODE_NO_MEMORY
         self.trx_index = <int64_t> (self.transactions.length // sizeof(transaction_t))
         return append(&self.transactions, &self.trx, sizeof(transaction_t))
 
@@ -715,6 +803,11 @@ cdef class Decoder:
             return self.fail(DECODE_NO_MEMORY, NO_TABLE, b"no memory")
         return RUN_MORE
 
+    cdef int first_block(self, memory_t* memory, size_t size) noexcept nogil:
+        if size >= POOL_LEAST and self.pool.take(size, memory):
+            return DECODE_OK
+        return reserve(memory, size)
+
     cdef batch_t* batch_for(self, uint32_t plan_index, bint copies) noexcept nogil:
         cdef int32_t index = self.batch_of_plan[2 * plan_index + copies]
         cdef batch_t* batches
@@ -735,10 +828,8 @@ cdef class Decoder:
         self.batch_of_plan[2 * plan_index + copies] = <int32_t> self.batch_count
         self.batch_count += 1
         # What the group before had is the best guess; a wrong one costs a realloc.
-        if self.plans[plan_index].last_count and reserve(
-            &batches.records,
-            <size_t> (self.plans[plan_index].last_count + 2) * self.plans[plan_index].record_len,
-        ) != DECODE_OK:
+        if self.first_block(&batches.records, <size_t> (self.plans[plan_index].last_count + 2)
+                            * self.plans[plan_index].record_len + ROOM) != DECODE_OK:
             return NULL
         return batches
 
@@ -752,7 +843,7 @@ cdef class Decoder:
         cdef uint32_t op
         cdef uint32_t extra_len
         cdef bint update = (kind == UPDATE_ROWS_EVENT_V1 or kind == UPDATE_ROWS_EVENT
-                            or kind == PARTIAL_UPDATE_ROWS_EVENT)
+                            or kind == PARTIAL_UPDATE_ROWS_EVENT or kind == PRE_GA_UPDATE_ROWS_EVENT)
         self.without_map = False
         if remaining(&body) < post_header_len or post_header_len < 6:
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"rows event too short")
@@ -766,7 +857,7 @@ cdef class Decoder:
         plan = self.plans[content.plan]
         if update:
             op = 2
-        elif kind == WRITE_ROWS_EVENT_V1 or kind == WRITE_ROWS_EVENT:
+        elif kind == WRITE_ROWS_EVENT_V1 or kind == WRITE_ROWS_EVENT or kind == PRE_GA_WRITE_ROWS_EVENT:
             op = 1
         else:
             op = 4
@@ -786,7 +877,7 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, content.plan, b"no column count")
         if width != plan.column_count:
             return self.fail(DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
-        if remaining(&body) < <size_t> plan.bitmap_len * (2 if update else 1):
+        if remaining(&body) < <size_t> plan.bitmap_len * (2 if update and not is_rows_v0(kind) else 1):
             return self.fail(DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
         self.group_wire += self.header.event_length
         return self.decode_rows(kind, content.plan, plan, op, &body)
@@ -807,11 +898,14 @@ cdef class Decoder:
         cdef uint8_t* record
         cdef const uint8_t* row_start
         cdef const uint8_t* json_bits
+        cdef const uint8_t* buffer = window.data
         cdef int status = DECODE_OK
         if batch == NULL or fill_image_set(plan, rows.pos, before) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         skip(rows, plan.bitmap_len)
-        if update:
+        if update and is_rows_v0(kind):
+            after = before                  # one bitmap describes both images
+        elif update:
             if fill_image_set(plan, rows.pos, after) != DECODE_OK:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
             skip(rows, plan.bitmap_len)
@@ -822,26 +916,39 @@ cdef class Decoder:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         self.trx_has_rows = True
         template = self.scratch
-        template_after = self.scratch + TEMPLATE_LEN + 2 * 512
+        template_after = self.scratch + TEMPLATE_ROOM
         self.fill_template(template, plan, before, OP_UPDATE_PREIMAGE if update else
                            OP_INSERT if op == 1 else OP_DELETE)
         if update:
             self.fill_template(template_after, plan, after, OP_UPDATE_POSTIMAGE)
         if plan.raw:
             return self.add_raw_rows(plan_index, plan, batch, template, rows)
+        if <size_t> (window.cur.end - rows.end) < ROOM:
+            # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
+            # room behind it. Offsets of values stay those of the buffer.
+            self.tail.length = 0
+            if reserve(&self.tail, remaining(rows) + ROOM) != DECODE_OK:
+                return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
+            memcpy(self.tail.data, rows.pos, remaining(rows))
+            memset(self.tail.data + remaining(rows), 0, ROOM)
+            buffer = <const uint8_t*> (<uintptr_t> self.tail.data - <uintptr_t> (rows.pos - window.data))
+            rows[0] = cursor_over(self.tail.data, remaining(rows))
         while True:
             row_start = rows.pos
             if remaining(rows) == 0:
                 # Rows without any column take no bytes; how many there are cannot be told, but one.
                 if before.count or (update and after.count) or row_start != rows.end:
                     break
-            if reserve(&batch.records, <size_t> images * plan.record_len) != DECODE_OK:
+            if reserve(&batch.records, <size_t> images * plan.record_len + ROOM) != DECODE_OK:
                 status = DECODE_NO_MEMORY
                 break
             record = batch.records.data + batch.records.length
-            memcpy(record, template, plan.image_len)
-            memcpy(record + 17, &self.row_in_event, 4)
-            status = decode_row_image(plan, before, rows, record, batch, window.data, &column)
+            copy_over(record, template, plan.image_len)
+            memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
+            if is_rows_v0(kind):
+                status = decode_row_image_v0(plan, before, rows, record, batch, buffer, &column)
+            else:
+                status = decode_row_image(plan, before, rows, record, batch, buffer, &column)
             if status != DECODE_OK:
                 break
             if update:
@@ -851,10 +958,13 @@ cdef class Decoder:
                     if status != DECODE_OK:
                         break
                 record += plan.record_len
-                memcpy(record, template_after, plan.image_len)
-                memcpy(record + 17, &self.row_in_event, 4)
+                copy_over(record, template_after, plan.image_len)
+                memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
                 batch.count += 1
-                status = decode_row_image(plan, after, rows, record, batch, window.data, &column)
+                if is_rows_v0(kind):
+                    status = decode_row_image_v0(plan, after, rows, record, batch, buffer, &column)
+                else:
+                    status = decode_row_image(plan, after, rows, record, batch, buffer, &column)
                 if status == DECODE_OK and json_bits != NULL:
                     status = self.note_json_diffs(plan, after, record, json_bits, batch)
                 batch.count -= 1

@@ -2,38 +2,52 @@
 #
 # A date that no calendar has (zero, partial, year 0, 31 February) is legal data in MySQL.
 # Decoders then return False and leave the fields in `at`, so that the caller can keep them.
-# Any bytes are safe: fields are masked to their width before they are used.
+# Any bytes are safe: fields are masked to their width before they are used. Loads may read up
+# to 8 bytes from where a value begins: the caller sees to the room (see ROOM in _row_image.pxd).
 #
 # Source: MySQL server documentation, "Date and Time Data Type Representation";
 # MariaDB for the layouts of its own fractional types.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from _cursor cimport load_be, load_u24, load_u32, load_u64
+from _cursor cimport load_be, load_be_over, load_u24, load_u32, load_u64
 
 cdef enum:
     DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
     SECONDS_PER_DAY = 86400
+    CALENDAR_LEN = 131072               # year * 13 + month of DATETIME2 has 17 bits
 
 cdef extern from *:
     """
-    static const uint16_t binlog_days_before_month[2][13] = {
-        {0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334},
-        {0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335},
-    };
-    static const uint8_t binlog_days_in_month[2][16] = {
-        {0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0},
-        {0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0},
-    };
+    /* By year * 13 + month: days from 0000-01-01 to the month's first, times 32, plus its number of
+       days. 0 where there is no such month, or year: its every day is then too many. */
+    static uint32_t binlog_calendar[131072];
     static const uint32_t binlog_power_of_ten[10] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
     };
     #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
     """
-    const uint16_t[2][13] days_before_month "binlog_days_before_month"
-    const uint8_t[2][16] days_in_month "binlog_days_in_month"
+    uint32_t[131072] calendar "binlog_calendar"
     const uint32_t[10] power_of_ten "binlog_power_of_ten"
     const int64_t NOT_A_TIME "BINLOG_NAT"
+
+
+cdef inline void fill_calendar() noexcept nogil:
+    # Called once when the module is imported; read-only from then on.
+    cdef uint32_t year
+    cdef uint32_t month
+    cdef uint32_t days = 366            # year 0 is none, and was a leap year
+    cdef uint32_t length
+    cdef bint leap
+    for year in range(1, 10000):
+        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        for month in range(1, 13):
+            if month == 2:
+                length = 29 if leap else 28
+            else:
+                length = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+            calendar[year * 13 + month] = days << 5 | length
+            days += length
 
 
 cdef struct datetime_fields_t:
@@ -46,28 +60,24 @@ cdef struct datetime_fields_t:
     uint32_t microsecond
 
 
-cdef inline bint days_of_date(const datetime_fields_t* at, int64_t* out) noexcept nogil:
+cdef inline bint days_of_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
     # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
-    cdef uint32_t y = at.year
-    cdef uint32_t leap
-    if y == 0 or y > 9999 or at.month == 0 or at.month > 12:
-        return False
-    leap = (y & 3) == 0 and (y % 100 != 0 or y % 400 == 0)
-    if at.day == 0 or at.day > days_in_month[leap][at.month]:
-        return False
-    y -= 1
-    out[0] = (<int64_t> (y * 365 + y // 4 - y // 100 + y // 400) + 366 + days_before_month[leap][at.month]
-              + at.day - 1 - DAYS_TO_1970)
-    return True
+    cdef uint32_t month = calendar[year_month]
+    out[0] = <int64_t> (month >> 5) + day - (DAYS_TO_1970 + 1)
+    return day - 1 < month & 31             # unsigned: day 0 is none
+
+
+cdef inline uint32_t year_month_of(uint32_t year, uint32_t month) noexcept nogil:
+    # Index into the calendar; 0, which is no month, for what lies outside
+    return year * 13 + month if month <= 12 and year <= 9999 else 0
 
 
 cdef inline bint us_of_datetime(const datetime_fields_t* at, int64_t* out) noexcept nogil:
     cdef int64_t days
-    if not days_of_date(at, &days) or at.hour > 23 or at.minute > 59 or at.second > 59:
-        return False
+    cdef bint valid = days_of_date(year_month_of(at.year, at.month), at.day, &days)
     out[0] = ((days * SECONDS_PER_DAY + at.hour * 3600 + at.minute * 60 + at.second) * 1000000
               + at.microsecond)
-    return True
+    return valid and at.hour < 24 and at.minute < 60 and at.second < 60
 
 
 cdef inline void split_packed_datetime(uint64_t v, datetime_fields_t* at) noexcept nogil:
@@ -87,7 +97,7 @@ cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) n
     cdef uint32_t us
     if fraction_len == 0:
         return 0
-    us = <uint32_t> load_be(p, fraction_len)
+    us = <uint32_t> load_be_over(p, fraction_len)
     us *= 10000 if fraction_len == 1 else 100 if fraction_len == 2 else 1
     return us if us <= 999999 else 999999
 
@@ -97,18 +107,24 @@ cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) n
 cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                   int64_t* out) noexcept nogil:
     # 2**39 is the sign's bias; negative values are not written
-    cdef uint64_t v = (<uint64_t> p[0] << 32 | <uint64_t> p[1] << 24 | <uint64_t> p[2] << 16
-                       | <uint64_t> p[3] << 8 | p[4])
+    cdef uint64_t v = load_be_over(p, 5)
+    cdef uint32_t hms = <uint32_t> v & 0x1FFFF
+    cdef int64_t days
+    cdef uint32_t us = load_fraction_us(p + 5, fraction_len)
+    cdef uint32_t seconds = (hms >> 12) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)
+    if ((v >> 39) == 1 and days_of_date(<uint32_t> (v >> 22) & 0x1FFFF, <uint32_t> (v >> 17) & 31, &days)
+            and hms < 24 << 12 and (hms & 63) < 60 and (hms >> 6 & 63) < 60):
+        out[0] = (days * SECONDS_PER_DAY + seconds) * 1000000 + us
+        return True
     split_packed_datetime(v & ((<uint64_t> 1 << 39) - 1), at)
-    at.microsecond = load_fraction_us(p + 5, fraction_len)
-    return (v >> 39) == 1 and us_of_datetime(at, out)
+    at.microsecond = us
+    return False
 
 
 cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
                                    int64_t* out) noexcept nogil:
     # Seconds since 1970 in UTC; 0 is the zero date
-    cdef uint32_t seconds = (<uint32_t> p[0] << 24 | <uint32_t> p[1] << 16
-                             | <uint32_t> p[2] << 8 | p[3])
+    cdef uint32_t seconds = <uint32_t> load_be_over(p, 4)
     out[0] = <int64_t> seconds * 1000000 + load_fraction_us(p + 4, fraction_len)
     if seconds == 0:
         at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
@@ -130,9 +146,9 @@ cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexce
     cdef int64_t whole
     cdef int64_t fraction
     if fraction_len == 3:
-        return us_of_packed_time(<int64_t> load_be(p, 6) - (<int64_t> 1 << 47))
-    whole = <int64_t> load_be(p, 3) - 0x800000
-    fraction = <int64_t> load_be(p + 3, fraction_len)
+        return us_of_packed_time(<int64_t> load_be_over(p, 6) - (<int64_t> 1 << 47))
+    whole = <int64_t> load_be_over(p, 3) - 0x800000
+    fraction = <int64_t> (load_be_over(p + 3, fraction_len) if fraction_len else 0)
     if whole < 0 and fraction != 0:
         whole += 1
         fraction -= 256 if fraction_len == 1 else 65536
@@ -147,7 +163,7 @@ cdef inline bint decode_date(const uint8_t* p, datetime_fields_t* at, int64_t* o
     at.month = v >> 5 & 15
     at.year = v >> 9
     at.hour = at.minute = at.second = at.microsecond = 0
-    return days_of_date(at, out)
+    return days_of_date(year_month_of(at.year, at.month), at.day, out)
 
 
 cdef inline bint decode_timestamp(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:

@@ -3,12 +3,13 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from _calendar cimport DATE_TEXT_MAX, calendar_t, put_date, put_time
 from _cursor cimport load_u64
 from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
+from _transactions cimport GTID_MARIADB, GTID_MYSQL, transaction_t
 
 
 cdef packed struct image_t:           # twin of image_dtype, up to the bitmaps
@@ -18,38 +19,6 @@ cdef packed struct image_t:           # twin of image_dtype, up to the bitmaps
     uint64_t position
     uint32_t row
     uint32_t transaction
-
-
-cdef packed struct span_t:            # twin of SPAN_DTYPE
-    uint64_t offset
-    uint32_t length
-
-
-cdef packed struct transaction_t:     # twin of TRANSACTION_DTYPE
-    uint64_t begin_position
-    uint64_t end_position
-    uint32_t timestamp
-    int64_t commit_time
-    uint8_t gtid_kind
-    uint8_t[16] uuid
-    uint32_t domain_id
-    uint32_t server_id
-    uint64_t sequence_number
-    char[32] tag
-    uint64_t xid
-    uint8_t outcome
-
-
-cdef packed struct invalid_date_t:    # twin of INVALID_DATE_DTYPE
-    uint32_t record
-    uint16_t column
-    uint16_t year
-    uint8_t month
-    uint8_t day
-    uint8_t hour
-    uint8_t minute
-    uint8_t second
-    uint32_t microsecond
 
 
 cdef enum form_t:             # how a field of the record becomes a Python value
@@ -174,9 +143,9 @@ cdef inline object gtid_text(const transaction_t* transaction):
     cdef int i
     cdef int at = 0
     cdef Py_ssize_t tag_len = 0
-    if transaction.gtid_kind == 2:
+    if transaction.gtid_kind == GTID_MARIADB:
         return f"{transaction.domain_id}-{transaction.server_id}-{transaction.sequence_number}"
-    if transaction.gtid_kind != 1:
+    if transaction.gtid_kind != GTID_MYSQL:
         return None
     for i in range(16):
         if i == 4 or i == 6 or i == 8 or i == 10:
@@ -188,7 +157,7 @@ cdef inline object gtid_text(const transaction_t* transaction):
     source = PyUnicode_DecodeASCII(uuid, 36, NULL)
     while tag_len < 32 and transaction.tag[tag_len]:
         tag_len += 1
-    tag = PyUnicode_DecodeUTF8(transaction.tag, tag_len, b"backslashreplace")
+    tag = PyUnicode_DecodeUTF8(<const char*> transaction.tag, tag_len, b"backslashreplace")
     if tag:
         return f"{source}:{tag}:{transaction.sequence_number}"
     return f"{source}:{transaction.sequence_number}"

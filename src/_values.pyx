@@ -23,6 +23,7 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset
 
+from _batch cimport invalid_date_t, span_t
 from _calendar cimport calendar_of_days, calendar_of_us, calendar_t, floor_div
 from _codes cimport (
     DECODE_NO_MEMORY, KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE, KIND_ENUM,
@@ -31,12 +32,13 @@ from _codes cimport (
 )
 from _jsonb_text cimport append_jsonb_text
 from _text_buffer cimport TextBuffer, free_text
+from _transactions cimport transaction_t
 from _value_objects cimport (
     FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT,
     FORM_I8, FORM_I16, FORM_I32, FORM_I64, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME,
     FORM_TIMESTAMP, FORM_U8, FORM_U16, FORM_U32, FORM_U64, FORM_UTF8, FORM_VECTOR,
-    date_text, decimal_value, enum_value, field_t, form_t, gtid_text, image_t, invalid_date_t, is_ascii,
-    padded_bytes, set_value, span_t, transaction_t, vector_value,
+    date_text, decimal_value, enum_value, field_t, form_t, gtid_text, image_t, is_ascii,
+    padded_bytes, set_value, vector_value,
 )
 
 from . import charsets

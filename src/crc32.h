@@ -6,7 +6,7 @@
  *
  * Three ways, all with the same result:
  *   portable   eight bytes per step through eight tables
- *   x86-64     carry-less multiplication (PCLMULQDQ; VPCLMULQDQ for long inputs): the message is a
+ *   x86-64     carry-less multiplication (PCLMULQDQ; VPCLMULQDQ from 128 bytes on): the message is a
  *              polynomial over GF(2), and 16 bytes are moved D bits forward by multiplying their two
  *              halves with x^D mod P
  *   aarch64    the CRC32X instruction
@@ -333,7 +333,7 @@ static inline const char* binlog_crc32_name(binlog_crc_t which) {
 static inline uint32_t binlog_crc32_with(binlog_crc_t which, uint32_t crc, const uint8_t* p, size_t n) {
     crc = ~crc;
 #ifdef BINLOG_CRC_X86
-    if (which == BINLOG_CRC_VPCLMUL && n >= 256) {
+    if (which == BINLOG_CRC_VPCLMUL && n >= 128) {
         return ~binlog_crc_vpclmul(crc, p, n);
     }
     if (which != BINLOG_CRC_PORTABLE && n >= 16) {

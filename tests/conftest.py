@@ -1,5 +1,7 @@
-"""Makes ``support`` and ``reference`` importable whatever pytest's import mode; the package under test comes from
-where Python finds it, an installed wheel as well as the source folder."""
+"""Makes ``support`` and ``reference`` importable whatever pytest's import mode.
+
+The package under test comes from where Python finds it: an installed wheel as well as the source folder.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Change:
 
 
 def images(batch: ChangeBatch) -> list[dict[str, Any]]:
-    """The batch's records as Arrow has them, but for what Arrow cannot say: it is null there, and looked up."""
+    """The batch's records as Arrow has them; what Arrow cannot say is null there, and looked up."""
     arrow = batch.to_arrow(change_columns=["_change_type", "_position", "_row", "_timestamp"])
     arrow.validate(full=True)
     records = arrow.to_pylist()

@@ -161,8 +161,11 @@ def test_invalid_dates():
         ],
     )
     assert batch.invalid_dates["text"].tolist() == [
-        "0000-00-00", "2023-05-00 10:11:12", "2023-00-07 01:02:03.120", "0000-00-00 00:00:00.000000",
-    ]  # fmt: skip
+        "0000-00-00",
+        "2023-05-00 10:11:12",
+        "2023-00-07 01:02:03.120",
+        "0000-00-00 00:00:00.000000",
+    ]
     assert batch.invalid_dates["column"].tolist() == [0, 1, 2, 3]
     assert batch.is_null("d").tolist() == [False]
     assert np.isnat(batch.column("d")[0])
@@ -273,11 +276,21 @@ def test_polars():
 
 def test_duckdb():
     columns = [
-        INT, TEXT, column("e", Kind.ENUM, members=("x", "y")), column("doc", Kind.JSON),
-        column("d", Kind.DECIMAL, precision=38, scale=10), column("ts", Kind.TIMESTAMP, fsp=6),
-    ]  # fmt: skip
-    row = {"id": 1, "note": b"\xc3\xa9", "e": 1, "doc": DOCUMENT, "d": (2**64 - 5, -1),
-           "ts": np.datetime64("2024-01-02T03:04:05.000006")}  # fmt: skip
+        INT,
+        TEXT,
+        column("e", Kind.ENUM, members=("x", "y")),
+        column("doc", Kind.JSON),
+        column("d", Kind.DECIMAL, precision=38, scale=10),
+        column("ts", Kind.TIMESTAMP, fsp=6),
+    ]
+    row = {
+        "id": 1,
+        "note": b"\xc3\xa9",
+        "e": 1,
+        "doc": DOCUMENT,
+        "d": (2**64 - 5, -1),
+        "ts": np.datetime64("2024-01-02T03:04:05.000006"),
+    }
     batch = make_batch(columns, [row, {**dict.fromkeys(row), "id": 2}])
     con = duckdb.connect()
     con.execute("set TimeZone = 'UTC'")
@@ -321,7 +334,7 @@ print("fine")
 
 
 def test_without_pyarrow():
-    # The capsules need no library; to_arrow() says what is missing. In a process of its own, since ours has it.
+    # The capsules need no library; to_arrow() says what is missing. A process of its own: ours has it.
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     done = subprocess.run(
         [sys.executable, "-P", "-c", WITHOUT_PYARROW],  # -P: not the source folder
@@ -363,19 +376,29 @@ def test_stream_maps_later_definitions_by_name():
     table = pa.table(Capsule(batch_stream([orders([b"one"]), later, without])))
     table.validate(full=True)
     assert table.select(["id", "note"]).to_pylist() == [
-        {"id": 0, "note": "one"}, {"id": 9, "note": "later"}, {"id": 10, "note": None},
-    ]  # fmt: skip
+        {"id": 0, "note": "one"},
+        {"id": 9, "note": "later"},
+        {"id": 10, "note": None},
+    ]
 
 
 @pytest.mark.parametrize(
     "missing",
     [
-        column("m", Kind.DATE), column("m", Kind.DECIMAL, precision=65), column("m", Kind.ENUM, members=("a",)),
-        column("m", Kind.SET, members=("a",)), column("m", Kind.GEOMETRY), column("m", Kind.VECTOR, dimensions=2),
-        column("m", Kind.VECTOR), column("m", Kind.JSON), column("m", Kind.TEXT, charset="sjis"),
-        column("m", Kind.BINARY, declared_type="uuid"), column("m", Kind.BINARY, pad_to=4), column("m", Kind.NULL),
+        column("m", Kind.DATE),
+        column("m", Kind.DECIMAL, precision=65),
+        column("m", Kind.ENUM, members=("a",)),
+        column("m", Kind.SET, members=("a",)),
+        column("m", Kind.GEOMETRY),
+        column("m", Kind.VECTOR, dimensions=2),
+        column("m", Kind.VECTOR),
+        column("m", Kind.JSON),
+        column("m", Kind.TEXT, charset="sjis"),
+        column("m", Kind.BINARY, declared_type="uuid"),
+        column("m", Kind.BINARY, pad_to=4),
+        column("m", Kind.NULL),
     ],
-)  # fmt: skip
+)
 def test_stream_fills_any_kind_with_nulls(missing):
     capsule = batch_stream([make_batch([INT], [{"id": i} for i in range(9)])], columns=[INT, missing])
     table = pa.table(Capsule(capsule))

@@ -44,17 +44,29 @@ CASES = {
     "float": (Kind.FLOAT, {}, pa.float32(), [(0.1, 0.10000000149011612), (-1.5, -1.5)]),
     "double": (Kind.DOUBLE, {}, pa.float64(), [(0.1, 0.1), (-1e300, -1e300)]),
     "decimal 18": (
-        Kind.DECIMAL, {"precision": 18, "scale": 4}, pa.decimal128(18, 4),
-        [(123, Decimal("0.0123")), (-999999999999999999, Decimal("-99999999999999.9999")), (0, Decimal("0.0000"))],
+        Kind.DECIMAL,
+        {"precision": 18, "scale": 4},
+        pa.decimal128(18, 4),
+        [
+            (123, Decimal("0.0123")),
+            (-999999999999999999, Decimal("-99999999999999.9999")),
+            (0, Decimal("0.0000")),
+        ],
     ),
     "decimal 38": (
-        Kind.DECIMAL, {"precision": 38, "scale": 10}, pa.decimal128(38, 10),
+        Kind.DECIMAL,
+        {"precision": 38, "scale": 10},
+        pa.decimal128(38, 10),
         [((2**64 - 1, -1), Decimal("-0.0000000001")), ((5, 1), Decimal("1844674407.3709551621"))],
     ),
     "decimal 65": (
-        Kind.DECIMAL, {"precision": 65, "scale": 30}, pa.decimal256(65, 30),
-        [((2**64 - 1, 2**64 - 1, 2**64 - 1, -1), Decimal("-0.000000000000000000000000000001")),
-         ((0, 0, 1, 0), Decimal("340282366.920938463463374607431768211456"))],
+        Kind.DECIMAL,
+        {"precision": 65, "scale": 30},
+        pa.decimal256(65, 30),
+        [
+            ((2**64 - 1, 2**64 - 1, 2**64 - 1, -1), Decimal("-0.000000000000000000000000000001")),
+            ((0, 0, 1, 0), Decimal("340282366.920938463463374607431768211456")),
+        ],
     ),
     "bit 1": (Kind.BIT, {"length": 1}, pa.uint8(), [(1, 1)]),
     "bit 9": (Kind.BIT, {"length": 9}, pa.uint16(), [(511, 511)]),
@@ -62,28 +74,44 @@ CASES = {
     "bit 64": (Kind.BIT, {"length": 64}, pa.uint64(), [(2**64 - 1, 2**64 - 1)]),
     "year": (Kind.YEAR, {}, pa.uint16(), [(0, 0), (2155, 2155)]),
     "date": (
-        Kind.DATE, {}, pa.date32(),
+        Kind.DATE,
+        {},
+        pa.date32(),
         [(day("1969-12-31"), dt.date(1969, 12, 31)), (day("9999-12-31"), dt.date(9999, 12, 31)), (NAT, None)],
     ),
     "datetime": (
-        Kind.DATETIME, {"fsp": 6}, pa.timestamp("us"),
+        Kind.DATETIME,
+        {"fsp": 6},
+        pa.timestamp("us"),
         [(moment("1000-01-01T00:00:00.000001"), dt.datetime(1000, 1, 1, 0, 0, 0, 1)), (NAT, None)],
     ),
     "timestamp": (
-        Kind.TIMESTAMP, {}, pa.timestamp("us", "UTC"),
+        Kind.TIMESTAMP,
+        {},
+        pa.timestamp("us", "UTC"),
         [(moment("2038-01-19T03:14:07"), dt.datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC)), (NAT, None)],
     ),
     "time": (
-        Kind.TIME, {}, pa.duration("us"),
+        Kind.TIME,
+        {},
+        pa.duration("us"),
         [(np.timedelta64(-3020399_000000, "us"), -dt.timedelta(hours=838, minutes=59, seconds=59))],
     ),
     "utf8mb4": (
-        Kind.TEXT, {"charset": "utf8mb4"}, pa.string(),
+        Kind.TEXT,
+        {"charset": "utf8mb4"},
+        pa.string(),
         [(b"", ""), ("añ€😀".encode(), "añ€😀"), (b"x" * 300, "x" * 300)],
     ),
     "latin1": (
-        Kind.TEXT, {"charset": "latin1"}, pa.string(),
-        [(b"plain ascii, longer than a word \x80", "plain ascii, longer than a word €"), (b"\x81", "\x81"), (b"", "")],
+        Kind.TEXT,
+        {"charset": "latin1"},
+        pa.string(),
+        [
+            (b"plain ascii, longer than a word \x80", "plain ascii, longer than a word €"),
+            (b"\x81", "\x81"),
+            (b"", ""),
+        ],
     ),
     "utf16": (Kind.TEXT, {"charset": "utf16"}, pa.string(), [(b"\x00a\xd8\x3d\xde\x00\x20\xac", "a😀€")]),
     "utf16le": (Kind.TEXT, {"charset": "utf16le"}, pa.string(), [(b"a\x00\x3d\xd8\x00\xde", "a😀")]),
@@ -91,41 +119,65 @@ CASES = {
     "utf32": (Kind.TEXT, {"charset": "utf32"}, pa.string(), [(b"\x00\x01\xf6\x00\x00\x00\x00a", "😀a")]),
     "sjis": (Kind.TEXT, {"charset": "sjis"}, pa.string(), [(b"\x93\xfa\x96\x7b", "日本")]),
     "varbinary": (Kind.BINARY, {}, pa.binary(), [(b"", b""), (b"\x00\xff", b"\x00\xff")]),
-    "binary(4)": (Kind.BINARY, {"pad_to": 4}, pa.binary(), [(b"", b"\0\0\0\0"), (b"ab", b"ab\0\0"), (b"abcd", b"abcd")]),
+    "binary(4)": (
+        Kind.BINARY,
+        {"pad_to": 4},
+        pa.binary(),
+        [(b"", b"\0\0\0\0"), (b"ab", b"ab\0\0"), (b"abcd", b"abcd")],
+    ),
     "inet4": (Kind.BINARY, {"pad_to": 4, "declared_type": "inet4"}, pa.binary(), [(b"\x0a", b"\x0a\0\0\0")]),
     "uuid": (
-        Kind.BINARY, {"pad_to": 16, "declared_type": "uuid"}, pa.uuid(),
+        Kind.BINARY,
+        {"pad_to": 16, "declared_type": "uuid"},
+        pa.uuid(),
         [(bytes(range(1, 15)), UUID("01020304-0506-0708-090a-0b0c0d0e0000"))],
     ),
     "enum": (
-        Kind.ENUM, {"members": ("b", "a")}, pa.dictionary(pa.int16(), pa.string()), [(1, "b"), (2, "a"), (0, "")]
+        Kind.ENUM,
+        {"members": ("b", "a")},
+        pa.dictionary(pa.int16(), pa.string()),
+        [(1, "b"), (2, "a"), (0, "")],
     ),
     "enum with the member ''": (
-        Kind.ENUM, {"members": ("x", "", "y")}, pa.dictionary(pa.int16(), pa.string()),
+        Kind.ENUM,
+        {"members": ("x", "", "y")},
+        pa.dictionary(pa.int16(), pa.string()),
         [(0, ""), (1, "x"), (2, ""), (3, "y")],
     ),
     "enum without names": (Kind.ENUM, {}, pa.uint16(), [(65535, 65535)]),
     "set": (
-        Kind.SET, {"members": ("x", "y", "z")}, pa.list_(pa.dictionary(pa.int8(), pa.string())),
+        Kind.SET,
+        {"members": ("x", "y", "z")},
+        pa.list_(pa.dictionary(pa.int8(), pa.string())),
         [(0, []), (5, ["x", "z"]), (7, ["x", "y", "z"])],
     ),
     "set of 64": (
-        Kind.SET, {"members": tuple(f"m{i}" for i in range(64))}, pa.list_(pa.dictionary(pa.int8(), pa.string())),
+        Kind.SET,
+        {"members": tuple(f"m{i}" for i in range(64))},
+        pa.list_(pa.dictionary(pa.int8(), pa.string())),
         [(2**63 + 1, ["m0", "m63"])],
     ),
     "set without names": (Kind.SET, {}, pa.uint64(), [(2**63, 2**63)]),
     "geometry": (
-        Kind.GEOMETRY, {}, pa.struct([("srid", pa.uint32()), ("wkb", pa.binary())]),
+        Kind.GEOMETRY,
+        {},
+        pa.struct([("srid", pa.uint32()), ("wkb", pa.binary())]),
         [(b"\xe6\x10\x00\x00\x01WKB", {"srid": 4326, "wkb": b"\x01WKB"}), (b"", {"srid": 0, "wkb": b""})],
     ),
     "vector(2)": (
-        Kind.VECTOR, {"dimensions": 2}, pa.list_(pa.field("item", pa.float32()), 2), [(struct.pack("<2f", 1, -2.5), [1, -2.5])]
+        Kind.VECTOR,
+        {"dimensions": 2},
+        pa.list_(pa.field("item", pa.float32()), 2),
+        [(struct.pack("<2f", 1, -2.5), [1, -2.5])],
     ),
     "vector": (
-        Kind.VECTOR, {}, pa.list_(pa.field("item", pa.float32())), [(struct.pack("<f", 0.5), [0.5]), (b"", [])]
+        Kind.VECTOR,
+        {},
+        pa.list_(pa.field("item", pa.float32())),
+        [(struct.pack("<f", 0.5), [0.5]), (b"", [])],
     ),
     "null": (Kind.NULL, {}, pa.null(), [(None, None)]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -134,8 +186,10 @@ def test_kind(name):
     # Around every value a NULL and an absent one, over more than one tile of 512 records.
     pattern = [*values, (None, None), (ABSENT, None)]
     pattern *= 1100 // len(pattern) + 1
-    batch = make_batch([column("k", Kind.INT, bytes_=1), column("v", kind, **attributes)],
-                       [{"k": i % 100, "v": stored} for i, (stored, _) in enumerate(pattern)])  # fmt: skip
+    batch = make_batch(
+        [column("k", Kind.INT, bytes_=1), column("v", kind, **attributes)],
+        [{"k": i % 100, "v": stored} for i, (stored, _) in enumerate(pattern)],
+    )
     arrow = batch.to_arrow(change_columns=False)
     arrow.validate(full=True)
     assert arrow.schema.field("v").type == arrow_type
@@ -184,9 +238,21 @@ def test_projection_keeps_the_bitmaps():
 
 @pytest.mark.parametrize(
     "bad",
-    [b"\xff", b"\x80", b"\xc0\x80", b"\xc3", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98",
-     b"\xf5\x80\x80\x80", b"twelve bytes" * 4 + b"\xe2\x82", b"\xe2\x28\xa1", b"\xf0\x9f\x28\x80"],
-)  # fmt: skip
+    [
+        b"\xff",
+        b"\x80",
+        b"\xc0\x80",
+        b"\xc3",
+        b"\xe0\x80\x80",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xf0\x9f\x98",
+        b"\xf5\x80\x80\x80",
+        b"twelve bytes" * 4 + b"\xe2\x82",
+        b"\xe2\x28\xa1",
+        b"\xf0\x9f\x28\x80",
+    ],
+)
 def test_invalid_utf8(bad):
     with pytest.raises(UnicodeDecodeError):
         bad.decode()
@@ -274,6 +340,33 @@ def test_values_that_cannot_be(kind, attributes, value):
     with pytest.raises(DecodeError) as info:
         batch.to_arrow()
     assert (info.value.column, info.value.offset) == ("v", 1000)
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "scale", "text"),
+    [
+        (0, 0, "0"),
+        (0, 30, "0.000000000000000000000000000000"),
+        (-1, 30, "-0.000000000000000000000000000001"),
+        (10**65 - 1, 0, "9" * 65),
+        (-(10**65) + 1, 30, "-" + "9" * 35 + "." + "9" * 30),
+        (10**19, 0, "10000000000000000000"),
+        (-(10**38), 38, "-1.00000000000000000000000000000000000000"),
+        (2**128, 2, "3402823669209384634633746074317682114.56"),
+        (-(2**64), 0, "-18446744073709551616"),
+        (5 * 10**57 + 7, 1, "5" + "0" * 56 + ".7"),
+    ],
+)
+def test_wide_decimals_as_text(unscaled, scale, text):
+    limbs = [unscaled >> shift & 2**64 - 1 for shift in (0, 64, 128)] + [unscaled >> 192]
+    columns = [column("d", Kind.DECIMAL, precision=65, scale=scale), column("n", Kind.DECIMAL, precision=38)]
+    row = {"d": tuple(limbs), "n": (7, 0)}
+    batch = make_batch(columns, [row, dict.fromkeys(row)] * 600)
+    arrow = batch.to_arrow(wide_decimals="text")
+    arrow.validate(full=True)
+    assert arrow["d"].to_pylist() == [text, None] * 600
+    assert arrow.schema.field("n").type == pa.decimal128(38, 0)
+    assert arrow["d"].cast(pa.decimal256(65, scale)).equals(batch.to_arrow()["d"])
 
 
 def test_shorter_vectors_fit_a_list():

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import binlog_core
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from reference import read_log
+from reference import EventHeader, read_log
 from support.arrays import array_changes
 from support.writer import Log, Table, Unsigned
+
+import binlog_core
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 common = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 MICROSECOND = dt.timedelta(microseconds=1)
 SERVERS = (
     "5.6.24-log",
@@ -345,11 +346,5 @@ def test_decoders_agree_where_the_log_tells_less(case: Case) -> None:
 def test_headers_agree(case: Case) -> None:
     want = [tuple(h) for h in read_log(case.data).headers]
     with binlog_core.open(exact(case.data)) as log:
-        got = [
-            tuple(
-                int(h[name]) for name in ("position", "timestamp", "type_code", "server_id", "event_length")
-            )
-            + (int(h["next_position"]), int(h["flags"]))
-            for h in log.headers()
-        ]
+        got = [tuple(int(h[name]) for name in EventHeader._fields) for h in log.headers()]
     assert got == want

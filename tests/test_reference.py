@@ -108,7 +108,7 @@ def test_broken_input() -> None:
 
 
 @pytest.mark.parametrize(
-    "value, text",
+    ("value", "text"),
     [
         (1.0, "1.0"),
         (0.0, "0.0"),

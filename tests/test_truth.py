@@ -1,4 +1,4 @@
-"""Every golden log against its server's truth: ``rows()``, the arrays of ``batches()``, and Arrow, each by itself."""
+"""Every golden log against its server's truth: ``rows()``, arrays, Arrow and Parquet, each by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import binlog_core
 import numpy as np
 import pytest
 from reference import read_log
@@ -15,7 +14,12 @@ from support.arrays import AFTER, BEFORE, DELETE, INSERT, array_changes, gtid_te
 from support.golden import KNOWN_SCHEMA, Golden, golden_logs, old_logs
 from support.truth import Reader, differences
 
-ALL = [g for g in golden_logs() if not g.needs_schema]
+import binlog_core
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+ALL = golden_logs()
+WITHOUT_FULL_METADATA = [g for g in ALL if g.known < 2 and g.schema is not None]
 by_name = pytest.mark.parametrize("golden", ALL, ids=str)
 
 
@@ -34,6 +38,13 @@ def test_arrays(golden: Golden) -> None:
     with binlog_core.open(golden.path, **golden.open_arguments) as log:
         changes = array_changes(log.batches())
     assert differences(changes, golden, known_of(golden)) == []
+
+
+@pytest.mark.parametrize("golden", WITHOUT_FULL_METADATA, ids=str)
+def test_rows_with_a_schema(golden: Golden) -> None:
+    """With the CREATE TABLE statements everything is asked for: names, signs, text, members, padding."""
+    with binlog_core.open(golden.path, schema=golden.schema, **golden.open_arguments) as log:
+        assert differences(log.rows(), golden, KNOWN_SCHEMA) == []
 
 
 @by_name

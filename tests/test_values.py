@@ -208,7 +208,8 @@ def test_any_decimal(case: tuple[int, int, int]) -> None:
     digits = tuple(map(int, str(abs(unscaled))))
     want = Decimal((int(unscaled < 0), digits, -scale))
     got = value_of(c, stored_decimal(unscaled, precision))
-    assert got == want and got.as_tuple().exponent == -scale
+    assert got == want
+    assert got.as_tuple().exponent == -scale
 
 
 # -- Dates and times -------------------------------------------------------------------------
@@ -518,7 +519,8 @@ def test_a_damaged_value_fails_alone(kind: Kind, stored: bytes, diffs: bool) -> 
     reader = RowReader(batch, on_error="skip")
     assert [c.after["c"] for c in reader][1] == stored  # type: ignore[index]
     assert reader.damaged_values == 1
-    assert reader.first_damaged_value is not None and reader.first_damaged_value.offset == 1002
+    assert reader.first_damaged_value is not None
+    assert reader.first_damaged_value.offset == 1002
 
 
 # -- Rows ------------------------------------------------------------------------------------
@@ -557,7 +559,9 @@ def test_no_columns_at_all() -> None:
 
 def test_an_empty_batch() -> None:
     reader = RowReader(make_batch(wide(2), []))
-    assert len(reader) == 0 and list(reader) == [] and reader.column_values("c0") == []
+    assert len(reader) == 0
+    assert list(reader) == []
+    assert reader.column_values("c0") == []
 
 
 def test_a_strided_array() -> None:
@@ -599,7 +603,8 @@ def test_indexes_out_of_range() -> None:
 def test_a_plan_serves_many_batches() -> None:
     one = make_batch(wide(2), [[1, 2]])
     plan = ValuePlan(one.table, one.columns)
-    assert plan.columns == one.columns and plan.dtype == one.array.dtype
+    assert plan.columns == one.columns
+    assert plan.dtype == one.array.dtype
     assert RowReader(one, plan).values(0) == {"c0": 1, "c1": 2}
     assert RowReader(make_batch(wide(2), [[3, 4]]), plan).values(0) == {
         "c0": 3,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
-from support.golden import golden_logs, old_logs
+from support.golden import Golden, golden_logs, old_logs
 from support.writer import Log, Table, Unsigned, column_spec, encode_json, post_header_lengths
 from support.writer.log import _tagged_gtid
 from support.writer.types import encode_decimal
@@ -16,7 +17,7 @@ UTC = dt.UTC
 
 
 @pytest.mark.parametrize(
-    "value, wire",
+    ("value", "wire"),
     [
         (0, "00"),
         (250, "fa"),
@@ -44,7 +45,7 @@ def test_tagged_gtid() -> None:
 
 
 @pytest.mark.parametrize(
-    "value, precision, scale, wire",
+    ("value", "precision", "scale", "wire"),
     [
         ("-1234.5678", 10, 4, "7ffb2de9d1"),
         ("-12345678901234567890.0123456789", 30, 10, "73eb655bcaf204c72dff439eb1f6"),
@@ -55,7 +56,7 @@ def test_decimal(value: str, precision: int, scale: int, wire: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "declared, value, wire",
+    ("declared", "value", "wire"),
     [
         ("TIME(2)", dt.timedelta(microseconds=-10_000), "7fffffff"),
         ("TIME(2)", dt.timedelta(seconds=-1, microseconds=-100_000), "7ffffef6"),
@@ -135,7 +136,7 @@ def test_types_metadata_of_that_table() -> None:
 
 
 @pytest.mark.parametrize("golden", golden_logs("*/stop") + golden_logs("*/checksum_none"), ids=str)
-def test_descriptor_is_the_servers(golden) -> None:
+def test_descriptor_is_the_servers(golden: Golden) -> None:
     """Everything of the descriptor but its times and checksum."""
     real = golden.data[:512]
     version = real[25:75].rstrip(b"\0").decode()
@@ -148,7 +149,7 @@ def test_descriptor_is_the_servers(golden) -> None:
 
 
 @pytest.mark.parametrize("path", [p for p in old_logs() if "aurora" not in p.name], ids=lambda p: p.name)
-def test_post_header_lengths_of_old_servers(path) -> None:
+def test_post_header_lengths_of_old_servers(path: Path) -> None:
     real = path.read_bytes()[:512]
     version = real[25:75].rstrip(b"\0").decode()
     assert real[80 : 80 + len(post_header_lengths(version))] == post_header_lengths(version)

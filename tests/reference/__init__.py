@@ -3,8 +3,8 @@
 >>> log = read_log(Path("binlog.000001").read_bytes())
 >>> log.headers[0].type_code, [change.op for change in log.changes]
 
-Written from the servers' documentation for clarity. It shares no code with ``binlog_core``; where the two disagree,
-one of them is wrong. Values are those of ``binlog_core.RowChange``.
+Written from the servers' documentation for clarity. It shares no code with ``binlog_core``: where the two
+disagree, one of them is wrong. Values are those of ``binlog_core.RowChange``.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def read_log(
     keys : bytes, optional
         Content of the keyring or key file of an encrypted log.
     old_digits : dict, optional
-        By ``db.table`` and column index: fraction digits of MariaDB's own fractional TIME, DATETIME and TIMESTAMP.
+        By ``db.table`` and column index: digits of MariaDB's own fractional TIME, DATETIME and TIMESTAMP.
 
     Raises
     ------

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from .cursor import Cursor, Malformed
-from .temporal import packed_to_text, packed_time_to_text
+from .temporal import packed_time_to_text, packed_to_text
 
 LITERALS = {0: "null", 1: "true", 2: "false"}
 INTEGERS = {5: (2, True), 6: (2, False), 7: (4, True), 8: (4, False), 9: (8, True), 10: (8, False)}

@@ -6,7 +6,7 @@ import datetime as dt
 
 from .cursor import Cursor
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -35,7 +35,7 @@ def make_datetime(
 
 def _take_fraction(cur: Cursor, digits: int) -> int:
     size = (digits + 1) // 2
-    return cur.big(size) * 10 ** (6 - 2 * size)
+    return cur.big(size) * int(10 ** (6 - 2 * size))
 
 
 def take_date(cur: Cursor) -> dt.date | str:

@@ -1,7 +1,7 @@
 """Row changes read from batches' structured arrays through numpy alone: fields, bitmaps and spans.
 
-The road that ``rows()`` takes is not used: text, JSON and decimals are made here from the raw fields, with the
-reference decoder's help.
+The road that ``rows()`` takes is not used: text, JSON and decimals are made here from the raw fields, with
+the reference decoder's help.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from binlog_core.column_types import Kind
 from reference.charsets import decode_text
 from reference.jsonb import apply_diffs, diffs_as_text, document_text
 from reference.values import EXACT
 
+from binlog_core.column_types import Kind
+
 INSERT, BEFORE, AFTER, DELETE = 1, 2, 3, 4
 EPOCH = dt.datetime(1970, 1, 1)
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 @dataclass

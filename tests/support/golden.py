@@ -61,11 +61,13 @@ class Golden:
     @cached_property
     def definitions(self) -> list[dict[str, Any]]:
         with gzip.open(self.base + ".schema.json.gz", "rt", encoding="utf-8") as text:
-            return json.load(text)
+            found: list[dict[str, Any]] = json.load(text)
+        return found
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        return json.loads(Path(self.base + ".meta.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(Path(self.base + ".meta.json").read_text(encoding="utf-8"))
+        return found
 
     @cached_property
     def known(self) -> int:

@@ -1,7 +1,7 @@
 """Is a decoded value what the server's SELECT said? Each reader of values has its own small rules.
 
-``Reader.PYTHON`` is for ``RowChange`` values, ``Reader.ARROW`` for those of Arrow and Parquet: there a date that no
-calendar has is null, so is a partial JSON update without its document, and GEOMETRY is a struct of SRID and WKB.
+``Reader.PYTHON`` is for ``RowChange`` values, ``Reader.ARROW`` for those of Arrow and Parquet: there a date
+that no calendar has is null, so is a partial JSON update without its document, and GEOMETRY is a struct.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def differences(
     place: bool = True,
     limit: int = 10,
 ) -> list[str]:
-    """How decoded changes differ from the whole truth, at most ``limit`` lines; empty means that they hold."""
+    """How decoded changes differ from the whole truth, at most ``limit`` lines; empty if they hold."""
     found: list[str] = []
     count = 0
     for row, change in enumerate(changes):

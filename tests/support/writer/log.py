@@ -310,7 +310,7 @@ class Log:
         compress: bool = False,
         partial: bool = False,
     ) -> int:
-        """UPDATE_ROWS of ``(before, after)`` pairs; ``partial``: PARTIAL_UPDATE_ROWS, JsonDiffs allowed after."""
+        """UPDATE_ROWS of ``(before, after)`` pairs; ``partial``: PARTIAL_UPDATE_ROWS, with JsonDiffs."""
         if not mapped:
             self.table_map(table)
         before, after = table.present(before_columns), table.present(after_columns)

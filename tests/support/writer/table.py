@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 class JsonDiffs(list[tuple[str, str, Any]]):
-    """A partial update's value of a JSON column: ``(operation, path, value)`` triples, remove without value."""
+    """A partial update's value of a JSON column: ``(operation, path, value)``, remove without value."""
 
     def encode(self) -> bytes:
         out = b""
@@ -71,7 +71,7 @@ class Table:
     # ------------------------------------------------------------- TABLE_MAP
 
     def map_body(self, *, mariadb: bool, with_metadata: bool = True) -> bytes:
-        """The body after the post-header; ``with_metadata=False`` ends it after the types, as the oldest 5.1."""
+        """The body after the post-header; ``with_metadata=False``: it ends after the types, as in 5.1.15."""
         known = self._bodies.get((mariadb, with_metadata))
         if known is None:
             known = self._bodies[mariadb, with_metadata] = self._map_body(mariadb, with_metadata)

@@ -26,8 +26,8 @@ def fields_of(value: dt.date | str) -> Fields:
     if isinstance(value, str):
         found = _TEXT.match(value)
         assert found, value
-        *whole, fraction = found.groups()
-        return Fields(*(int(part or 0) for part in whole), int((fraction or "").ljust(6, "0")))
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+        return Fields(year, month, day, hour, minute, second, int((found[7] or "").ljust(6, "0")))
     if isinstance(value, dt.datetime):
         return Fields(
             value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond
@@ -40,7 +40,7 @@ def _fraction(microsecond: int, fsp: int) -> bytes:
     size = (fsp + 1) // 2
     if not size:
         return b""
-    unit = 10 ** (6 - 2 * size)
+    unit = int(10 ** (6 - 2 * size))
     assert microsecond % unit == 0, f"{microsecond} µs have more than {fsp} digits"
     whole = abs(microsecond) // unit
     return (-whole if microsecond < 0 else whole).to_bytes(size, "big", signed=microsecond < 0)

@@ -148,7 +148,7 @@ def column_spec(name: str, declared: str, **options: Any) -> ColumnSpec:
         Such as ``INT UNSIGNED``, ``DECIMAL(10,2)``, ``VARCHAR(20)``, ``VARCHAR(200) COMPRESSED``,
         ``ENUM('a','b')``, ``DATETIME(6)``; ``OLD TIME`` and its kin are the layouts before 5.6.
     options
-        ``null`` (True), ``collation`` (45 for text), ``members`` (instead of quoted ones), ``visible`` (True).
+        ``null`` (True), ``collation`` (45 for text), ``members`` (not in the type), ``visible`` (True).
     """
     found = re.match(r"(OLD )?(\w+)(?:\((.*)\))?((?: \w+)*)$", declared)
     assert found, declared

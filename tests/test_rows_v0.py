@@ -1,0 +1,100 @@
+"""Rows events of version 0 (5.1 before 5.1.18), as far as the format allows.
+
+The bytes of the rows are those of a 5.1.17-beta server: table (a INT NULL, b CHAR(50) NULL).
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+import binlog_core
+
+FORMAT_DESCRIPTION, TABLE_MAP, WRITE_ROWS_V0, UPDATE_ROWS_V0 = 15, 19, 20, 21
+# 22 types, as 5.1.17 lists them: 57 + n stands at its own place.
+POST_HEADERS = bytes([56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 79, 0, 4, 26, 8, 8, 8, 8])
+
+ONE = bytes.fromhex("F9 00000000 03 6F6E65")
+TWO = bytes.fromhex("F9 01000000 03 74776F")
+ONE_CHANGED = bytes.fromhex("F9 01000000 03 6F6E65")
+
+
+def event(kind: int, body: bytes, position: int) -> bytes:
+    length = 19 + len(body)
+    return struct.pack("<IBIIIH", 1199978447, kind, 1, length, position + length, 0) + body
+
+
+def log_of(*events: tuple[int, bytes]) -> bytes:
+    descriptor = struct.pack("<H50sIB", 4, b"5.1.17-beta-log", 0, 19) + POST_HEADERS
+    data = b"\xfebin"
+    for kind, body in ((FORMAT_DESCRIPTION, descriptor), *events):
+        data += event(kind, body, len(data))
+    return data
+
+
+def table_map(types: bytes) -> bytes:
+    return struct.pack("<IHH", 17, 0, 0) + b"\x04test\0\x02t1\0" + bytes([len(types)]) + types
+
+
+def rows(width: int, *images: bytes) -> bytes:
+    return struct.pack("<IHH", 17, 0, 1) + bytes([width, 0xFF]) + b"".join(images)
+
+
+CHAR_LOG = log_of(
+    (TABLE_MAP, table_map(b"\x03\xfe")),
+    (WRITE_ROWS_V0, rows(2, ONE, TWO)),
+    (UPDATE_ROWS_V0, rows(2, ONE, ONE_CHANGED)),
+)
+
+
+def test_without_asking_rows_stay_raw_and_are_counted() -> None:
+    with pytest.warns(binlog_core.BinlogWarning), binlog_core.open(CHAR_LOG) as log:
+        assert list(log.rows()) == []
+        assert log.report.rows_v0 == 2
+        raw = [e for e in log.events() if e.type_code == WRITE_ROWS_V0]
+        assert raw[0].rows == ONE + TWO
+
+
+def test_values_of_real_rows() -> None:
+    with binlog_core.open(CHAR_LOG, rows_v0=True) as log:
+        changes = [(c.op, c.before, c.after) for c in log.rows()]
+    assert changes == [
+        ("insert", None, {"c0": 0, "c1": b"one"}),
+        ("insert", None, {"c0": 1, "c1": b"two"}),
+        ("update", {"c0": 0, "c1": b"one"}, {"c0": 1, "c1": b"one"}),
+    ]
+
+
+def test_a_null_has_a_value_on_the_wire_and_none_in_the_result() -> None:
+    # Bit 0 is reserved; bit 1 is the first nullable column.
+    null = bytes.fromhex("FB 00000000 03 6F6E65")
+    data = log_of((TABLE_MAP, table_map(b"\x03\xfe")), (WRITE_ROWS_V0, rows(2, null, TWO)))
+    with binlog_core.open(data, rows_v0=True) as log:
+        assert [c.after for c in log.rows()] == [{"c0": None, "c1": b"one"}, {"c0": 1, "c1": b"two"}]
+
+
+def test_a_null_date_is_no_invalid_date() -> None:
+    null = bytes.fromhex("FB 000000 00000000")  # DATE zero, NULL; INT 0
+    data = log_of((TABLE_MAP, table_map(b"\x0a\x03")), (WRITE_ROWS_V0, rows(2, null)))
+    with binlog_core.open(data, rows_v0=True) as log:
+        (batch,) = log.batches()
+    assert len(batch.invalid_dates) == 0
+    assert batch.is_null("c0").tolist() == [True]
+
+
+def test_bit_columns_are_refused() -> None:
+    data = log_of((TABLE_MAP, table_map(b"\x10\x03")), (WRITE_ROWS_V0, rows(2, ONE)))
+    with binlog_core.open(data, rows_v0=True) as log, pytest.raises(binlog_core.DecodeError) as error:
+        list(log.rows())
+    assert error.value.column == "c0"
+
+
+@pytest.mark.parametrize("length", range(1, len(ONE)))
+def test_cut_rows(length: int) -> None:
+    data = log_of((TABLE_MAP, table_map(b"\x03\xfe")), (WRITE_ROWS_V0, rows(2, TWO, ONE[:length])))
+    with binlog_core.open(data, rows_v0=True) as log:
+        changes = log.rows()
+        assert next(changes).after == {"c0": 1, "c1": b"two"}
+        with pytest.raises(binlog_core.DecodeError):
+            next(changes)

@@ -125,7 +125,10 @@ def test_export_holds_against_the_server(spark: SparkSession, tmp_path: Path, se
     told = {(table.database, table.table): table for table in result.tables}
     for (database, name), table in told.items():
         truth = [
-            row["op"] for golden in logs for row in golden.truth if (row["db"], row["table"]) == (database, name)
+            row["op"]
+            for golden in logs
+            for row in golden.truth
+            if (row["db"], row["table"]) == (database, name)
         ]
         assert table.rows == {
             "insert": truth.count("insert"),
@@ -157,7 +160,9 @@ def test_a_schema_file_is_read_by_the_driver(spark: SparkSession, tmp_path: Path
         export_logs(golden.path, tmp_path / "out", spark=spark)
     export_logs(golden.path, tmp_path / "out", spark=spark, options=ReadOptions(schema=golden.schema))
     names = {
-        (table["database"], table["table"]): [column["name"] for column in table["versions"][0]["columns"][:-4]]
+        (table["database"], table["table"]): [
+            column["name"] for column in table["versions"][0]["columns"][:-4]
+        ]
         for table in manifest_of(tmp_path / "out")["tables"]
     }
     assert names
@@ -391,7 +396,9 @@ def test_what_a_failed_attempt_wrote_is_not_in_the_output(
     output = tmp_path / "out"
     export_logs([golden.path for golden in logs], output, spark=spark, options=POSITIONS)
     manifest = manifest_of(output)
-    named = {f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]}
+    named = {
+        f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]
+    }
     assert files_of(output) == {"_manifest.json", *named}
     hold(by_pyarrow(output, manifest), logs)
     assert leftovers(output) == []

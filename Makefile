@@ -10,7 +10,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(wildcard README.md) LICENSE \
            $(wildcard pyspark_binlog.py)
 
 # Where `make run` reads and writes.
-LOGS := tests/data/mysql97
+LOGS := tests/data/mysql97/types_*.binlog tests/data/mysql97/dml_*.binlog
 OUT := out/changes
 
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.

@@ -16,7 +16,7 @@ OUT := out/changes
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test clean
+.PHONY: run test lint format sanitize bench wheel clean
 
 # The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
 run: $(VENV)/.run
@@ -28,6 +28,40 @@ test: $(VENV)/.test
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
 	$(BIN)/pytest tests $(PYTEST_ARGS)
 
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict binlog_core
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/cython-lint src
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Ratios to zlib.crc32 of the same bytes; BINLOG_BENCH_MB is the size of each generated log.
+bench: $(VENV)/.test
+	$(BIN)/pytest benchmarks $(PYTEST_ARGS)
+
+wheel:
+	wheels/build
+
+# The core under AddressSanitizer and UndefinedBehaviorSanitizer (gcc), built apart from the installed wheel. Left out:
+# Spark, whose JVM does not start under a preloaded sanitizer; servers and clouds (moto), which test nothing of the core.
+SANITIZED := build/sanitize/lib
+NOT_SANITIZED := $(wildcard tests/test_spark*.py tests/test_cli*.py tests/test_remote.py)
+
+sanitize: build/.sanitized
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED)) \
+	sh -c 'python=$(abspath $(BIN))/python; \
+	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \
+	    $$python $(BIN)/pytest tests -m "not spark" --hypothesis-profile=ci $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
+
+build/.sanitized: $(SOURCES) $(VENV)/.test
+	@find $(SANITIZED) -name '*.py*' -type f -delete 2>/dev/null || true
+	BINLOG_CORE_BUILD=sanitize $(BIN)/python setup.py -q build --build-base build/sanitize --build-lib $(SANITIZED)
+	@touch $@
+
 # ---- set-up; stamps in .venv tell what is done ----
 
 $(VENV)/.created: .ci/prepare
@@ -37,8 +71,7 @@ $(VENV)/.created: .ci/prepare
 
 # Compiled Python files of an earlier tree must not slip into the wheel, so what was copied goes; objects stay.
 build/.wheel: $(SOURCES) $(VENV)/.created
-	@mkdir -p build && find build -path '*/lib*' -name '*.py*' -type f -delete
-	rm -rf build/dist *.egg-info
+	@rm -rf build/dist *.egg-info && find build/lib* -name '*.py*' -type f -delete 2>/dev/null || true
 	$(BIN)/python -m build --wheel --outdir build/dist .
 	@touch $@
 

@@ -17,14 +17,24 @@ from setuptools import Extension, setup
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
 
-MODULES = ["_headers", "_table_map", "_rows", "_values", "_columns", "_capsules", "_spans", "_jsonb", "_crc32"]
+MODULES = [
+    "_headers",
+    "_table_map",
+    "_rows",
+    "_values",
+    "_columns",
+    "_capsules",
+    "_spans",
+    "_jsonb",
+    "_crc32",
+]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
 if MODE not in ("", "debug", "sanitize", "coverage"):
     sys.exit(f"BINLOG_CORE_BUILD={MODE!r}: debug, sanitize and coverage are known")
 
-# Given here, not through CFLAGS, which would replace the usual -O3. No -Wconversion: the C that Cython writes
-# around our code (loops, memoryviews, tuples) sets it off thousands of times, and ours would drown in that.
+# Given here, not through CFLAGS, which would replace the usual -O3. No -Wconversion: the C that Cython
+# writes around our code (loops, memoryviews, tuples) sets it off thousands of times, and ours would drown.
 compile_args = ["-O3", "-Wall", "-Wsign-compare", "-Wno-unreachable-code"]
 link_args: list[str] = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]

@@ -154,9 +154,7 @@ OLD_TEMPORAL_TYPES = frozenset((MYSQL_TYPE_TIMESTAMP, MYSQL_TYPE_TIME, MYSQL_TYP
 
 SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
 DECIMAL128_DTYPE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
-DECIMAL256_DTYPE = np.dtype(
-    [("limb0", "<u8"), ("limb1", "<u8"), ("limb2", "<u8"), ("limb3", "<i8")]
-)
+DECIMAL256_DTYPE = np.dtype([("limb0", "<u8"), ("limb1", "<u8"), ("limb2", "<u8"), ("limb3", "<i8")])
 
 _FIXED_DTYPES = {
     Kind.NULL: "u1",
@@ -175,7 +173,9 @@ SPAN_KINDS = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.V
 TEMPORAL_KINDS = frozenset((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME))
 
 
-def value_dtype(kind: Kind, *, bytes_: int = 0, unsigned: bool = False, bits: int = 0, precision: int = 0) -> np.dtype:
+def value_dtype(
+    kind: Kind, *, bytes_: int = 0, unsigned: bool = False, bits: int = 0, precision: int = 0
+) -> np.dtype:
     """The record field's dtype for a kind of value.
 
     Parameters
@@ -200,7 +200,9 @@ def value_dtype(kind: Kind, *, bytes_: int = 0, unsigned: bool = False, bits: in
     if kind == Kind.BIT:
         return np.dtype("u1" if bits <= 8 else "<u2" if bits <= 16 else "<u4" if bits <= 32 else "<u8")
     if kind == Kind.DECIMAL:
-        return np.dtype("<i8") if precision <= 18 else DECIMAL128_DTYPE if precision <= 38 else DECIMAL256_DTYPE
+        return (
+            np.dtype("<i8") if precision <= 18 else DECIMAL128_DTYPE if precision <= 38 else DECIMAL256_DTYPE
+        )
     if kind in SPAN_KINDS:
         return SPAN_DTYPE
     return np.dtype(_FIXED_DTYPES[kind])

@@ -12,8 +12,8 @@ import numpy as np
 from . import _rows
 from ._table_map import decode_table_map
 from .batch import ChangeBatch
-from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
 from .column_types import OLD_TEMPORAL_TYPES, Kind
+from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -56,7 +56,9 @@ _COMPRESSED_ROWS = range(
 _GTID_EVENTS = frozenset(
     (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
 )
-_LOAD_EVENTS = frozenset((EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD))
+_LOAD_EVENTS = frozenset(
+    (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
+)
 _ROWS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
 _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
     (
@@ -298,7 +300,7 @@ class LogDecoder:
             assert plan is not None
             table = plan.table
             array = np.frombuffer(records, plan.dtype, count)
-            buffer = self._view if heap is None else heap
+            buffer: Any = self._view if heap is None else heap
             if any(c.compressed for c in plan.columns):
                 buffer = inflate_columns(
                     array,
@@ -335,7 +337,9 @@ class LogDecoder:
         start = max(self.selection.start_position or 0, 4)
         if self._view is not None:
             if start > len(self._view):
-                raise DecodeError(f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path)
+                raise DecodeError(
+                    f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path
+                )
             self._loop.feed(self._view, 0, start=start, keep=True)
             return
         self.source.seek(start)
@@ -360,7 +364,9 @@ class LogDecoder:
     def _end_of_log(self) -> None:
         left = int(self._loop.left)
         if left or self.source.withheld:
-            self._end_early(int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there")
+            self._end_early(
+                int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
+            )
 
     def _end_early(self, offset: int, reason: str) -> None:
         self.tail = Tail(self.path, offset, reason)
@@ -375,29 +381,29 @@ class LogDecoder:
         self._loop.set_format(header_length, lengths, canonical, bool(checksum))
 
     def _add_plan(self) -> None:
-        loop, where = self._loop, {"path": self.path, "offset": int(self._loop.event_position), "type_code": 19}
+        loop, offset = self._loop, self._loop.event_position
         flags, body = loop.table_map()
         assert self.format is not None
         try:
             table, notes = table_of(decode_table_map(body), flags=flags, mariadb=self.format.is_mariadb)
         except BinlogError as error:
             if not self.skip_errors:
-                raise error.located(**where) from None
-            self.report.add("skipped_events", path=self.path, offset=where["offset"], detail=str(error))
+                raise error.located(path=self.path, offset=offset, type_code=19) from None
+            self.report.add("skipped_events", path=self.path, offset=offset, detail=str(error))
             loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
             self._plans.append(None)
             return
         for note in notes:
             self.report.add(
-                "metadata_misfits", path=self.path, offset=where["offset"], table=table.full_name, detail=note
+                "metadata_misfits", path=self.path, offset=offset, table=table.full_name, detail=note
             )
         if not self.selection.wants_table(table):
             loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
             self._plans.append(None)
             return
         if self.definitions is not None:
-            table = self.definitions.complete(table, self.report, path=self.path, offset=where["offset"])
-        self._report_silence(table, where["offset"])
+            table = self.definitions.complete(table, self.report, path=self.path, offset=offset)
+        self._report_silence(table, offset)
         plan = plan_of(table, self.selection.wanted_columns(table))
         loop.add_plan(
             plan.ops,
@@ -437,7 +443,7 @@ class LogDecoder:
             yield from self._walk_inside(chunks)
         elif kind in _COMPRESSED_ROWS:
             assert self.format is not None
-            event = inflate_rows_event(
+            inflated = inflate_rows_event(
                 loop.event_bytes(),
                 loop.event_body(),
                 kind,
@@ -446,7 +452,7 @@ class LogDecoder:
                 path=self.path,
                 offset=offset,
             )
-            yield from self._walk_inside(iter((event,)))
+            yield from self._walk_inside(iter((inflated,)))
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
             yield from self._on_descriptor(kind, offset)
         elif kind in _GTID_EVENTS:
@@ -537,7 +543,7 @@ class LogDecoder:
             if rest:
                 raise DecodeError(f"the packed events end inside one, {len(rest)} bytes of it are there")
         except BinlogError as error:
-            raise error.located(path=self.path, offset=offset, type_code=kind)
+            raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
         finally:
             if entered:
                 loop.leave()
@@ -621,4 +627,3 @@ class LogDecoder:
         if self._loop.left:
             return False
         return self._view is not None or not self.source.peek(1)
-

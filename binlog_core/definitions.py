@@ -60,7 +60,9 @@ class Definitions:
         except SchemaError as error:
             if self._tracker is None:
                 raise error.located(path=path, offset=offset, type_code=19) from None
-            report.add("schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message)
+            report.add(
+                "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
+            )
             return table
 
     def follow(self, event: QueryEvent, report: Report, *, mariadb: bool, path: str) -> None:

@@ -1,6 +1,7 @@
 """The keys of encrypted logs, from the files that servers keep them in (``open(..., keys=)``).
 
-Source: MySQL server, ``component_keyring_file`` and ``Key::store_in_buffer`` of the keyring plugins; MariaDB server, ``file_key_management``.
+Source: MySQL server, ``component_keyring_file`` and ``Key::store_in_buffer`` of the keyring plugins;
+MariaDB server, ``file_key_management``.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def read_key_file(path: str | os.PathLike[str]) -> dict[int, bytes]:
         match = re.match(rb"([0-9]{1,10});([0-9A-Fa-f]+)(?![0-9A-Za-z])", line)
         if not match or len(match[2]) not in (32, 48, 64):
             raise EncryptionError(
-                f"line {number} is no key: expected a number, a semicolon and 32, 48 or 64 hexadecimal digits",
+                f"line {number} is no key: expected number, semicolon and 32, 48 or 64 hexadecimal digits",
                 path=os.fspath(path),
             )
         keys[int(match[1])] = bytes.fromhex(match[2].decode())

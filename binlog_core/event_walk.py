@@ -93,7 +93,9 @@ class _Walk:
                         offset=base + offset,
                         type_code=description.canonical(window[offset + 4]),
                     )
-                decoder.report.add("skipped_events", path=self.path, offset=base + offset, detail="wrong checksum")
+                decoder.report.add(
+                    "skipped_events", path=self.path, offset=base + offset, detail="wrong checksum"
+                )
                 offset += length
 
     def _cut(self, offset: int, reason: str) -> None:
@@ -110,9 +112,7 @@ class _Walk:
             return None
         if description.canonical(event[4]) == EventType.START_V3:
             return parse_start_v3(event, base + offset, self.path)
-        return parse_format_description(
-            event, base + offset, self.path, verify_checksum=self.decoder.verify
-        )
+        return parse_format_description(event, base + offset, self.path, verify_checksum=self.decoder.verify)
 
 
 def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
@@ -144,9 +144,7 @@ def _parse(
     except BinlogError as error:
         if not decoder.skip_errors:
             raise
-        decoder.report.add(
-            "skipped_events", path=decoder.path, offset=fields.position, detail=error.message
-        )
+        decoder.report.add("skipped_events", path=decoder.path, offset=fields.position, detail=error.message)
         return OpaqueEvent(*fields, body=bytes(body))
 
 
@@ -160,9 +158,7 @@ def _inner_events(
     """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
     inner = _without_checksum(description)
     rest = b""
-    for chunk in payload_chunks(
-        body, limit=decoder.limits.payload_bytes, path=path, offset=outer.position
-    ):
+    for chunk in payload_chunks(body, limit=decoder.limits.payload_bytes, path=path, offset=outer.position):
         data = memoryview(rest + chunk)
         at = 0
         while len(data) - at >= _INNER_HEADER.size:
@@ -187,6 +183,5 @@ def _inner_events(
 
 
 def _without_checksum(description: FormatDescription) -> FormatDescription:
-
 
     return replace(description, header_length=_INNER_HEADER.size, checksum_algorithm=0)

@@ -61,8 +61,8 @@ _FROZEN_HEADERS = frozenset((EventType.START_V3, EventType.ROTATE, EventType.FOR
 # Where the array has no entry, or 0: MySQL 8.4 and later list 0 for rows v1, which relay logs
 # and repaired files can hold all the same.
 _DEFAULT_LENGTHS = (
-    {code: 8 for code in range(EventType.TABLE_MAP, EventType.DELETE_ROWS_V1 + 1)}
-    | {code: 10 for code in range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1)}
+    dict.fromkeys(range(EventType.TABLE_MAP, EventType.DELETE_ROWS_V1 + 1), 8)
+    | dict.fromkeys(range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1), 10)
     | {int(EventType.PARTIAL_UPDATE_ROWS): 10}
 )
 # The same for the old LOAD DATA events, listed as 0 by MySQL 8.0 and later; but here a missing

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
     columns = tuple(c for c in table.columns if wanted is None or c.name in wanted)
     dtype = record_dtype(len(table.columns), columns)
     row_offset = dtype["image"].itemsize
-    fields = dtype["row"].fields or {}
+    fields: Mapping[str, Any] = dtype["row"].fields or {}
     decoded = {c.index for c in columns}
     for column, op in zip(table.columns, ops, strict=True):
         name, width, details = wire_op(column)
@@ -162,7 +163,12 @@ def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
 
 def _length_bytes(column: Column) -> int:
     """Bytes of the length that stands before a value."""
-    if column.type_code in (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED, MYSQL_TYPE_STRING):
+    if column.type_code in (
+        MYSQL_TYPE_VARCHAR,
+        MYSQL_TYPE_VAR_STRING,
+        MYSQL_TYPE_VARCHAR_COMPRESSED,
+        MYSQL_TYPE_STRING,
+    ):
         return 1 if column.length <= 255 else 2
     return column.length
 

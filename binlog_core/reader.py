@@ -14,7 +14,6 @@ import numpy as np
 
 from ._headers import HEADER_DTYPE
 from ._values import RowChange
-
 from .arrow import Batches
 from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
@@ -25,7 +24,6 @@ from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set, names
 from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader
-
 from .report import Report
 
 if TYPE_CHECKING:
@@ -231,7 +229,9 @@ class Log:
         """
         self._begin_pass()
         parts = [
-            part for source in self._sources() for part in headers_of(self._decoder(source, self._selection, None))
+            part
+            for source in self._sources()
+            for part in headers_of(self._decoder(source, self._selection, None))
         ]
         return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
 
@@ -363,7 +363,9 @@ class Log:
         self.report = Report(self.report.strict)
         self.tail = None
         for gap in self.files.gaps:
-            self.report.add("file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}")
+            self.report.add(
+                "file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}"
+            )
 
     def _sources(self, follow: bool = False) -> Iterator[Any]:
         first, last = self._file_range()
@@ -435,7 +437,7 @@ def _same_name(file: LogFile, name: str) -> bool:
 
 def _timestamp(moment: dt.datetime) -> int:
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.timezone.utc)
+        moment = moment.replace(tzinfo=dt.UTC)
     return max(0, int(moment.timestamp()))
 
 
@@ -448,4 +450,6 @@ def _check_columns(selection: Selection) -> None:
     for pattern, seen in selection.seen_columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:
-            raise SchemaError(f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern)
+            raise SchemaError(
+                f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern
+            )

@@ -24,7 +24,7 @@ class Remote:
 
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         try:
-            import fsspec  # type: ignore[import-untyped]
+            import fsspec
         except ImportError as exc:
             raise MissingExtraError.of("fsspec", "remote", "a log at a URL", path=url) from exc
         self._url = url

@@ -177,7 +177,7 @@ def _reason(error: Exception) -> str:
 
 def _from_server(url: str) -> Iterable[TableSchema]:
     try:
-        import pymysql  # type: ignore[import-untyped]
+        import pymysql
     except ImportError:
         raise MissingExtraError.of("PyMySQL", "schema", "reading a schema from a server") from None
     parts = urlsplit(url)

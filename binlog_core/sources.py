@@ -306,7 +306,7 @@ class FileSource(Source):
     def _fetch(self, size: int) -> bytes:
         handle = self._open_handle()
         try:
-            data = handle.read(size)
+            data: Any = handle.read(size)  # a file object of the caller may give anything
         except (OSError, ValueError) as exc:
             raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
         if data is None:  # a non-blocking stream has nothing just now
@@ -314,7 +314,7 @@ class FileSource(Source):
         if not isinstance(data, bytes):
             if isinstance(data, str):
                 raise BinlogError("the file object gives text: open it in binary mode", path=self.path)
-            data = bytes(data)
+            return bytes(data)
         return data
 
     def _move(self, position: int) -> None:

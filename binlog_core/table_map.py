@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import charsets
 from .column_types import (
@@ -152,7 +152,9 @@ def _column(index: int, code: int, metadata: bytes) -> Column:
         else:
             # Two bits of lengths above 255 hide, inverted, in the type byte.
             length = second | ((first & 0x30) ^ 0x30) << 4
-        if kind is Kind.ENUM and length not in (1, 2) or kind is Kind.SET and length not in (1, 2, 3, 4, 8):
+        if (kind is Kind.ENUM and length not in (1, 2)) or (
+            kind is Kind.SET and length not in (1, 2, 3, 4, 8)
+        ):
             raise DecodeError(f"column {index}: {kind.name} of {length} bytes")
     elif code in (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED):
         length = int.from_bytes(metadata, "little") if metadata else 255
@@ -277,12 +279,13 @@ def _add_lists(
     columns: Sequence[Column], changes: list[dict[str, object]], table_map: TableMap, notes: list[str]
 ) -> None:
     """Members, geometry types and dimensions: one entry per column of one kind."""
-    for kind, field, values in (
+    lists: tuple[tuple[Kind, str, list[Any] | None], ...] = (
         (Kind.ENUM, "members", table_map.enum_members),
         (Kind.SET, "members", table_map.set_members),
         (Kind.GEOMETRY, "geometry_type", table_map.geometry_types),
         (Kind.VECTOR, "dimensions", table_map.vector_dimensionality),
-    ):
+    )
+    for kind, field, values in lists:
         if values is None:
             continue
         of_kind = [c for c in columns if c.kind is kind]

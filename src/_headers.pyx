@@ -6,7 +6,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from _codes cimport (
-    DECODE_CHECKSUM, DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3,
+    DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3,
 )
 from _cursor cimport Cursor, cursor_over, remaining
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event

@@ -20,7 +20,7 @@ from libc.string cimport memcmp, memcpy, memset
 from _batch cimport *
 from _codes cimport *
 from _cursor cimport (
-    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, take_slice, take_u8,
+    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
 )
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
 from _plan cimport *

@@ -6,7 +6,7 @@ binlog_core/tables.py; here bytes become lists.
 
 from libc.stdint cimport uint8_t, uint64_t
 
-from _cursor cimport Cursor, cursor_over, remaining, skip, take_lenenc, take_slice, take_u8
+from _cursor cimport Cursor, cursor_over, remaining, take_lenenc, take_slice, take_u8
 
 from .column_types import COLUMN_TYPES, MYSQL_TYPE_TYPED_ARRAY
 from .errors import DecodeError

@@ -160,7 +160,8 @@ cdef inline int query_kind(const Cursor* text) noexcept nogil:
         return QUERY_BEGIN
     if is_word(text, b"COMMIT", 6):
         return QUERY_COMMIT
-    if begins_with(text, b"ROLLBACK TO", 11) or begins_with(text, b"SAVEPOINT ", 10) or begins_with(text, b"RELEASE SAVEPOINT", 17):
+    if (begins_with(text, b"ROLLBACK TO", 11) or begins_with(text, b"SAVEPOINT ", 10)
+            or begins_with(text, b"RELEASE SAVEPOINT", 17)):
         return QUERY_SAVEPOINT
     if begins_with(text, b"ROLLBACK", 8):
         return QUERY_ROLLBACK

@@ -249,7 +249,7 @@ def test_mariadb_keys(log):
         assert read_all(opened(log, keys=keys)) == plain
     with pytest.raises(EncryptionError, match=r"key number 1 \(version 1\).*keys="):
         opened(log, keys=None)
-    with pytest.raises(EncryptionError, match="key number 1.*not among the 1"):
+    with pytest.raises(EncryptionError, match=r"key number 1.*not among the 1"):
         opened(log, keys={2: key})
     for other in (key[::-1], key + key):
         with pytest.raises(EncryptionError, match="key number 1 is wrong"):

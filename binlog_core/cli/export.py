@@ -221,5 +221,3 @@ def _cell(value: object) -> str:
         text = str(value)
     text = "".join(c if c.isprintable() else "·" for c in text)
     return text if len(text) <= _CELL_LEN else text[: _CELL_LEN - 1] + "…"
-
-

@@ -121,15 +121,15 @@ _DECODERS: dict[int, Decoder] = {
     EventType.MARIADB_START_ENCRYPTION: control.decode_start_encryption,
     EventType.MARIADB_QUERY_COMPRESSED: query.decode_query,
     EventType.MARIADB_ROWS_FRAGMENT: rows.decode_rows_fragment,
-} | {
-    code: rows.decode_rows
-    for code in (
+} | dict.fromkeys(
+    (
         *range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1),
         *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
         EventType.PARTIAL_UPDATE_ROWS,
         *range(EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1),
-    )
-}
+    ),
+    rows.decode_rows,
+)
 
 # Their fixed part is read with the rest, whatever length the log lists: ROTATE's is frozen (and
 # absent in v1), a descriptor was read before, MariaDB's GTID fills its own up with optional fields.

@@ -1,8 +1,8 @@
 """Where an export goes: a directory that appears whole, with a manifest, or not at all.
 
-Workers write into a staging directory beside the output. When all have come back, the driver moves the files
-that they named into the table directories, writes the manifest and renames the whole into place. What a failed
-attempt left is not named by anyone and goes with the staging directory.
+Workers write into a staging directory beside the output. When all have come back, the driver moves the
+files that they named into the table directories, writes the manifest and renames the whole into place. What a
+failed attempt left is not named by anyone and goes with the staging directory.
 """
 
 from __future__ import annotations

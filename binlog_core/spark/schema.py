@@ -35,9 +35,9 @@ def lake_type(column: Column) -> pa.DataType:
         Signed numbers as they are, unsigned ones a size up, BIGINT UNSIGNED decimal(20, 0). DECIMAL decimal,
         above 38 digits string. BIT(1) bool, longer ones int64, BIT(64) decimal(20, 0). YEAR int32, DATE
         date32, DATETIME timestamp[us], TIMESTAMP timestamp[us, UTC], TIME int64 (microseconds). Text, JSON
-        and ENUM string, SET list of string; where the log does not tell the members ENUM is int32 and SET the mask:
-        int64, above 56 members decimal(20, 0). BINARY, UUID and INET binary, GEOMETRY struct of srid int32
-        and wkb binary, VECTOR list of float.
+        and ENUM string, SET list of string; where the log does not tell the members ENUM is int32 and SET the
+        mask: int64, above 56 members decimal(20, 0). BINARY, UUID and INET binary, GEOMETRY struct of srid
+        int32 and wkb binary, VECTOR list of float.
     """
     pa = import_pyarrow()
     kind = column.kind

@@ -14,12 +14,12 @@ from support.golden import golden_logs
 
 pytest.importorskip("typer")
 
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from binlog_core import cli  # noqa: E402
-from binlog_core.cli.app import app  # noqa: E402
-from binlog_core.cli.export import rows_table  # noqa: E402
-from binlog_core.cli.output import size  # noqa: E402
+from binlog_core import cli
+from binlog_core.cli.app import app
+from binlog_core.cli.export import rows_table
+from binlog_core.cli.output import size
 
 GOLDEN = golden_logs("mysql97/types_ints")[0]
 
@@ -87,7 +87,9 @@ def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("arguments", [["only-one"], ["a", "b", "--images", "none"], ["a", "b", "--show", "-1"]])
+@pytest.mark.parametrize(
+    "arguments", [["only-one"], ["a", "b", "--images", "none"], ["a", "b", "--show", "-1"]]
+)
 def test_usage_errors(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, ["export", *arguments]).exit_code == 2
 

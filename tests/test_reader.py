@@ -122,6 +122,15 @@ def test_times_select_by_the_event_header() -> None:
     assert stopped == [c for c in whole[: len(stopped)] if c.timestamp < at]
 
 
+def test_times_end_before_or_behind_a_compressed_transaction() -> None:
+    (golden,) = golden_logs("mysql97/trx_compression")
+    whole = all_rows(path_of(golden))
+    for at in sorted({c.timestamp for c in whole}):
+        stopped = all_rows(path_of(golden), stop=dt.datetime.fromtimestamp(at, dt.UTC))
+        assert stopped == whole[: len(stopped)]
+        assert {c.position for c in stopped}.isdisjoint({c.position for c in whole[len(stopped) :]})
+
+
 # ---------------------------------------------------------------- selections
 
 

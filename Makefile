@@ -89,6 +89,8 @@ $(VENV)/.test: build/.wheel
 
 comma := ,
 
+include fuzz/Makefile.inc
+
 clean:
 	rm -rf build dist wheels/dist out *.egg-info $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	rm -f src/*.c src/*.html binlog_core/*.so

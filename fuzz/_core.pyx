@@ -1,0 +1,519 @@
+"""Fuzz targets over the compiled core, run at the speed of C.
+
+The hot loop is taken in whole, so that its cdef methods can be called: an input becomes events and
+plans, is walked, and what comes out is checked. A target returns 0, or aborts where a promise of the
+core is broken; memory and arithmetic are the sanitizers' business.
+
+An input of `rows` is a small language, so that no byte is wasted on lengths that must agree:
+
+    options u8, rows of a group u8, then events: type u8, table id u8, length u16, body
+
+The body of a table map is a list of (operation, first, second) bytes, a column each; that of a rows event
+begins behind its table id. With the first bit of options the rest is taken as the bytes of a log.
+"""
+
+include "_rows.pyx"
+
+from libc.stdlib cimport abort
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+
+from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
+from _jsonb_text cimport append_jsonb_text
+from _text_buffer cimport TextBuffer, free_text
+from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
+
+cdef enum:
+    MAX_COLUMNS = 200
+    HEADER = 19
+
+cdef enum option_t:
+    OPTION_RAW = 1              # the rest is a log as it is
+    OPTION_COPIES = 2           # values are copied to the heap
+    OPTION_IN_TWO = 4           # fed as two windows, as a stream is
+    OPTION_ROWS_V0 = 8
+    OPTION_SHORT_IDS = 16       # post-headers of the first 5.1 versions
+    OPTION_DROP = 32            # plans are dropped between groups
+    OPTION_NESTED = 64          # as events inside a payload
+    OPTION_VERIFY = 128
+
+cdef uint8_t[3][6] MARIA_LENGTHS
+MARIA_LENGTHS[0] = [5, 5, 6, 6, 7, 7]       # TIMESTAMP
+MARIA_LENGTHS[1] = [4, 4, 5, 5, 5, 6]       # TIME
+MARIA_LENGTHS[2] = [6, 6, 7, 7, 7, 8]       # DATETIME
+cdef uint8_t[10] DIGITS_LEN
+DIGITS_LEN = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
+cdef uint8_t[9] WHOLE                       # bytes of an integer that holds so many
+WHOLE = [0, 1, 2, 4, 4, 8, 8, 8, 8]
+cdef uint8_t[256] POST_HEADERS
+cdef uint8_t[256] SHORT_POST_HEADERS
+for _i in range(256):
+    POST_HEADERS[_i] = SHORT_POST_HEADERS[_i] = 0
+for _i, _n in {1: 56, 2: 13, 15: 98, 19: 8, 20: 8, 21: 8, 22: 8, 23: 8, 24: 8, 25: 8, 30: 10, 31: 10, 32: 10,
+               33: 42, 34: 42, 39: 10, 40: 40}.items():
+    POST_HEADERS[_i] = _n
+    SHORT_POST_HEADERS[_i] = 6 if 19 <= _i <= 25 else _n
+
+
+cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, op_t* op, bint* json) noexcept nogil:
+    # Twin of plans.wire_op: what every plan fulfils, whatever the table map.
+    cdef uint32_t code = p[0] & 0x1F
+    cdef uint32_t digits, scale, groups
+    memset(op, 0, sizeof(op_t))
+    op.column = <uint16_t> column
+    op.code = <uint8_t> code
+    json[0] = False
+    if OP_COPY1 <= code <= OP_COPY8:
+        op.width = op.out_width = <uint16_t> (1 << (code - OP_COPY1))
+    elif code == OP_INT24 or code == OP_UINT24:
+        op.width = 3
+        op.out_width = 4
+    elif code == OP_WIDEN:
+        op.width = 1 + p[1] % 4
+        op.out_width = 2 if op.width == 1 and p[2] & 1 else 8
+    elif code == OP_BIT:
+        op.width = 1 + p[1] % 8
+        op.out_width = WHOLE[op.width]
+    elif code == OP_YEAR:
+        op.width = 1
+        op.out_width = 2
+    elif code == OP_DATE or code == OP_TIME:
+        op.width = 3
+        op.out_width = 8
+    elif code == OP_DATETIME:
+        op.width = op.out_width = 8
+    elif code == OP_TIMESTAMP:
+        op.width = 4
+        op.out_width = 8
+    elif OP_TIME2 <= code <= OP_TIMESTAMP2:
+        op.a = p[1] % 4
+        op.width = (3 if code == OP_TIME2 else 5 if code == OP_DATETIME2 else 4) + op.a
+        op.out_width = 8
+    elif OP_MARIA_TIME <= code <= OP_MARIA_TIMESTAMP:
+        op.a = 1 + p[1] % 6
+        op.width = MARIA_LENGTHS[1 if code == OP_MARIA_TIME else 2 if code == OP_MARIA_DATETIME else 0][op.a - 1]
+        op.out_width = 8
+    elif OP_DECIMAL64 <= code <= OP_DECIMAL256:
+        digits = 1 + p[1] % 65
+        scale = p[2] % ((digits if digits < 38 else 38) + 1)
+        op.a = <uint8_t> ((digits - scale) % 9)
+        op.c = <uint8_t> (scale % 9)
+        groups = (digits - scale) // 9 + scale // 9
+        op.b = <uint8_t> groups
+        op.width = DIGITS_LEN[op.a] + 4 * groups + DIGITS_LEN[op.c]
+        op.code = OP_DECIMAL64 if digits <= 18 else OP_DECIMAL128 if digits <= 38 else OP_DECIMAL256
+        op.out_width = 8 if digits <= 18 else 16 if digits <= 38 else 32
+    elif code >= OP_SPAN1:
+        op.width = 1 + p[1] % 4
+        op.code = OP_SPAN1 if op.width == 1 else OP_SPAN2 if op.width == 2 else OP_SPAN
+        op.out_width = sizeof(span_t)
+        json[0] = op.width == 4 and p[2] & 1
+    else:
+        op.code = OP_NOTHING
+    if p[0] & 0x80:                                         # a column nobody asked for
+        op.code = OP_SKIP_VALUE if op.code >= OP_SPAN1 else OP_SKIP if op.width else OP_NOTHING
+        op.out_width = 0
+        op.a = op.b = op.c = 0
+    op.out = at[0] if op.out_width else 0
+    at[0] += op.out_width
+
+
+cdef int add_plan_of(Decoder decoder) except -1:
+    # From the table map that run came back for, to a plan.
+    cdef Cursor body = decoder.pending
+    cdef uint32_t count, i, at, image_len
+    cdef bint json = False
+    cdef op_t[MAX_COLUMNS] ops
+    cdef list json_columns = []
+    cdef uint16_t flags = load_u16(body.pos)
+    skip(&body, 2)
+    count = <uint32_t> remaining(&body) // 3
+    if count > MAX_COLUMNS:
+        count = MAX_COLUMNS
+    image_len = TEMPLATE_LEN + 2 * ((count + 7) // 8)
+    if flags & 1 or not count:
+        decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
+        return 0
+    at = image_len
+    for i in range(count):
+        op_of(body.pos + 3 * i, i, &at, &ops[i], &json)
+        if json:
+            json_columns.append(i)
+    if flags & 2:
+        at = image_len + sizeof(span_t)
+    return plan_into(decoder, ops, count, image_len, at, json_columns, flags)
+
+
+cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len,
+                   list json_columns, uint16_t flags) except -1:
+    cdef plan_t* plan
+    cdef uint32_t i
+    # Memory and ids are add_plan's business; what the plan says comes after.
+    decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2))
+    plan = decoder.plans[decoder.plan_count - 1]
+    free(plan.ops)
+    free(plan.nullable)
+    free(plan.json_columns)
+    plan.column_count = count
+    plan.bitmap_len = (count + 7) // 8
+    plan.ops = <op_t*> malloc(count * sizeof(op_t))
+    plan.nullable = <uint8_t*> malloc(count + 1)
+    plan.json_count = <uint32_t> len(json_columns)
+    plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
+    memcpy(plan.ops, ops, count * sizeof(op_t))
+    for i in range(count):
+        plan.nullable[i] = flags >> (i % 12 + 4) & 1
+    for i in range(plan.json_count):
+        plan.json_columns[i] = json_columns[i]
+    return 0
+
+
+EMPTY = np.zeros(0, OP_DTYPE)
+
+
+cdef void check(bint holds) noexcept nogil:
+    if not holds:
+        abort()
+
+
+cdef void check_batches(Decoder decoder) noexcept nogil:
+    # What every reader of a group relies on.
+    cdef batch_t* batch
+    cdef plan_t* plan
+    cdef uint8_t* record
+    cdef image_t image
+    cdef span_t span
+    cdef invalid_date_t invalid
+    cdef json_diff_t diff
+    cdef uint64_t limit, before, total = 0
+    cdef uint32_t i, j, k, n
+    cdef size_t transactions = decoder.transactions.length // sizeof(transaction_t)
+    for i in range(decoder.batch_count):
+        batch = &decoder.batches[i]
+        plan = decoder.plans[batch.plan]
+        total += batch.count
+        check(batch.records.length == <size_t> batch.count * plan.record_len)
+        check(batch.records.length + ROOM <= batch.records.capacity or not batch.count or plan.raw)
+        limit = batch.heap.length if batch.copies else <uint64_t> decoder.windows[0].view.len
+        for j in range(batch.count):
+            record = batch.records.data + <size_t> j * plan.record_len
+            memcpy(&image, record, sizeof(image))
+            check(1 <= image.op <= 4 and image.transaction < transactions)
+            for k in range(plan.column_count):
+                if plan.raw or plan.ops[k].code < OP_SPAN1:
+                    continue
+                memcpy(&span, record + plan.ops[k].out, sizeof(span))
+                check(span.length <= limit and span.offset <= limit - span.length)
+        before = 0
+        n = <uint32_t> (batch.invalid_dates.length // sizeof(invalid_date_t))
+        for j in range(n):
+            memcpy(&invalid, batch.invalid_dates.data + j * sizeof(invalid), sizeof(invalid))
+            check(invalid.record < batch.count and invalid.column < plan.column_count)
+            check(not j or before < (<uint64_t> invalid.record << 16 | invalid.column))
+            before = <uint64_t> invalid.record << 16 | invalid.column
+        n = <uint32_t> (batch.json_diffs.length // sizeof(json_diff_t))
+        for j in range(n):
+            memcpy(&diff, batch.json_diffs.data + j * sizeof(diff), sizeof(diff))
+            check(0 < diff.record < batch.count and diff.column < plan.column_count)
+    check(total == decoder.group_records)
+
+
+cdef int open_over(Decoder decoder, int depth, const uint8_t* data, size_t length, uint64_t base,
+                   bint copies) noexcept nogil:
+    cdef window_t* window = &decoder.windows[depth]
+    window.data = data
+    window.view.len = <Py_ssize_t> length
+    window.base = base
+    window.copies = copies
+    window.cur = cursor_over(data, length)
+    decoder.depth = depth
+    return 0
+
+
+cdef memory_t events_of_input(Cursor cur, bint short_ids) noexcept nogil:
+    # The bytes of a log from the small language.
+    cdef memory_t out
+    cdef uint8_t[HEADER] header
+    cdef uint8_t[8] table
+    cdef uint8_t kind
+    cdef uint32_t length, id_len, total
+    cdef Cursor body
+    memset(&out, 0, sizeof(out))
+    while remaining(&cur) >= 4:
+        kind = cur.pos[0]
+        memset(table, 0, 8)
+        table[0] = cur.pos[1]
+        if table[0] == 255:
+            memset(table, 255, 3)                           # the dummy id
+        length = load_u16(cur.pos + 2)
+        skip(&cur, 4)
+        if length > remaining(&cur):
+            length = <uint32_t> remaining(&cur)
+        if not take_slice(&cur, length, &body):
+            break
+        id_len = 0
+        if TABLE_MAP_EVENT <= kind <= DELETE_ROWS_EVENT_V1:
+            id_len = 4 if short_ids else 6
+        elif WRITE_ROWS_EVENT <= kind <= DELETE_ROWS_EVENT or kind == PARTIAL_UPDATE_ROWS_EVENT:
+            id_len = 6
+        total = HEADER + id_len + length
+        memset(header, 0, HEADER)
+        memcpy(header, &length, 4)
+        header[4] = kind
+        header[5] = 1
+        memcpy(header + 9, &total, 4)
+        if (append(&out, header, HEADER) != DECODE_OK or append(&out, table, id_len) != DECODE_OK
+                or append(&out, body.pos, length) != DECODE_OK):
+            break
+    return out
+
+
+cdef int walk_to_end(Decoder decoder, int options) except -1:
+    # False: an event whose length cannot be
+    cdef int status
+    while True:
+        status = decoder.walk()
+        if status == RUN_MORE:
+            return 1
+        elif status == RUN_TABLE:
+            add_plan_of(decoder)
+        elif status == RUN_GROUP:
+            take_checked(decoder, options)
+        elif status == RUN_EVENT:
+            if decoder.header.type_code == QUERY_EVENT:
+                decoder.query()
+                decoder.end_statement()
+        elif status == RUN_ERROR:
+            if decoder.event == decoder.windows[decoder.depth].cur.pos:
+                return 0
+        elif status == RUN_STOP:
+            return 0
+
+
+cdef int take_checked(Decoder decoder, int options) except -1:
+    cdef uint32_t i
+    check_batches(decoder)
+    if decoder.max_group_records & 1:
+        decoder.take_group()
+    else:
+        # The same without the arrays, which cost more than all the rest.
+        for i in range(decoder.batch_count):
+            decoder.batch_of_plan[2 * decoder.batches[i].plan + decoder.batches[i].copies] = -1
+            decoder.plans[decoder.batches[i].plan].last_count = decoder.batches[i].count
+            release_batch(&decoder.batches[i])
+        decoder.batch_count = 0
+        decoder.group_records = decoder.group_wire = 0
+        release(&decoder.transactions)
+        decoder.trx_index = -1
+        if decoder.trx_open and decoder.trx_has_rows:
+            decoder.note_transaction()
+    if options & OPTION_DROP and not decoder.depth:
+        decoder.drop_plans()
+    return 0
+
+
+cdef Decoder reused = None
+
+
+cdef Decoder fresh(int options, uint32_t group_rows):
+    # One decoder serves all inputs, emptied: making it takes longer than most inputs.
+    global reused
+    cdef uint32_t i
+    if reused is None:
+        reused = Decoder()
+        reused.descriptor.header_len = reused.plain.header_len = HEADER
+        memcpy(reused.descriptor.canonical, reused.plain.canonical, 256)
+        reused.max_group_wire = 4096
+    cdef Decoder decoder = reused
+    for i in range(decoder.batch_count):
+        release_batch(&decoder.batches[i])
+    decoder.batch_count = 0
+    free_cache(&decoder.tables)
+    for i in range(decoder.plan_count):
+        free_plan(decoder.plans[i])
+    decoder.plan_count = 0
+    release(&decoder.transactions)
+    release(&decoder.tail)
+    memset(&decoder.trx, 0, sizeof(transaction_t))
+    memset(&decoder.failure, 0, sizeof(error_t))
+    decoder.depth = 0
+    decoder.group_records = decoder.group_wire = decoder.boundary = decoder.walked_since_pause = 0
+    decoder.trx_open = decoder.trx_explicit = decoder.trx_has_rows = decoder.skip_transaction = False
+    decoder.trx_index = -1
+    decoder.pending.pos = NULL
+    decoder.transactions_before = 0
+    decoder.max_group_records = group_rows
+    decoder.verify = bool(options & OPTION_VERIFY)
+    decoder.descriptor.checksum_len = 4 if options & OPTION_VERIFY else 0
+    if options & OPTION_SHORT_IDS:
+        memcpy(decoder.descriptor.post_header_len, SHORT_POST_HEADERS, 256)
+    else:
+        memcpy(decoder.descriptor.post_header_len, POST_HEADERS, 256)
+    memcpy(decoder.plain.post_header_len, decoder.descriptor.post_header_len, 256)
+    decoder.rows_v0 = bool(options & OPTION_ROWS_V0)
+    return decoder
+
+
+cdef int rows(const uint8_t* data, size_t size) except -1:
+    cdef Cursor cur = cursor_over(data, size)
+    cdef memory_t log
+    cdef memory_t part
+    cdef int options
+    cdef int depth
+    cdef size_t first, left
+    cdef Decoder decoder
+    if size < 6:
+        return 0
+    options = cur.pos[0]
+    decoder = fresh(options, 1 + cur.pos[1])
+    skip(&cur, 2)
+    memset(&log, 0, sizeof(log))
+    memset(&part, 0, sizeof(part))
+    if options & OPTION_RAW:
+        append(&log, cur.pos, remaining(&cur))
+    else:
+        log = events_of_input(cur, bool(options & OPTION_SHORT_IDS))
+    depth = 1 if options & OPTION_NESTED else 0
+    try:
+        # A block of exactly that size: what is read behind it is seen.
+        if log.length:
+            log.data = <uint8_t*> realloc(log.data, log.length)
+        if options & OPTION_IN_TWO:
+            first = log.length // 2
+            part.data = <uint8_t*> malloc(first if first else 1)
+            memcpy(part.data, log.data, first)
+            open_over(decoder, depth, part.data, first, 4, True)
+            if not walk_to_end(decoder, options):
+                return 0
+            left = remaining(&decoder.windows[depth].cur)
+            first -= left
+            free(part.data)
+            part.data = <uint8_t*> malloc(log.length - first if log.length > first else 1)
+            memcpy(part.data, log.data + first, log.length - first)
+            open_over(decoder, depth, part.data, log.length - first, 4 + first, True)
+        else:
+            open_over(decoder, depth, log.data, log.length, 4, depth or bool(options & OPTION_COPIES))
+        walk_to_end(decoder, options)
+        take_checked(decoder, 0)
+    finally:
+        decoder.depth = 0
+        memset(&decoder.windows[0].cur, 0, sizeof(Cursor))
+        memset(&decoder.windows[1].cur, 0, sizeof(Cursor))
+        release(&log)
+        free(part.data)
+    return 0
+
+
+cdef int jsonb(const uint8_t* data, size_t size) except -1:
+    # Text of a document is UTF-8, and not larger than the budget of the printer lets it be.
+    cdef TextBuffer out
+    cdef int status
+    memset(&out, 0, sizeof(out))
+    with nogil:
+        status = append_jsonb_text(data, size, &out)
+        if status == DECODE_OK:
+            check(is_utf8(<const uint8_t*> out.data, out.length))
+    free_text(&out)
+    return 0
+
+
+cdef int text(const uint8_t* data, size_t size) except -1:
+    # The first byte says which; each is compared with Python's own codec.
+    cdef uint8_t* out
+    cdef Py_ssize_t written
+    cdef bytes given
+    cdef uint8_t kind
+    if size < 1:
+        return 0
+    kind = data[0] % 5
+    out = <uint8_t*> malloc(size)            # exact, for functions that only read
+    if out == NULL:
+        return 0
+    memcpy(out, data + 1, size - 1)
+    given = data[1:size]
+    try:
+        if kind == 0:
+            free(out)
+            out = <uint8_t*> malloc(size - 1 if size > 1 else 1)
+            memcpy(out, data + 1, size - 1)
+            check(is_utf8(out, size - 1) == decodes(given, "utf-8"))
+            check(is_ascii(out, size - 1) == given.isascii())
+            return 0
+        free(out)
+        out = <uint8_t*> malloc(UTF8_GROWTH * (size - 1) + 1)
+        if kind == 1 or kind == 2:
+            written = from_utf16(data + 1, size - 1, out, kind == 1)
+            same_text(given, "utf-16-be" if kind == 1 else "utf-16-le", out, written)
+        elif kind == 3:
+            written = from_utf32(data + 1, size - 1, out)
+            same_text(given, "utf-32-be", out, written)
+        else:
+            from_decimal(data + 1, size - 1)
+    finally:
+        free(out)
+    return 0
+
+
+cdef int from_decimal(const uint8_t* data, size_t size) except -1:
+    cdef uint64_t[4] limbs
+    cdef char[DECIMAL_TEXT_MAX] out
+    cdef int count, scale
+    cdef size_t length
+    if size < 34:
+        return 0
+    count = 1 + data[0] % 4
+    scale = data[1] % 41
+    memcpy(limbs, data + 2, 32)
+    length = decimal_text(limbs, count, scale, out)
+    check(length <= DECIMAL_TEXT_MAX)
+    number = int.from_bytes((<uint8_t*> limbs)[:8 * count], "little", signed=True)
+    digits = str(abs(number)).zfill(scale + 1)
+    whole = digits[:len(digits) - scale] + ("." + digits[len(digits) - scale:] if scale else "")
+    check((("-" if number < 0 else "") + whole).encode() == out[:length])
+    return 0
+
+
+cdef bint decodes(bytes given, str codec) except -1:
+    try:
+        given.decode(codec)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+cdef int same_text(bytes given, str codec, const uint8_t* out, Py_ssize_t written) except -1:
+    if written == TRANSCODE_FAILED:
+        check(not decodes(given, codec))
+    else:
+        check(decodes(given, codec) and given.decode(codec).encode() == out[:written])
+    return 0
+
+
+cdef int run_rows(const uint8_t* data, size_t size) noexcept with gil:
+    try:
+        rows(data, size)
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        abort()
+    return 0
+
+
+cdef int run_jsonb(const uint8_t* data, size_t size) noexcept with gil:
+    try:
+        jsonb(data, size)
+    except BaseException:
+        abort()
+    return 0
+
+
+cdef int run_text(const uint8_t* data, size_t size) noexcept with gil:
+    try:
+        text(data, size)
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        abort()
+    return 0
+
+
+TARGETS = {"rows": <uintptr_t> &run_rows, "jsonb": <uintptr_t> &run_jsonb, "text": <uintptr_t> &run_text}

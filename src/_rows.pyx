@@ -727,6 +727,9 @@ cdef class Decoder:
         cdef Cursor text
         cdef int kind
         self.query_body = self.body
+        if self.descriptor.post_header_len[<int> QUERY_EVENT] == 0:
+            return self.fail(DECODE_MALFORMED, NO_TABLE,
+                             b"the format description lists no post-header length for this event type")
         if not take_query_text(&self.body, self.descriptor.post_header_len[<int> QUERY_EVENT], &text):
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"query event too short for its lengths")
         kind = query_kind(&text)

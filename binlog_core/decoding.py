@@ -504,7 +504,10 @@ class LogDecoder:
 
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
-        if not isinstance(self.source, MariaDBDecryptedSource) and not self._loop.event_flags & _IGNORABLE_FLAG:
+        if (
+            not isinstance(self.source, MariaDBDecryptedSource)
+            and not self._loop.event_flags & _IGNORABLE_FLAG
+        ):
             raise EncryptionError(
                 "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
                 path=self.path,
@@ -575,7 +578,9 @@ class LogDecoder:
 
     def _skip_or_raise(self, error: BinlogError) -> None:
         """Of an event that is passed already: with on_error="skip" count it and go on."""
-        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError, EncryptionError)):
+        if not self.skip_errors or isinstance(
+            error, (StrictError, MissingExtraError, TruncatedError, EncryptionError)
+        ):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
 

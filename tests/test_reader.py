@@ -117,7 +117,9 @@ def test_times_select_by_the_event_header() -> None:
     at = moments[len(moments) // 2]
     moment = dt.datetime.fromtimestamp(at, dt.UTC)
     assert all_rows(path_of(GTID), start=moment) == [c for c in whole if c.timestamp >= at]
-    assert all_rows(path_of(GTID), start=moment.replace(tzinfo=None)) == [c for c in whole if c.timestamp >= at]
+    assert all_rows(path_of(GTID), start=moment.replace(tzinfo=None)) == [
+        c for c in whole if c.timestamp >= at
+    ]
     stopped = all_rows(path_of(GTID), stop=moment)
     assert stopped == [c for c in whole[: len(stopped)] if c.timestamp < at]
 
@@ -144,14 +146,18 @@ def test_columns_are_projected_and_misspelt_ones_told() -> None:
         table = f"{whole[0].database}.{whole[0].table}"
         wanted = list(whole[0].after or {})[1:3]
         for batch in log.batches(table, columns={table: wanted}):
-            assert batch.array.dtype["row"].names == tuple(n for n in wanted if n in batch.array.dtype["row"].names)
+            assert batch.array.dtype["row"].names == tuple(
+                n for n in wanted if n in batch.array.dtype["row"].names
+            )
         with pytest.raises(SchemaError, match="misspelt"):
             list(log.batches(table, columns={table: ["misspelt"]}))
     projected = all_rows(path_of(META_FULL), tables=table, columns={table: wanted})
     of_table = [c for c in whole if f"{c.database}.{c.table}" == table]
     for got, full in zip(projected, of_table, strict=True):
         for image, all_of_it in ((got.before, full.before), (got.after, full.after)):
-            assert image == (None if all_of_it is None else {k: v for k, v in all_of_it.items() if k in wanted})
+            assert image == (
+                None if all_of_it is None else {k: v for k, v in all_of_it.items() if k in wanted}
+            )
 
 
 @pytest.mark.parametrize("op", ["insert", "update", "delete"])
@@ -307,4 +313,3 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
                 log.stop()
     writer.join()
     assert seen == want
-

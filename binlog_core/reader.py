@@ -314,12 +314,16 @@ class Log:
             while batches:
                 yield batches.pop()
 
-    def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
+    def rows(
+        self,
+        tables: str | Iterable[str] | None = None,
+        columns: Mapping[str, Iterable[str]] | None = None,
+    ) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
         Parameters
         ----------
-        tables : str or iterable of str, optional
+        tables, columns
             As in `batches`.
 
         Yields
@@ -327,7 +331,7 @@ class Log:
         RowChange
         """
         reader = None
-        for group in self.groups(tables):
+        for group in self.groups(tables, columns):
             if reader is None:
                 reader = ChangeReader(self.report, skip_errors=self._skip)
             yield from reader.changes(group)

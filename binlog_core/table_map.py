@@ -133,7 +133,7 @@ def _kind_of_text(type_code: int, collation: int | None, length: int) -> Fields:
 
 
 def _fields(index: int, code: int, metadata: bytes) -> Fields:
-    """The fields of the Column that a type byte and its metadata (empty in the oldest logs of 5.1) tell."""
+    """The fields of a Column by its type byte and metadata, which the oldest logs of 5.1 lack."""
     known = COLUMN_TYPES.get(code)
     kind = known.kind if known is not None and known.kind is not None else Kind.BINARY
     length = precision = scale = fsp = 0

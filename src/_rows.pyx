@@ -631,7 +631,8 @@ cdef class Decoder:
             kind = self.header.type_code
             if status != DECODE_OK:
                 return self.fail(status, NO_TABLE, b"event_length is less than its header")
-            if self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
+            if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
+                    and not self.depth):
                 cur.pos = self.event
                 return RUN_STOP
             if (self.verify and descriptor.checksum_len and kind != FORMAT_DESCRIPTION_EVENT

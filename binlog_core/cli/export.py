@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -101,6 +102,7 @@ def export(
 def _session(master: str) -> Iterator[SparkSession]:
     from ..spark.session import quiet_java, start_session
 
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # on Ctrl-C it would print a traceback
     with quiet_java() as log:
         try:
             spark = start_session(master, app_name="binlog-core export")

@@ -290,7 +290,8 @@ class LogDecoder:
             if len(self._plans) < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
                 return
             raise DecodeError(
-                f"{len(self._plans)} table definitions in one transaction: more than Limits.table_definitions allows",
+                f"more than {len(self._plans)} table definitions in one transaction, which is what "
+                f"Limits.table_definitions={self.limits.table_definitions} allows",
                 path=self.path,
                 offset=int(self._loop.event_position),
                 type_code=EventType.TABLE_MAP,

@@ -61,12 +61,16 @@ class Limits:
         Most bytes out of one compressed transaction; it is read as a stream.
     decompressed_bytes : int
         Most bytes out of one compressed event, or of the compressed columns of one batch.
+    table_definitions : int
+        Plans that are kept. When there are more, all are dropped at the next transaction and made
+        anew as they come; one transaction may have 16 times as many.
     """
 
     group_rows: int = 65536
     group_bytes: int = 16 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
+    table_definitions: int = 4096
 
 
 DEFAULT_LIMITS = Limits()

@@ -44,6 +44,15 @@ def _has(gtids: AnyGtidSet, gtid: Gtid | MariadbGtid | None) -> bool:
     return isinstance(gtid, MariadbGtid) and gtid in gtids
 
 
+def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
+    """Of two sets; where a log has GTIDs of both vendors, those of the first."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, GtidSet):
+        return a | b if isinstance(b, GtidSet) else a
+    return a | b if isinstance(b, MariadbGtidSet) else a
+
+
 def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
     """One name, or several, as a tuple."""
     if values is None:

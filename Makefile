@@ -10,7 +10,7 @@ SOURCES := pyproject.toml setup.py MANIFEST.in $(wildcard README.md) LICENSE \
            $(wildcard pyspark_binlog.py)
 
 # Where `make run` reads and writes.
-LOGS := tests/data/mysql97
+LOGS := 'tests/data/mysql97/dml_*.binlog'
 OUT := out/changes
 
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
@@ -21,7 +21,7 @@ export PYTHONSAFEPATH := 1
 # The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
 run: $(VENV)/.run
 	rm -rf $(OUT)
-	$(BIN)/binlog-core export $(LOGS) $(OUT) --show 5
+	$(BIN)/binlog-core export $(LOGS) $(OUT) --show 3
 
 # `pytest`, not `python -m pytest`: that would import the source folder. The first line makes sure.
 test: $(VENV)/.test

@@ -18,6 +18,7 @@ from .errors import (
     BinlogError,
     ChecksumError,
     DecodeError,
+    EncryptionError,
     MissingExtraError,
     StrictError,
     TruncatedError,
@@ -32,6 +33,7 @@ from .format import (
     parse_start_v3,
 )
 from .gtid_selection import AnyGtidSet, gtid_of, is_selected
+from .mariadb_encryption import MariaDBDecryptedSource
 from .plans import Plan, plan_of
 from .report import Report
 from .rows_events import inflate_rows_event
@@ -41,6 +43,7 @@ from .tables import Table
 
 if TYPE_CHECKING:
     from .definitions import Definitions
+    from .follow import Follower
     from .sources import Source
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
@@ -64,7 +67,6 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
         EventType.APPEND_BLOCK,
         EventType.DELETE_FILE,
         EventType.BEGIN_LOAD_QUERY,
-        EventType.MARIADB_START_ENCRYPTION,
     )
 )
 _IGNORABLE_FLAG = 0x0080
@@ -175,6 +177,8 @@ class LogDecoder:
         Given table definitions, followed through DDL or not.
     limits : Limits
     verify_checksum, skip_errors : bool
+    follower : Follower or None
+        Waits at the end of a log that still grows.
     """
 
     def __init__(
@@ -187,8 +191,10 @@ class LogDecoder:
         limits: Limits = Limits(),
         verify_checksum: bool = True,
         skip_errors: bool = False,
+        follower: Follower | None = None,
     ) -> None:
         self.source = source
+        self.follower = follower
         self.path = source.path
         self.selection = selection
         self.report = report
@@ -248,8 +254,9 @@ class LogDecoder:
         BinlogError
             What cannot be decoded; the groups before it were yielded.
         """
-        if self.read_format() is None or self.format is None:
-            return
+        while self.read_format() is None or self.format is None:
+            if self.follower is None or self.follower.wait() != "more":
+                return
         self._set_format(self.format)
         self._first_feed()
         try:
@@ -268,7 +275,14 @@ class LogDecoder:
             status = loop.run()
             if status == _rows.MORE:
                 if not self._feed_more():
-                    return
+                    if self.follower is None:
+                        self._end_of_log()
+                        return
+                    if self._loop.records:
+                        yield self._take_group()  # nobody waits for rows while we wait for bytes
+                    if self.follower.wait() != "more":
+                        self._end_of_log()
+                        return
             elif status == _rows.GROUP:
                 yield self._take_group()
             elif status == _rows.TABLE:
@@ -340,7 +354,7 @@ class LogDecoder:
         self._loop.feed(b"", start, keep=False)
 
     def _feed_more(self) -> bool:
-        """More bytes of a stream; False at the end of the log."""
+        """More bytes of a stream; False where there are none (for now)."""
         left = int(self._loop.left)
         if self._view is None:
             # Growing with what is already waiting keeps the copies of one large event linear.
@@ -351,11 +365,14 @@ class LogDecoder:
                 self._window = bytes(self._window[end - left :]) + more
                 self._loop.feed(self._window, self._base, keep=False)
                 return True
+        return False
+
+    def _end_of_log(self) -> None:
+        left = int(self._loop.left)
         if left or self.source.withheld:
             self._end_early(
                 int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
             )
-        return False
 
     def _end_early(self, offset: int, reason: str) -> None:
         self.tail = Tail(self.path, offset, reason)
@@ -459,6 +476,8 @@ class LogDecoder:
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
         elif kind in _ROWS_V0:
             self.report.add("rows_v0", path=self.path, offset=offset)
+        elif kind == EventType.MARIADB_START_ENCRYPTION:
+            self._on_start_encryption(offset)
         elif kind == EventType.INCIDENT:
             self.report.add("incidents", path=self.path, offset=offset)
         elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
@@ -488,6 +507,16 @@ class LogDecoder:
         event = parse_event(header, body[self.format.header_length :], self.format, self.path)
         assert isinstance(event, QueryEvent)
         return event
+
+    def _on_start_encryption(self, offset: int) -> None:
+        # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
+        if not isinstance(self.source, MariaDBDecryptedSource) and not self._loop.event_flags & _IGNORABLE_FLAG:
+            raise EncryptionError(
+                "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
+                path=self.path,
+                offset=offset,
+                type_code=EventType.MARIADB_START_ENCRYPTION,
+            )
 
     def _on_descriptor(self, kind: int, offset: int) -> Iterator[Group]:
         if offset <= 4:
@@ -552,7 +581,7 @@ class LogDecoder:
 
     def _skip_or_raise(self, error: BinlogError) -> None:
         """Of an event that is passed already: with on_error="skip" count it and go on."""
-        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError)):
+        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError, EncryptionError)):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -18,9 +19,10 @@ from .batch import ChangeBatch
 from .decoding import Group, Limits, LogDecoder, Selection, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import HeaderFilter, events_of, headers_of
+from .follow import Follower
 from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set, names
-from .log_files import LogFile, LogFiles, resolve
+from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader
 from .report import Report
 
@@ -49,6 +51,7 @@ def open(
     server_id: int | None = None,
     ops: str | Iterable[str] | None = None,
     rows_v0: bool = False,
+    follow: bool = False,
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
     schema_start: Any = None,
@@ -92,6 +95,10 @@ def open(
         Decode rows events of version 0 (5.1 before 5.1.18) too. How NULLs are stored then depended on
         table options that no log tells: right for tables without BIT columns and with the usual row
         format; ``events()`` has the raw rows.
+    follow : bool
+        At the end wait for more bytes, and for the log that the server begins next (local files with
+        numbered names), until ``log.stop()``. A group is handed over whenever nothing more is there;
+        ``start=(path, group.resume_position)`` goes on after a restart.
     mmap : bool, optional
         False reads by pread and cannot fault when the file shrinks: the default for logs in use and
         for network mounts.
@@ -111,7 +118,7 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
-    files = resolve(target, keys=keys, mmap=mmap, storage_options=storage_options)
+    files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
     mask = 7
     if ops is not None:
         unknown = set(names(ops) or ()) - set(_OPS)
@@ -138,6 +145,7 @@ def open(
         skip_errors=on_error == "skip",
         strict=strict,
         limits=limits or Limits(),
+        follow=follow,
     )
 
 
@@ -167,6 +175,7 @@ class Log:
         skip_errors: bool,
         strict: bool,
         limits: Limits,
+        follow: bool,
     ) -> None:
         self.files = files
         self.report = Report(strict)
@@ -187,7 +196,10 @@ class Log:
             "skip_errors": skip_errors,
             "strict": strict,
             "limits": limits,
+            "follow": False,  # in each file by itself there is nothing to wait for
         }
+        self._follow = follow
+        self._stop_following = threading.Event()
         self._closed = False
         # The first log is opened at once, so that what cannot be read says so here.
         self._source: Any = files[0].open()
@@ -329,8 +341,10 @@ class Log:
             selection.columns = _columns(columns)
         self._begin_pass()
         definitions = self._definitions()
-        for i, source in enumerate(self._sources()):
+        for i, source in enumerate(self._sources(self._follow)):
             decoder = self._decoder(source, self._ranged(selection, i), definitions)
+            if self._follow:
+                decoder.follower = Follower(source, stop=self._stop_following)
             try:
                 yield from decoder.groups()
             finally:
@@ -369,12 +383,16 @@ class Log:
             while batches:
                 yield batches.pop()
 
-    def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
+    def rows(
+        self,
+        tables: str | Iterable[str] | None = None,
+        columns: Mapping[str, Iterable[str]] | None = None,
+    ) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
         Parameters
         ----------
-        tables : str or iterable of str, optional
+        tables, columns
             As in `batches`.
 
         Yields
@@ -382,16 +400,21 @@ class Log:
         RowChange
         """
         reader = None
-        for group in self.groups(tables):
+        for group in self.groups(tables, columns):
             if reader is None:
                 reader = ChangeReader(self.report, skip_errors=self._skip)
             yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
 
+    def stop(self) -> None:
+        """End a pass that follows a growing log, from another thread or a signal handler."""
+        self._stop_following.set()
+
     def close(self) -> None:
         """End reading. Batches stay valid: each holds on to the bytes it refers to."""
         self._closed = True
+        self._stop_following.set()
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -417,20 +440,27 @@ class Log:
                 "file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}"
             )
 
-    def _sources(self) -> Iterator[Any]:
+    def _sources(self, follow: bool = False) -> Iterator[Any]:
         first, last = self._file_range()
-        for i, file in enumerate(self.files):
-            if not first <= i <= last:
-                continue
+        file = None
+        for i in range(first, last + 1):
+            file = self.files[i]
             if i == 0:
                 if self._source.position:
                     self._source.seek(0)
                 yield self._source
-                continue
-            with file.open() as source:
-                yield source
+            else:
+                with file.open() as source:
+                    yield source
             if self._closed:
                 raise BinlogError("the log was closed while it was read", path=file.path)
+        while follow and file is not None and not self._stop_following.is_set():
+            path = next_log_after(file.path)
+            if path is None:
+                return
+            file = replace(file, path=path)
+            with file.open() as source:
+                yield source
 
     def _decoder(self, source: Any, selection: Selection, definitions: Definitions | None) -> LogDecoder:
         return LogDecoder(

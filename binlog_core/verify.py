@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ _CHUNK = 65536  # headers
 _SCAN_LEN = 1 << 20
 _COPY_LEN = 1 << 20
 _V4_HEADER = 19
-_LONGEST_SECONDS = 1 << 32
 
 Progress = Callable[[str, int], None]
 
@@ -262,9 +261,56 @@ class _Verifier:
         out.incomplete += open_begins
         for kind, count in log.report.as_dict().items():
             out.notes[kind] += count
-        for path, offset, reason in log.report.skipped:
-            del path
-            places.append((offset if offset is not None else begin, reason))
+        places += [(begin if p.offset is None else p.offset, p.detail or "") for p in log.report.skipped]
         for offset, reason in places:
             length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
             out.damages.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
+
+
+def _candidates(data: memoryview, begin: int, end: int) -> list[int]:
+    """Offsets in a range where a header's length and next position agree."""
+    window = np.frombuffer(data[begin : end + _V4_HEADER], np.uint8)
+    lengths = _words(window, 9, end - begin)
+    ends = np.arange(begin, end, dtype=np.int64) + lengths
+    agreeing = (lengths >= _V4_HEADER) & (ends & 0xFFFFFFFF == _words(window, 13, end - begin)) & (ends <= len(data))
+    return (np.flatnonzero(agreeing) + begin).tolist()
+
+
+def _words(window: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
+    """The 32-bit word at every offset, `at` bytes on."""
+    parts = (window[at + i : at + i + count].astype(np.int64) << 8 * i for i in range(4))
+    return sum(parts, np.zeros(count, np.int64))
+
+
+def _merged(damages: list[Damage]) -> list[Damage]:
+    """In order; ranges that touch, with the same reason, as one."""
+    out: list[Damage] = []
+    for damage in sorted(damages, key=lambda d: (d.begin, d.end)):
+        last = out[-1] if out else None
+        if last is not None and damage.begin <= last.end and damage.reason == last.reason:
+            out[-1] = Damage(last.begin, max(last.end, damage.end), last.reason)
+        else:
+            out.append(damage)
+    return out
+
+
+@contextmanager
+def _whole(source: Source) -> Iterator[memoryview]:
+    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file of what it unpacks to."""
+    view = source.view()
+    if view is not None:
+        yield view
+        return
+    with tempfile.TemporaryFile(prefix="binlog-core-") as file:
+        while chunk := source.read(_COPY_LEN):
+            file.write(chunk)
+        file.flush()
+        if not file.tell():
+            yield memoryview(b"")
+            return
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            yield memoryview(mapping)
+        finally:
+            with contextlib.suppress(BufferError):  # batches may still look at it; it goes with them
+                mapping.close()

@@ -636,7 +636,8 @@ cdef class Decoder:
             kind = self.header.type_code
             if status != DECODE_OK:
                 return self.fail(status, NO_TABLE, b"event_length is less than its header")
-            if self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
+            if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
+                    and not self.depth):
                 cur.pos = self.event
                 return RUN_STOP
             if (self.verify and descriptor.checksum_len and kind != FORMAT_DESCRIPTION_EVENT
@@ -732,6 +733,9 @@ cdef class Decoder:
         cdef Cursor text
         cdef int kind
         self.query_body = self.body
+        if self.descriptor.post_header_len[<int> QUERY_EVENT] == 0:
+            return self.fail(DECODE_MALFORMED, NO_TABLE,
+                             b"the format description lists no post-header length for this event type")
         if not take_query_text(&self.body, self.descriptor.post_header_len[<int> QUERY_EVENT], &text):
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"query event too short for its lengths")
         kind = query_kind(&text)

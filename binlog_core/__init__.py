@@ -26,6 +26,7 @@ from .format import FormatDescription
 from .reader import Log, open
 from .report import BinlogWarning, Report
 from .tables import Column, Table
+from .versions import show_versions
 
 __all__ = [
     "BinlogError",
@@ -51,4 +52,5 @@ __all__ = [
     "Tail",
     "TruncatedError",
     "open",
+    "show_versions",
 ]

@@ -72,7 +72,9 @@ class Describer:
                 return ", ".join(map(str, event.gtids))
             case FormatDescriptionEvent():
                 found = event.format
-                return f"server {found.server_version}, binlog version {found.binlog_version}, {found.checksum}"
+                return (
+                    f"server {found.server_version}, binlog version {found.binlog_version}, {found.checksum}"
+                )
             case RotateEvent():
                 return f"{event.new_log_ident}, position {event.pos}"
             case XidEvent():

@@ -1,8 +1,8 @@
 """Makes the summary of a log, in three passes of which none decodes a value.
 
-The first touches the headers (and verifies checksums), the second lets the compiled loop walk over the rows without
-a single column, the third parses the few events outside of transactions with rows. So a summary costs little more
-than a checksum of the file.
+The first touches the headers (and verifies checksums), the second lets the compiled loop walk over the rows
+without a single column, the third parses the few events outside of transactions with rows. So a summary costs
+little more than a checksum of the file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ _TOLD_TYPES = frozenset(
 _FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
 _OPERATIONS = {"insert": 1, "update": 3, "delete": 4}  # the image that counts the row
 _GTID_FIELDS = ["gtid_kind", "uuid", "tag", "domain_id", "server_id"]
-_TALLY_DTYPE = np.dtype([("rows", "<i8"), ("first", "<u4")])  # of a transaction: images, and when the first was
+_TALLY_DTYPE = np.dtype(
+    [("rows", "<i8"), ("first", "<u4")]
+)  # of a transaction: images, and when the first was
 
 
 def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
@@ -70,8 +72,8 @@ def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
     Parameters
     ----------
     log : Log
-        What it was opened to select holds for the rows: tables, operations, GTIDs and range. Events are told of
-        all.
+        What it was opened to select holds for the rows: tables, operations, GTIDs and range. Events are told
+        of whole files.
     progress : callable of (path, position), optional
         Called now and then, with a position of the file in bytes.
 
@@ -206,7 +208,9 @@ class _Summarizer:
         if not len(transactions):
             return
         out = self.out
-        for outcome, count in enumerate(np.bincount(transactions["outcome"], minlength=len(OUTCOMES)).tolist()):
+        for outcome, count in enumerate(
+            np.bincount(transactions["outcome"], minlength=len(OUTCOMES)).tolist()
+        ):
             if count:
                 out.transactions[OUTCOMES[outcome]] += count
         begin, end = transactions["begin_position"], transactions["end_position"]
@@ -254,7 +258,9 @@ class _Summarizer:
                 case GtidEvent() if event.gno:
                     self.gtids.mysql.append(((event.uuid, event.tag), (event.gno, event.gno)))
                 case MariadbGtidEvent():
-                    self.gtids.mariadb.append(((event.domain_id, event.server_id), (event.seq_no, event.seq_no)))
+                    self.gtids.mariadb.append(
+                        ((event.domain_id, event.server_id), (event.seq_no, event.seq_no))
+                    )
                 case PreviousGtidsEvent():
                     out.gtids_before = event.gtid_set
                 case MariadbGtidListEvent():
@@ -321,8 +327,8 @@ class _Gtids:
 class _Bytes:
     """Bytes of the rows events by table.
 
-    Rows of a compressed transaction all have its event's position: its bytes are shared among its tables by their
-    row images. An event may be spread over two groups, so the last one waits until the next group has begun.
+    Rows of a compressed transaction all have its event's position: its bytes are shared among its tables by
+    their row images. An event may be spread over two groups: the last one waits until the next group has begun.
 
     Parameters
     ----------

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from .gtid_selection import AnyGtidSet, union
 
 if TYPE_CHECKING:
-    from .decoding import Group, Tail
+    from .decoding import Tail
     from .format import FormatDescription
     from .log_files import Gap
-    from .reader import Log
 
 TOP = 10  # largest and longest transactions that are kept
 _MOST_BUCKETS = 2048

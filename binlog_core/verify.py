@@ -1,7 +1,7 @@
-"""Is a log whole? Checksums, lengths, rows and transactions of one file; damage is found, stepped over and told.
+"""Is a log whole? Checksums, lengths, rows and transactions of one file; damage is stepped over and told.
 
-Where the chain of events breaks, the next event is looked for by what its header says of itself: a length and a next
-position that agree, and a CRC-32 where the log has them.
+Where the chain of events breaks, the next event is looked for by what its header says of itself: a length and a
+next position that agree, and a CRC-32 where the log has them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from . import _headers
 from ._headers import HEADER_DTYPE, walk_headers
 from .batch import OUTCOMES
+from .decoding import LogDecoder, Selection
 from .errors import BinlogError
 from .event_types import EVENT_NAMES
 from .format import FormatDescription, detect, parse_format_description
-from .reader import open as open_log
-from .report import BinlogWarning
+from .report import BinlogWarning, Report
+from .sources import BufferSource
 
 if TYPE_CHECKING:
     from .log_files import LogFile
@@ -72,6 +73,8 @@ class Verdict:
     events, checksums : int
         Whole events, and those of them whose checksum was compared.
     damages : list of Damage
+    unreadable : list of Damage
+        Rows that cannot be decoded in events whose checksums say that they are as the server wrote them.
     tail : Damage or None
         The file ends inside this event.
     transactions : Counter
@@ -89,6 +92,7 @@ class Verdict:
     checksums: int = 0
     rows: int = 0
     damages: list[Damage] = field(default_factory=list)
+    unreadable: list[Damage] = field(default_factory=list)
     tail: Damage | None = None
     transactions: Counter[str] = field(default_factory=Counter)
     incomplete: list[int] = field(default_factory=list)
@@ -96,7 +100,7 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """"whole", "cut" (it ends inside an event or transaction) or "damaged"."""
+        """ "whole", "cut" (it ends inside an event or transaction) or "damaged"."""
         if self.damages or self.format is None:
             return "damaged"
         return "cut" if self.tail is not None or self.incomplete else "whole"
@@ -130,6 +134,7 @@ class _Verifier:
         self.data = data
         self.progress = progress
         self.out = Verdict(path, size=len(data))
+        self.has_checksums = False
 
     def run(self) -> Verdict:
         out = self.out
@@ -139,9 +144,10 @@ class _Verifier:
             out.damages.append(Damage(0, len(self.data), "the file ends before it says what it is"))
             return out
         good = list(self._segments(found.format))
+        self.has_checksums = out.checksums > 0
         for begin, end in good:
             self._rows(begin, end)
-        out.damages = _merged(out.damages)
+        out.damages, out.unreadable = _merged(out.damages), _merged(out.unreadable)
         return out
 
     # ------------------------------------------------------------ events
@@ -194,7 +200,9 @@ class _Verifier:
             following = self._next_event(offset, description, status)
             if following is None:
                 gap = Damage(offset, len(data), reason)
-                if status == _headers.WALK_TRUNCATED or (status == _headers.WALK_CHECKSUM and description.in_use):
+                if status == _headers.WALK_TRUNCATED or (
+                    status == _headers.WALK_CHECKSUM and description.in_use
+                ):
                     out.tail = gap
                 else:
                     out.damages.append(gap)
@@ -213,7 +221,9 @@ class _Verifier:
         if description.header_length != _V4_HEADER:
             return None
         for begin in range(offset + 1, len(self.data) - _V4_HEADER, _SCAN_LEN):
-            for candidate in _candidates(self.data, begin, min(begin + _SCAN_LEN, len(self.data) - _V4_HEADER)):
+            for candidate in _candidates(
+                self.data, begin, min(begin + _SCAN_LEN, len(self.data) - _V4_HEADER)
+            ):
                 if self._is_event(candidate, description):
                     return candidate
         return None
@@ -240,31 +250,39 @@ class _Verifier:
         out = self.out
         places: list[tuple[int, str]] = []
         open_begins: dict[int, None] = {}
+        report = Report()
+        decoder = LogDecoder(
+            BufferSource(self.data, self.path),
+            selection=Selection(start_position=begin, stop_position=end),
+            report=report,
+            verify_checksum=False,
+            skip_errors=True,
+        )
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always", BinlogWarning)
-            with open_log(self.data, start=begin, stop=end, on_error="skip", verify_checksum=False) as log:
-                try:
-                    for group in log.groups():
-                        for batch in group.batches:
-                            out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
-                        for one in group.transactions:
-                            at = int(one["begin_position"])
-                            if one["end_position"]:
-                                open_begins.pop(at, None)
-                                out.transactions[OUTCOMES[one["outcome"]]] += 1
-                            else:
-                                open_begins[at] = None
-                        if self.progress is not None:
-                            self.progress(self.path, (len(self.data) + group.end_position) // 2)
-                except BinlogError as error:
-                    places.append((error.offset or begin, error.message))
+            try:
+                for group in decoder.groups():
+                    for batch in group.batches:
+                        out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
+                    for one in group.transactions:
+                        at = int(one["begin_position"])
+                        if one["end_position"]:
+                            open_begins.pop(at, None)
+                            out.transactions[OUTCOMES[one["outcome"]]] += 1
+                        else:
+                            open_begins[at] = None
+                    if self.progress is not None:
+                        self.progress(self.path, (len(self.data) + group.end_position) // 2)
+            except BinlogError as error:
+                places.append((error.offset or begin, error.message))
         out.incomplete += open_begins
-        for kind, count in log.report.as_dict().items():
+        for kind, count in report.as_dict().items():
             out.notes[kind] += count
-        places += [(begin if p.offset is None else p.offset, p.detail or "") for p in log.report.skipped]
+        places += [(begin if p.offset is None else p.offset, p.detail or "") for p in report.skipped]
         for offset, reason in places:
             length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
-            out.damages.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
+            found = out.unreadable if self.has_checksums else out.damages
+            found.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
 
 
 def _candidates(data: memoryview, begin: int, end: int) -> list[int]:
@@ -272,7 +290,9 @@ def _candidates(data: memoryview, begin: int, end: int) -> list[int]:
     window = np.frombuffer(data[begin : end + _V4_HEADER], np.uint8)
     lengths = _words(window, 9, end - begin)
     ends = np.arange(begin, end, dtype=np.int64) + lengths
-    agreeing = (lengths >= _V4_HEADER) & (ends & 0xFFFFFFFF == _words(window, 13, end - begin)) & (ends <= len(data))
+    agreeing = (
+        (lengths >= _V4_HEADER) & (ends & 0xFFFFFFFF == _words(window, 13, end - begin)) & (ends <= len(data))
+    )
     return (np.flatnonzero(agreeing) + begin).tolist()
 
 

@@ -7,7 +7,18 @@ import platform
 
 import numpy
 
-LIBRARIES = ("pyarrow", "pandas", "polars", "duckdb", "pyspark", "zstandard", "cryptography", "sqlglot", "PyMySQL", "fsspec")
+LIBRARIES = (
+    "pyarrow",
+    "pandas",
+    "polars",
+    "duckdb",
+    "pyspark",
+    "zstandard",
+    "cryptography",
+    "sqlglot",
+    "PyMySQL",
+    "fsspec",
+)
 
 
 def versions() -> dict[str, str]:
@@ -21,18 +32,21 @@ def versions() -> dict[str, str]:
     from ._crc32 import crc32_implementation
 
     found = {
-        "binlog_core": importlib.metadata.version("binlog_core"),
+        "binlog_core": _version("binlog_core") or "not installed",
         "python": platform.python_version(),
         "platform": platform.platform(),
         "numpy": numpy.__version__,
         "crc32": crc32_implementation(),
     }
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    found |= {name: version for name in LIBRARIES if (version := _version(name)) is not None}
     return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def show_versions() -> None:

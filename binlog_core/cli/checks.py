@@ -56,7 +56,9 @@ def unknown_column(error: SchemaError, wanted: Iterable[str], known: Iterable[st
     if not missing:
         return error
     return SchemaError(
-        f"no definition has the column {missing[0]!r}{_near(missing[0], names)}", table=error.table, column=missing[0]
+        f"no definition has the column {missing[0]!r}{_near(missing[0], names)}",
+        table=error.table,
+        column=missing[0],
     )
 
 
@@ -66,7 +68,9 @@ def _near(name: str, known: Iterable[str]) -> str:
         return ""
     by_last = {full.rpartition(".")[2].lower(): full for full in names} if "." not in name else {}
     by_all = {full.lower(): full for full in names} | by_last
-    near = list(dict.fromkeys(by_all[n] for n in difflib.get_close_matches(name.lower(), by_all, n=3, cutoff=0.5)))
+    near = list(
+        dict.fromkeys(by_all[n] for n in difflib.get_close_matches(name.lower(), by_all, n=3, cutoff=0.5))
+    )
     if near:
         return f"; near: {', '.join(near)}"
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""

@@ -26,6 +26,7 @@ from .options import LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
+_NAMED_BY_TABLE_MAPS = frozenset(code for code in EventType if "ROWS" in code.name)
 _SEPARATOR = "  "
 
 
@@ -35,11 +36,15 @@ def events(
     part: RangeOptions,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Query, Write_rows … as SHOW BINLOG EVENTS has it, or a pattern; can be repeated."),
+        typer.Option(
+            "--type", help="Query, Write_rows … as SHOW BINLOG EVENTS has it, or a pattern; can be repeated."
+        ),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", "-t", help="Table maps and rows events of this table or pattern; can be repeated."),
+        typer.Option(
+            "--table", "-t", help="Table maps and rows events of this table or pattern; can be repeated."
+        ),
     ] = None,
     server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
@@ -126,7 +131,7 @@ def _events(
 
 
 def _needs_names(code: int) -> bool:
-    return "ROWS" in EventType._value2member_map_.get(code, EventType.UNKNOWN).name  # type: ignore[attr-defined]
+    return code in _NAMED_BY_TABLE_MAPS
 
 
 def _filter(
@@ -136,7 +141,7 @@ def _filter(
     bounds: list[tuple[str, bool, int]] = []  # field, from there on, value
     for at_start, place, at_edge in ((True, places["start"], first), (False, places["stop"], last)):
         if isinstance(place, dt.datetime):
-            utc = place if place.tzinfo else place.replace(tzinfo=dt.timezone.utc)
+            utc = place if place.tzinfo else place.replace(tzinfo=dt.UTC)
             bounds.append(("timestamp", at_start, max(0, int(utc.timestamp()))))
         elif place is not None and at_edge:
             bounds.append(("position", at_start, place[1] if isinstance(place, tuple) else place))
@@ -156,7 +161,8 @@ def _filter(
 
 def _line(event: Event, told: str) -> str:
     time = moment(event.timestamp) if event.timestamp else " " * 19
-    return f"{event.position:>10}  {time}  {event.server_id:>10}  {event.event_length:>8}  {event.name:<20}  {told}"
+    origin = f"{event.position:>10}  {time}  {event.server_id:>10}"
+    return f"{origin}  {event.event_length:>8}  {event.name:<20}  {told}"
 
 
 def _as_dict(path: str, event: Event, told: str, table: str | None) -> dict[str, Any]:

@@ -29,7 +29,9 @@ def info(
     rows: RowOptions,
     part: RangeOptions,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for programs.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Every table, not the most changed ones only.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every table, not the most changed ones only.")
+    ] = False,
 ) -> None:
     """Format, servers, checksum, time range, GTIDs, events, tables and the largest transactions of logs.
 
@@ -125,7 +127,10 @@ def _file(file: FileSummary) -> Table:
     if file.first_timestamp:
         length = duration(file.last_timestamp - file.first_timestamp)
         line("time", f"{moment(file.first_timestamp)} to {moment(file.last_timestamp)} UTC ({length})")
-    line("server ids", ", ".join(f"{server} ({count:,} events)" for server, count in file.servers.most_common()))
+    line(
+        "server ids",
+        ", ".join(f"{server} ({count:,} events)" for server, count in file.servers.most_common()),
+    )
     if file.gtids_before:
         line("GTIDs before", " ".join(str(file.gtids_before).split()))
     if file.gtids:
@@ -153,7 +158,9 @@ def _file(file: FileSummary) -> Table:
 def _table(title: str, *columns: str, text: int = 1) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < text else "right", overflow="fold" if i < text else "ellipsis")
+        table.add_column(
+            name, justify="left" if i < text else "right", overflow="fold" if i < text else "ellipsis"
+        )
     return table
 
 

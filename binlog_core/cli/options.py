@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from ..event_types import EventType
 from ..errors import BinlogError, GtidError
+from ..event_types import EventType
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
 from ..reader import Log, Place
@@ -53,7 +53,10 @@ class LogOptions:
         Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
     ] = "raise"
     verify_checksum: Annotated[
-        bool, typer.Option("--verify-checksum/--no-verify-checksum", help="Compare checksums, where the log has them.")
+        bool,
+        typer.Option(
+            "--verify-checksum/--no-verify-checksum", help="Compare checksums, where the log has them."
+        ),
     ] = True
 
     @contextmanager
@@ -93,13 +96,14 @@ class RangeOptions:
         int | None, typer.Option("--stop-position", min=0, help="End before this byte of the last log.")
     ] = None
     start_datetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin with events of this time; UTC unless it says else.")
+        str | None,
+        typer.Option(metavar="TIME", help="Begin with events of this time; UTC unless it says else."),
     ] = None
     stop_datetime: Annotated[
         str | None, typer.Option(metavar="TIME", help="End with the first event of this time or later.")
     ] = None
 
-    def places(self, options: LogOptions) -> dict[str, Place | None]:
+    def places(self, options: LogOptions) -> dict[str, Any]:
         """``start`` and ``stop`` for `binlog_core.open`."""
         return {
             "start": self._place(options, "start", self.start, self.start_position, self.start_datetime),
@@ -143,18 +147,28 @@ class RowOptions:
         typer.Option("--table", "-t", help="Table or pattern: orders, shop.orders, shop.*; can be repeated."),
     ] = None
     database: Annotated[
-        list[str] | None, typer.Option("--database", "-d", help="Tables of this database only; can be repeated.")
+        list[str] | None,
+        typer.Option("--database", "-d", help="Tables of this database only; can be repeated."),
     ] = None
-    columns: Annotated[str | None, typer.Option(help="Names of the columns to read, with commas between.")] = None
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns to read, with commas between.")
+    ] = None
     op: Annotated[
-        list[str] | None, typer.Option(help="insert, update or delete; can be repeated or joined with commas.")
+        list[str] | None,
+        typer.Option(help="insert, update or delete; can be repeated or joined with commas."),
     ] = None
-    include_gtids: Annotated[str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")] = None
-    exclude_gtids: Annotated[str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")] = None
+    include_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")
+    ] = None
+    exclude_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
+    ] = None
     server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None
     schema: Annotated[
         str | None,
-        typer.Option(help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl: those in the log."),
+        typer.Option(
+            help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl: those in the log."
+        ),
     ] = None
 
     def selection(self) -> dict[str, Any]:
@@ -165,7 +179,9 @@ class RowOptions:
                 raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")
         return {
             "tables": self.patterns(),
-            "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)} if self.columns else None,
+            "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
+            if self.columns
+            else None,
             "ops": ops or None,
             "gtids": self.include_gtids,
             "exclude_gtids": self.exclude_gtids,
@@ -267,7 +283,9 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     def spread_command(**given: Any) -> None:
         arguments: dict[str, Any] = {}
         for name, kind in groups.items():
-            arguments[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+            arguments[name] = kind(
+                **{field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+            )
         command(**arguments, **given)
 
     del spread_command.__wrapped__  # typer would look at its signature

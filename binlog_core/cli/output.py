@@ -1,7 +1,7 @@
 """How commands speak: results on standard output, all else on standard error.
 
-Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output that exists, a full disk), 2 wrong
-usage, 130 interrupted by Ctrl-C, 141 the reader of a pipe went away.
+Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output that exists, a full disk),
+2 wrong usage, 130 interrupted by Ctrl-C, 141 the reader of a pipe went away.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def results() -> Console:
 
 @contextmanager
 def errors_as_lines() -> Iterator[None]:
-    """Errors as one line and an exit code, warnings as notes; nothing is said of a pipe whose reader has left."""
+    """Errors as one line and an exit code, warnings as notes; a pipe whose reader has left is not told of."""
     try:
         with _warnings_as_notes():
             yield
@@ -102,7 +102,7 @@ def size(count: int) -> str:
 
 def moment(timestamp: float) -> str:
     """Seconds since 1970 as date and time in UTC."""
-    return dt.datetime.fromtimestamp(timestamp, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return dt.datetime.fromtimestamp(timestamp, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def duration(seconds: float) -> str:
@@ -124,4 +124,6 @@ def printable(text: str) -> str:
     """Text that is safe for a terminal: control characters and broken bytes as escapes."""
     if text.isprintable() and text.isascii():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text
+    )

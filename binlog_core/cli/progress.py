@@ -65,9 +65,10 @@ class Bar:
         self._shown.update(self._task, completed=done, description=path.rpartition("/")[2])
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the bar away; more work shows it again."""
         if self._shown is not None:
             self._shown.stop()
+            self._shown = None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines, is_terminal
 from .progress import progress
-from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, Writer, rows_in
+from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, Writer, first_rows
 
 Format = Literal["jsonl", "csv", "arrow", "parquet", "sql"]
 
@@ -28,15 +28,16 @@ def rows(
     part: RangeOptions,
     form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "jsonl",
     to: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; standard output without.", dir_okay=False)
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; standard output without.", dir_okay=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after about so many rows.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,
     change_columns: Annotated[
         bool,
         typer.Option(
             "--change-columns/--no-change-columns",
-            help="csv, arrow, parquet: _change_type, _commit_timestamp, _position, _row behind the table's own.",
+            help="csv, arrow, parquet: _change_type, _commit_timestamp, _position, _row besides.",
         ),
     ] = True,
     flashback: Annotated[
@@ -62,12 +63,14 @@ def rows(
         raise typer.BadParameter("--flashback goes with --format sql")
     if to is None and form in ("arrow", "parquet") and is_terminal():
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
-    chosen = selection.selection()
-    with errors_as_lines(), logs.open(**chosen, **part.places(logs)) as log, output(to, overwrite=overwrite) as file:
-        writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=logs.on_error == "skip")
-        for group in _groups(log, logs, selection, limit):
-            writer.write(group)
-        writer.close()
+    chosen = selection.selection() | part.places(logs)
+    with errors_as_lines(), logs.open(**chosen) as log, output(to, overwrite=overwrite) as file:
+        skip = logs.on_error == "skip"
+        with _writer(
+            form, file, log, flashback=flashback, change_columns=change_columns, skip=skip
+        ) as writer:
+            for group in _groups(log, logs, selection, limit):
+                writer.write(group)
 
 
 def _writer(
@@ -75,24 +78,32 @@ def _writer(
 ) -> Writer:
     if form == "jsonl":
         return JsonWriter(file, log.report, skip_errors=skip)
-    kinds = {"csv": CsvWriter, "arrow": ArrowWriter, "parquet": ParquetWriter}
+    kinds: dict[str, type[CsvWriter] | type[ArrowWriter]] = {
+        "csv": CsvWriter,
+        "arrow": ArrowWriter,
+        "parquet": ParquetWriter,
+    }
     return kinds[form](file, change_columns=change_columns)
 
 
 def _groups(log: Log, logs: LogOptions, selection: RowOptions, limit: int | None) -> Iterator[Group]:
     """Groups of the log, and behind them the mistakes that only the whole log can show."""
     seen: dict[str, set[str]] = {}
-    count = 0
+    taken = 0
     with progress(log) as bar:
         try:
             for group in log.groups():
                 for batch in group.batches:
                     names = seen.setdefault(batch.table.full_name, set())
                     names.update(column.name for column in batch.table.columns)
-                yield group
-                bar(group.path, group.end_position)
-                count += rows_in(group)
-                if limit is not None and count >= limit:
+                if limit is None:
+                    yield group
+                    bar(group.path, group.end_position)
+                    continue
+                first, count = first_rows(group, limit - taken)
+                taken += count
+                yield first
+                if taken >= limit:
                     return
         except SchemaError as error:
             raise unknown_column(error, selection.column_names(), set().union(*seen.values())) from None

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=lambda value: plain(value)).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, default=lambda value: plain(value)
+).encode
 
 
 def json_line(record: dict[str, Any]) -> bytes:

@@ -28,20 +28,23 @@ _MOST_LINES = 20
 def verify(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILES...", help="Logs, directories, index files, URLs or patterns; - is standard input."),
+        typer.Argument(
+            metavar="FILES...", help="Logs, directories, index files, URLs or patterns; - is standard input."
+        ),
     ],
     keys: Annotated[
         Path | None, typer.Option(help="Key file of encrypted logs: MySQL's keyring or MariaDB's key file.")
     ] = None,
     allow_cut: Annotated[
-        bool, typer.Option("--allow-cut", help="A log that ends inside an event or transaction is no failure.")
+        bool,
+        typer.Option("--allow-cut", help="A log that ends inside an event or transaction is no failure."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file, for programs.")] = False,
 ) -> None:
     """Check logs: every length and checksum, every row, transactions complete; damaged ranges are told.
 
-    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or one cannot be opened (no such file,
-    no log, no key).
+    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or one cannot be opened (no such
+    file, no log, no key).
 
     Examples:
 
@@ -53,28 +56,35 @@ def verify(
     failed = False
     with errors_as_lines(), targets(files, keep_stdin=True) as found:
         bar = Bar(None)
-        try:
-            for name in found:
-                try:
-                    for file in resolve(name, keys=str(keys) if keys else None):
+        for name in found:
+            try:
+                for file in resolve(name, keys=str(keys) if keys else None):
+                    try:
                         verdict = verify_file(file, bar)
+                    except BinlogError as error:
+                        failed = True
+                        _tell(error)
+                        continue
+                    finally:
                         bar.close()
-                        verdicts.append(verdict)
-                        if as_json:
-                            json.dump(as_dict(verdict), sys.stdout)
-                            sys.stdout.write("\n")
-                        else:
-                            show(verdict, results())
-                except BinlogError as error:
-                    failed = True
-                    messages().print(f"error: {' '.join(str(error).split())}", style="red", markup=False)
-        finally:
-            bar.close()
+                    verdicts.append(verdict)
+                    if as_json:
+                        json.dump(as_dict(verdict), sys.stdout)
+                        sys.stdout.write("\n")
+                    else:
+                        show(verdict, results())
+            except BinlogError as error:
+                failed = True
+                _tell(error)
     bad = ("damaged",) if allow_cut else ("damaged", "cut")
     if failed:
         raise typer.Exit(EXIT_USAGE)
     if any(verdict.state in bad for verdict in verdicts):
         raise typer.Exit(EXIT_ERROR)
+
+
+def _tell(error: BinlogError) -> None:
+    messages().print(f"error: {' '.join(str(error).split())}", style="red", markup=False)
 
 
 def show(verdict: Verdict, console: Console) -> None:
@@ -87,8 +97,12 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(Text("  " + text))
 
     if verdict.format is not None:
-        checked = f"{verdict.checksums:,} checksums right" if verdict.checksums else "the log has no checksums"
+        checked = (
+            f"{verdict.checksums:,} checksums right" if verdict.checksums else "the log has no checksums"
+        )
         line(f"{size(verdict.size)}, {verdict.events:,} events, {checked}, {verdict.rows:,} changed rows")
+    if verdict.format is not None and verdict.format.in_use:
+        line("note: in use, or not closed by its server")
     if verdict.transactions:
         told = ", ".join(f"{count:,} {outcome}" for outcome, count in verdict.transactions.items())
         line(f"transactions with row changes: {told}")
@@ -97,7 +111,11 @@ def show(verdict: Verdict, console: Console) -> None:
     if verdict.tail is not None:
         line(f"cut: at {verdict.tail.begin:,}: {verdict.tail.reason}")
     for damage in verdict.damages[:_MOST_LINES]:
-        line(f"damaged: {damage.begin:,} to {damage.end:,} ({damage.end - damage.begin:,} bytes): {damage.reason}")
+        line(
+            f"damaged: {damage.begin:,} to {damage.end:,} ({damage.end - damage.begin:,} bytes): {damage.reason}"
+        )
+    for one in verdict.unreadable[:_MOST_LINES]:
+        line(f"unreadable: {one.begin:,} to {one.end:,}, although its checksum is right: {one.reason}")
     if len(verdict.damages) > _MOST_LINES:
         line(f"damaged: {len(verdict.damages) - _MOST_LINES:,} more ranges; --json tells all")
     for kind, count in sorted(verdict.notes.items()):
@@ -119,5 +137,6 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "incomplete": verdict.incomplete,
         "tail": dataclasses.asdict(verdict.tail) if verdict.tail else None,
         "damages": [dataclasses.asdict(damage) for damage in verdict.damages],
+        "unreadable": [dataclasses.asdict(one) for one in verdict.unreadable],
         "notes": dict(verdict.notes),
     }

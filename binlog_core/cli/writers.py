@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, BinaryIO
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._values import RowReader
 from ..arrow import DEFAULT_CHANGE_COLUMNS
+from ..batch import ChangeBatch
 from ..errors import MissingExtraError, SchemaError
 from ..merge import ChangeReader
 from .text import csv_line, json_line
@@ -16,9 +20,11 @@ from .text import csv_line, json_line
 if TYPE_CHECKING:
     import pyarrow
 
-    from ..batch import ChangeBatch
     from ..decoding import Group
     from ..report import Report
+
+
+_POSTIMAGE = 3
 
 
 class Writer(ABC):
@@ -36,8 +42,20 @@ class Writer(ABC):
     def write(self, group: Group) -> None:
         """Write what a group holds."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most formats have no end)
         """Write what comes at the end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(
+            Exception
+        ):  # the output is thrown away, but its writer wants to end in order
+            self.close()
 
 
 class JsonWriter(Writer):
@@ -146,7 +164,8 @@ class ArrowWriter(_OneTable):
             self._writer = self.start(table.schema)
         elif table.schema != self._schema:
             raise SchemaError(
-                f"the table's definition changed, and {self.name} has one schema: --columns chooses columns that stay",
+                f"the table's definition changed, and {self.name} has one schema:"
+                " --columns chooses columns that stay",
                 path=batch.path,
                 offset=int(batch.array["image"]["position"][0]),
                 table=batch.table.full_name,
@@ -173,6 +192,39 @@ class ParquetWriter(ArrowWriter):
         return parquet.ParquetWriter(self.file, schema, compression="zstd")
 
 
-def rows_in(group: Group) -> int:
-    """Changed rows of a group: updates count once."""
-    return sum(int(np.count_nonzero(batch.array["image"]["op"] != 2)) for batch in group.batches)
+def first_rows(group: Group, count: int) -> tuple[Group, int]:
+    """At most so many changed rows of a group, the first ones in log order, and how many they are."""
+    starts = [batch.array["image"][batch.array["image"]["op"] != _POSTIMAGE] for batch in group.batches]
+    found = sum(map(len, starts))
+    if found <= count:
+        return group, found
+    places = np.sort(np.concatenate([_places(images) for images in starts]))
+    last = places[count - 1] if count else np.zeros(1, _PLACE_DTYPE)[0]
+    cut = []
+    for batch in group.batches:
+        # A batch is in log order, so that its first records are its first rows.
+        keep = int(np.searchsorted(_places(batch.array["image"]), last, side="right")) if count else 0
+        if keep:
+            invalid, diffs = batch.invalid, batch.json_diffs
+            cut.append(
+                ChangeBatch(
+                    batch.table,
+                    batch.columns,
+                    batch.array[:keep],
+                    batch.buffer,
+                    batch.transactions,
+                    invalid[invalid["record"] < keep],
+                    diffs[diffs["record"] < keep],
+                    batch.path,
+                )
+            )
+    return replace(group, batches=cut), count
+
+
+_PLACE_DTYPE = np.dtype([("position", "<u8"), ("row", "<u4")])
+
+
+def _places(images: NDArray[np.void]) -> NDArray[np.void]:
+    places = np.empty(len(images), _PLACE_DTYPE)
+    places["position"], places["row"] = images["position"], images["row"]
+    return places

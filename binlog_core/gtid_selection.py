@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 
 AnyGtidSet = GtidSet | MariadbGtidSet
@@ -51,10 +49,3 @@ def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
     if isinstance(a, GtidSet):
         return a | b if isinstance(b, GtidSet) else a
     return a | b if isinstance(b, MariadbGtidSet) else a
-
-
-def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """One name, or several, as a tuple."""
-    if values is None:
-        return None
-    return (values,) if isinstance(values, str) else tuple(values)

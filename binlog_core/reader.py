@@ -16,15 +16,16 @@ from ._headers import HEADER_DTYPE
 from ._values import RowChange
 from .arrow import Batches
 from .batch import ChangeBatch
-from .decoding import Group, Limits, LogDecoder, Selection, Tail
+from .decoding import Group, LogDecoder, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import HeaderFilter, events_of, headers_of
 from .follow import Follower
 from .format import FormatDescription
-from .gtid_selection import AnyGtidSet, gtid_set, names
+from .gtid_selection import AnyGtidSet, gtid_set
 from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader
 from .report import Report
+from .selection import Limits, Selection, names
 
 if TYPE_CHECKING:
     from .definitions import Definitions

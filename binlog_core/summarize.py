@@ -328,7 +328,7 @@ class _Bytes:
     """Bytes of the rows events by table.
 
     Rows of a compressed transaction all have its event's position: its bytes are shared among its tables by
-    their row images. An event may be spread over two groups: the last one waits until the next group has begun.
+    their row images. An event may be spread over groups: the last one waits until the next group begins.
 
     Parameters
     ----------

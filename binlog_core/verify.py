@@ -1,6 +1,6 @@
 """Is a log whole? Checksums, lengths, rows and transactions of one file; damage is stepped over and told.
 
-Where the chain of events breaks, the next event is looked for by what its header says of itself: a length and a
+Where the chain of events breaks, the next event is looked for by what its header tells: a length and a
 next position that agree, and a CRC-32 where the log has them.
 """
 
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from . import _headers
 from ._headers import HEADER_DTYPE, walk_headers
 from .batch import OUTCOMES
-from .decoding import LogDecoder, Selection
+from .decoding import LogDecoder
 from .errors import BinlogError
 from .event_types import EVENT_NAMES
 from .format import FormatDescription, detect, parse_format_description
 from .report import BinlogWarning, Report
+from .selection import Selection
 from .sources import BufferSource
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from ..decoding import matches_name
 from ..errors import SchemaError
 from ..event_types import EventType
 from ..events import TableMapEvent
 from ..reader import Log
+from ..selection import matches_name
 
 _MOST_NAMES = 8
 

@@ -15,12 +15,12 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..decoding import matches_name
 from ..describe import Describer
 from ..event_types import EVENT_NAMES, EventType
 from ..event_walk import HeaderFilter
 from ..events import Event, GtidEvent, MariadbGtidEvent
 from ..reader import Log, Place
+from ..selection import matches_name
 from .checks import check_tables
 from .options import LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable

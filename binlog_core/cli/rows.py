@@ -63,14 +63,14 @@ def rows(
         raise typer.BadParameter("--flashback goes with --format sql")
     if to is None and form in ("arrow", "parquet") and is_terminal():
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
-    chosen = selection.selection() | part.places(logs)
-    with errors_as_lines(), logs.open(**chosen) as log, output(to, overwrite=overwrite) as file:
-        skip = logs.on_error == "skip"
-        with _writer(
-            form, file, log, flashback=flashback, change_columns=change_columns, skip=skip
-        ) as writer:
-            for group in _groups(log, logs, selection, limit):
-                writer.write(group)
+    with errors_as_lines():
+        chosen = selection.selection() | part.places(logs)
+        with logs.open(**chosen) as log, output(to, overwrite=overwrite) as file:
+            skip = logs.on_error == "skip"
+            writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=skip)
+            with writer:
+                for group in _groups(log, logs, selection, limit):
+                    writer.write(group)
 
 
 def _writer(

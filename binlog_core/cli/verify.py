@@ -43,8 +43,8 @@ def verify(
 ) -> None:
     """Check logs: every length and checksum, every row, transactions complete; damaged ranges are told.
 
-    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or one cannot be opened (no such
-    file, no log, no key).
+    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or what cannot be opened (no
+    such file, no log, no key).
 
     Examples:
 
@@ -112,7 +112,7 @@ def show(verdict: Verdict, console: Console) -> None:
         line(f"cut: at {verdict.tail.begin:,}: {verdict.tail.reason}")
     for damage in verdict.damages[:_MOST_LINES]:
         line(
-            f"damaged: {damage.begin:,} to {damage.end:,} ({damage.end - damage.begin:,} bytes): {damage.reason}"
+            f"damaged: {damage.begin:,} to {damage.end:,} ({size(damage.end - damage.begin)}): {damage.reason}"
         )
     for one in verdict.unreadable[:_MOST_LINES]:
         line(f"unreadable: {one.begin:,} to {one.end:,}, although its checksum is right: {one.reason}")

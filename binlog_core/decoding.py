@@ -154,8 +154,12 @@ class LogDecoder:
         self.tail: Tail | None = None
         self.format: FormatDescription | None = None
         self._plans: list[Plan | None] = []
+        self._plans_weight = 0
         self._loop = _rows.Decoder(
-            group_rows=limits.group_rows, group_bytes=limits.group_bytes, verify=verify_checksum
+            group_rows=limits.group_rows,
+            group_bytes=limits.group_bytes,
+            record_bytes=limits.record_bytes,
+            verify=verify_checksum,
         )
         loop = self._loop
         loop.op_mask = selection.ops
@@ -233,7 +237,7 @@ class LogDecoder:
                         self._end_of_log()
                         return
             elif status == _rows.GROUP:
-                yield self._take_group()
+                yield from self._take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
                 self._add_plan()
@@ -247,6 +251,12 @@ class LogDecoder:
                     return
             elif status == _rows.STOP:
                 return
+
+    def _take_some(self) -> Iterator[Group]:
+        """The group, unless it holds nothing but transactions whose rows events were empty."""
+        group = self._take_group()
+        if group.batches:
+            yield group
 
     def _take_group(self) -> Group:
         gathered, transactions = self._loop.take_group()
@@ -283,11 +293,11 @@ class LogDecoder:
 
     def _make_room_for_a_plan(self) -> Iterator[Group]:
         """Drop all plans where there are too many: those in use come back with their next table map."""
-        if len(self._plans) < self.limits.table_definitions:
+        if self._plans_weight < self.limits.table_definitions:
             return
         # Between transactions no table id is needed any more; inside one it may be.
         if self._loop.table_maps > 1:
-            if len(self._plans) < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
+            if self._plans_weight < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
                 return
             raise DecodeError(
                 f"more than {len(self._plans)} table definitions in one transaction, which is what "
@@ -303,6 +313,7 @@ class LogDecoder:
     def _drop_plans(self) -> None:
         self._loop.drop_plans()
         self._plans.clear()
+        self._plans_weight = 0
 
     # ------------------------------------------------------------ bytes
 
@@ -323,7 +334,9 @@ class LogDecoder:
     def _feed_more(self) -> bool:
         """More bytes of a stream; False where there are none (for now)."""
         left = int(self._loop.left)
-        if self._view is None:
+        if self._view is None and not self.ends_inside(
+            memoryview(self._window)[len(self._window) - left :], int(self._loop.position)
+        ):
             # Growing with what is already waiting keeps the copies of one large event linear.
             more = self.source.read(max(_READ_LEN, left))
             if more:
@@ -333,6 +346,22 @@ class LogDecoder:
                 self._loop.feed(self._window, self._base, keep=False)
                 return True
         return False
+
+    def ends_inside(self, event: bytes | memoryview, position: int) -> bool:
+        """Whether an event, of which the beginning is here, cannot be whole: not worth reading on.
+
+        Raises
+        ------
+        DecodeError
+            It may be whole, and is larger than `Limits.event_bytes`.
+        """
+        length = int.from_bytes(event[9:13], "little")
+        if len(event) < 13 or length <= self.limits.event_bytes:
+            return False
+        size = self.source.size
+        if size is not None and self.follower is None and position + length > size:
+            return True
+        raise self.limits.event_too_large(length, self.path, position)
 
     def _end_of_log(self) -> None:
         left = int(self._loop.left)
@@ -356,6 +385,7 @@ class LogDecoder:
     def _add_plan(self) -> None:
         loop, offset = self._loop, self._loop.event_position
         flags, body = loop.table_map()
+        self._plans_weight += 1 + len(body) // 4096
         assert self.format is not None
         try:
             table, notes = table_of(decode_table_map(body), flags=flags, mariadb=self.format.is_mariadb)
@@ -378,6 +408,7 @@ class LogDecoder:
             table = self.definitions.complete(table, self.report, path=self.path, offset=offset)
         self._report_silence(table, offset)
         plan = plan_of(table, self.selection.wanted_columns(table))
+        self._plans_weight += len(table.columns) // 32
         loop.add_plan(
             plan.ops,
             image_len=plan.image_len,
@@ -530,7 +561,7 @@ class LogDecoder:
             if status == _rows.MORE or status == _rows.STOP:
                 return
             if status == _rows.GROUP:
-                yield self._take_group()
+                yield from self._take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
                 self._add_plan()

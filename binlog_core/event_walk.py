@@ -69,7 +69,9 @@ class _Walk:
                     continue
                 status = _headers.WALK_TRUNCATED
             if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
-                more = self.source.read(max(_READ_LEN, len(window) - offset)) if view is None else b""
+                more = b""
+                if view is None and not decoder.ends_inside(window[offset:], base + offset):
+                    more = self.source.read(max(_READ_LEN, len(window) - offset))
                 if more:
                     base += offset
                     window = memoryview(bytes(window[offset:]) + more)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT
+from .errors import DecodeError
 from .gtid_selection import AnyGtidSet
 from .tables import Table
 
@@ -69,7 +70,13 @@ class Limits:
         Most bytes out of one compressed event, or of the compressed columns of one batch.
     table_definitions : int
         Plans that are kept. When there are more, all are dropped at the next transaction and made
-        anew as they come; one transaction may have 16 times as many.
+        anew as they come; one transaction may have 16 times as many. A wide table counts as several:
+        one more for every 32 columns, and for every 4096 bytes of names and members.
+    record_bytes : int
+        Most bytes of records out of one rows event.
+    event_bytes : int
+        Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), which must lie in
+        memory whole. No server writes larger ones than 1 GiB, the most of max_allowed_packet.
     """
 
     group_rows: int = 65536
@@ -77,6 +84,14 @@ class Limits:
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
     table_definitions: int = 4096
+    record_bytes: int = 1 << 30
+    event_bytes: int = (1 << 30) + (1 << 20)
+
+    def event_too_large(self, length: int, path: str, offset: int) -> DecodeError:
+        """The error of an event that is not read into memory."""
+        return DecodeError(
+            f"an event of {length} bytes; Limits.event_bytes={self.event_bytes}", path=path, offset=offset
+        )
 
 
 DEFAULT_LIMITS = Limits()

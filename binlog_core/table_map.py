@@ -140,6 +140,8 @@ def _fields(index: int, code: int, metadata: bytes) -> Fields:
     if code == MYSQL_TYPE_STRING and not metadata:
         length = 255
     elif code in (MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
+        if not metadata:
+            raise DecodeError(f"column {index}: type {code} without its metadata")
         first, second = metadata
         if first in (MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
             code, length = first, second

@@ -77,6 +77,8 @@ cdef enum:
     POOL_BLOCKS = 64
     POOL_LEAST = 65536              # smaller blocks are not worth keeping
     POOL_BYTES = 32 << 20
+    MEMORY_PER_WIRE = 16            # a group's records over its rows events: NULLs and absent columns take room
+    MAX_TABLE_IDS = 1 << 20         # kept; one transaction has room for half as many at least
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
     ROW_OFFSET = 17                 # of image.row in a record
@@ -216,7 +218,9 @@ cdef class Decoder:
     group_rows : int
         A group is full at this many records …
     group_bytes : int
-        … or this many bytes of rows events.
+        … or this many bytes of rows events, or sixteen times as many of records.
+    record_bytes : int
+        Most bytes of records out of one event.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
 
@@ -242,6 +246,8 @@ cdef class Decoder:
     cdef uint64_t group_wire
     cdef uint64_t max_group_records
     cdef uint64_t max_group_wire
+    cdef uint64_t group_memory          # bytes of records
+    cdef uint64_t max_event_memory      # of records out of one event
     cdef memory_t transactions
     cdef readonly uint64_t wire_walked
     # the transaction that events now belong to
@@ -279,9 +285,11 @@ cdef class Decoder:
     cdef size_t transactions_before     # bytes that the last group had of them
     cdef memory_t tail                  # a copy of rows at the end of a buffer
 
-    def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20, bint verify=True):
+    def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20, bint verify=True,
+                  uint64_t record_bytes=1 << 30):
         self.max_group_records = group_rows
         self.max_group_wire = group_bytes
+        self.max_event_memory = record_bytes
         self.verify = verify
         self.pool = MemoryPool()
         self.trx_index = -1
@@ -458,8 +466,11 @@ cdef class Decoder:
     def drop_plans(self):
         """Forget every plan and table id: definitions changed, or too many are idle. Take the group first."""
         cdef uint32_t i
-        if self.batch_count:
+        if self.group_records:
             raise ValueError("the group must be taken before")
+        for i in range(self.batch_count):       # of rows that could not be decoded
+            release_batch(&self.batches[i])
+        self.batch_count = 0
         free_cache(&self.tables)
         for i in range(self.plan_count):
             free_plan(self.plans[i])
@@ -595,6 +606,7 @@ cdef class Decoder:
         self.batch_count = 0
         self.group_records = 0
         self.group_wire = 0
+        self.group_memory = 0
         self.transactions_before = self.transactions.length
         transactions = np.frombuffer(take_memory(&self.transactions, self.pool), TRANSACTION_DTYPE)
         self.trx_index = -1
@@ -621,8 +633,8 @@ cdef class Decoder:
         cdef uint8_t kind
         while True:
             if self.group_records >= self.max_group_records or (
-                self.group_wire >= self.max_group_wire and self.group_records
-            ):
+                self.group_wire >= self.max_group_wire and (self.group_records or self.transactions.length)
+            ) or self.group_memory >= MEMORY_PER_WIRE * self.max_group_wire:
                 return RUN_GROUP
             if remaining(cur) == 0:
                 return RUN_MORE
@@ -799,6 +811,8 @@ cdef class Decoder:
         if not self.trx_open:
             self.begin(True)            # the log, or our reading, starts inside a transaction
         self.table_maps += 1
+        if self.table_maps == 1 and self.tables.id_count >= MAX_TABLE_IDS // 2:
+            forget_table_ids(&self.tables)      # a new transaction says anew which tables it means
         id = load_u32(self.body.pos) if id_len == 4 else load_u48(self.body.pos)
         skip(&self.body, id_len)
         length = <uint32_t> remaining(&self.body)
@@ -811,6 +825,8 @@ cdef class Decoder:
             self.pending = self.body
             self.pending_id = id
             return RUN_TABLE
+        if self.tables.id_count >= MAX_TABLE_IDS:
+            return self.fail(DECODE_MALFORMED, NO_TABLE, b"more table ids than one transaction can have")
         if set_table_id(&self.tables, id, found) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, NO_TABLE, b"no memory")
         return RUN_MORE
@@ -911,6 +927,7 @@ cdef class Decoder:
         cdef const uint8_t* row_start
         cdef const uint8_t* json_bits
         cdef const uint8_t* buffer = window.data
+        cdef size_t before_event
         cdef int status = DECODE_OK
         if batch == NULL or fill_image_set(plan, rows.pos, before) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
@@ -945,12 +962,15 @@ cdef class Decoder:
             memset(self.tail.data + remaining(rows), 0, ROOM)
             buffer = <const uint8_t*> (<uintptr_t> self.tail.data - <uintptr_t> (rows.pos - window.data))
             rows[0] = cursor_over(self.tail.data, remaining(rows))
+        before_event = batch.records.length
         while True:
             row_start = rows.pos
             if remaining(rows) == 0:
                 # Rows without any column take no bytes; how many there are cannot be told, but one.
                 if before.count or (update and after.count) or row_start != rows.end:
                     break
+            if batch.records.length - before_event > self.max_event_memory:
+                return self.refuse_event(plan_index, batch, before_event)
             if reserve(&batch.records, <size_t> images * plan.record_len + ROOM) != DECODE_OK:
                 status = DECODE_NO_MEMORY
                 break
@@ -990,6 +1010,7 @@ cdef class Decoder:
                 if remaining(rows):
                     status = DECODE_MALFORMED
                 break
+        self.group_memory += batch.records.length - before_event
         if status != DECODE_OK:
             self.forget_side_entries(batch)
             self.fail(status, plan_index, b"row runs past its event" if status == DECODE_MALFORMED
@@ -997,6 +1018,16 @@ cdef class Decoder:
             self.failure.column = column
             return RUN_ERROR
         return RUN_MORE
+
+    cdef int refuse_event(self, uint32_t plan_index, batch_t* batch, size_t before_event) noexcept nogil:
+        # A few bytes of wire can stand for a wide record of NULLs or absent columns: an event may not
+        # make of itself whatever it likes. What it made is given back.
+        cdef uint32_t made = <uint32_t> ((batch.records.length - before_event) // self.plans[plan_index].record_len)
+        batch.count -= made
+        batch.records.length = before_event
+        self.group_records -= made
+        self.forget_side_entries(batch)
+        return self.fail(DECODE_MALFORMED, plan_index, b"more records than Limits.record_bytes allows")
 
     cdef void fill_template(self, uint8_t* template, const plan_t* plan, const image_set_t* images,
                             uint8_t op) noexcept nogil:

@@ -16,6 +16,7 @@ from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
 from .event_types import EventType
 from .events import EventHeader, OpaqueEvent, parse_event
 from .format import FormatDescription, parse_format_description, parse_start_v3
+from .salvage import check_tail, resume
 
 if TYPE_CHECKING:
     from .decoding import LogDecoder
@@ -57,15 +58,21 @@ class _Walk:
                 canonical=canonical,
                 checksum=bool(checksum),
                 verify=decoder.verify,
+                positions=decoder.skip_errors and decoder.boundaries.splittable,
             )
-            if count:
-                yield out[:count], window, base, description
+            damaged = status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN)
+            held = 0
+            if damaged and decoder.skip_errors and count and not out[count - 1]["next_position"]:
+                held = 1  # it told no position: the length that led here may be what is wrong
+            if count > held:
+                yield out[: count - held], window, base, description
             if status == _headers.WALK_DESCRIPTOR:
                 following = self._descriptor(window, offset, base, description)
                 if following is not None:
-                    description = following
+                    description = decoder.format = following
                     continue
                 status = _headers.WALK_TRUNCATED
+            reason = ""
             if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
                 more = self.source.read(max(_READ_LEN, len(window) - offset)) if view is None else b""
                 if more:
@@ -73,30 +80,50 @@ class _Walk:
                     window = memoryview(bytes(window[offset:]) + more)
                     offset = 0
                     continue
-                if offset < len(window):
-                    self._cut(base + offset, "the file ends inside an event")
-                return
-            if status == _headers.WALK_MALFORMED:
-                raise DecodeError(
-                    "event_length is less than its header", path=self.path, offset=base + offset
-                )
-            if status == _headers.WALK_CHECKSUM:
-                length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+                if offset == len(window):
+                    return
+                reason = "the file ends inside an event"
+                if not decoder.skip_errors:
+                    check_tail(decoder.boundaries, window, base, offset, self.path)
+                    self._cut(base + offset, reason)
+                    return
+            position = base + offset
+            length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+            if damaged:
+                reason = "event_length is less than its header, or the event does not end where it says"
+                if not decoder.skip_errors:
+                    raise DecodeError(reason, path=self.path, offset=position)
+            elif status == _headers.WALK_CHECKSUM:
+                reason = "wrong checksum"
                 last = offset + length == len(window) and (view is not None or not self.source.peek(1))
                 if last and description.in_use:
-                    self._cut(base + offset, "wrong checksum in the last event of a log in use")
+                    self._cut(position, "wrong checksum in the last event of a log in use")
                     return
                 if not decoder.skip_errors:
-                    raise ChecksumError(
-                        "wrong checksum",
-                        path=self.path,
-                        offset=base + offset,
-                        type_code=description.canonical(window[offset + 4]),
-                    )
-                decoder.report.add(
-                    "skipped_events", path=self.path, offset=base + offset, detail="wrong checksum"
-                )
-                offset += length
+                    type_code = description.canonical(window[offset + 4])
+                    raise ChecksumError(reason, path=self.path, offset=position, type_code=type_code)
+            before, before_base = window, base
+            found = resume(
+                decoder.boundaries,
+                self.source,
+                window,
+                base,
+                position,
+                length if status != _headers.WALK_TRUNCATED else 0,
+                doubtful=int(out[count - 1]["position"]) if held else None,
+                report=decoder.report,
+            )
+            window, base = memoryview(found.window), found.base
+            if held and (found.offset is None or base + found.offset > position):
+                yield out[count - 1 : count], before, before_base, description
+            if found.offset is None and status == _headers.WALK_TRUNCATED:
+                self._cut(position, reason)
+                return
+            decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+            if found.offset is None:
+                decoder.report.lose(self.path, position, base + len(window))
+                return
+            offset = found.offset
 
     def _cut(self, offset: int, reason: str) -> None:
         if self.decoder.report.strict:

@@ -60,6 +60,15 @@ class Report:
     ----------
     strict : bool
         Raise StrictError at the first thing that the log does not tell.
+
+    Attributes
+    ----------
+    counts : dict
+        By kind.
+    first : dict
+        By kind, where it was met first.
+    lost_ranges : list of (path, start, end)
+        Bytes of damaged events and of what lay between those that could be read, in log order.
     """
 
     strict: bool = False
@@ -108,6 +117,12 @@ class Report:
                 )
                 warnings.warn(str(error), BinlogWarning, stacklevel=2)
         self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def lose(self, path: str | None, start: int, end: int) -> None:
+        """Bytes ``[start, end)`` of a log could not be read; neighbours become one range."""
+        if self.lost_ranges and self.lost_ranges[-1][0] == path and self.lost_ranges[-1][2] == start:
+            start = self.lost_ranges.pop()[1]
+        self.lost_ranges.append((path, start, end))
 
     def as_dict(self) -> dict[str, int]:
         """The counts that are not zero."""

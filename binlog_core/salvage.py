@@ -1,0 +1,115 @@
+"""``on_error="skip"``: where a log goes on behind bytes that are damaged."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from . import _resync
+from .errors import DecodeError
+from .report import Report
+from .resync import Boundaries, Window
+from .sources import Source
+
+
+class Resumption(NamedTuple):
+    """How reading goes on.
+
+    Parameters
+    ----------
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    offset : int or None
+        In the window, of the next event; None: there is none, the log is lost from here on.
+    chained : bool
+        It follows directly on the damaged event, whose header can be believed.
+    """
+
+    window: Window
+    base: int
+    offset: int | None
+    chained: bool
+
+
+def resume(
+    boundaries: Boundaries,
+    source: Source,
+    window: Window,
+    base: int,
+    position: int,
+    length: int,
+    *,
+    doubtful: int | None = None,
+    report: Report,
+) -> Resumption:
+    """Find the next event after a damaged one, and report the bytes between as lost if there is one.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    source : Source
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    position, length : int
+        Of the damaged event in the log, as far as its header can be believed.
+    doubtful : int or None
+        Position of the event before it, where that told no position: its length may be what is wrong.
+    report : Report
+
+    Returns
+    -------
+    Resumption
+    """
+    offset = position - base
+    follows = offset + length
+    if length and follows <= len(window):
+        window, chained = boundaries.is_event(source, window, base, follows)
+        if chained:
+            report.lose(source.path, position, position + length)
+            return Resumption(window, base, follows, True)
+    first = position if doubtful is None or doubtful < base else doubtful
+    window, base, found = boundaries.next_event(source, window, base, first - base + 1)
+    if found is not None:
+        end = base + found
+        report.lose(source.path, first if end < position else position, end)
+    return Resumption(window, base, found, False)
+
+
+def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:
+    """Tell an event that a log was cut in from one whose length is damaged, behind which the log goes on.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    window : bytes-like
+        To the end of the log.
+    base, offset : int
+        Position in the log of window[0], and in the window of the event that is not whole.
+    path : str
+
+    Raises
+    ------
+    DecodeError
+        It is damaged.
+    """
+    header = bytes(window[offset : offset + 19])
+    if len(header) < 19 or not boundaries.splittable:
+        return
+    type_code = boundaries.description.canonical(header[4])
+    length, next_position = struct.unpack_from("<II", header, 9)
+    if next_position:
+        if next_position != (base + offset + length) & 0xFFFFFFFF:
+            raise DecodeError(
+                "the event does not end where it says", path=path, offset=base + offset, type_code=type_code
+            )
+        return
+    found, status = boundaries.find(window, offset + 1, len(window), base=base, more=False, zeros=True)
+    if status == _resync.FOUND:
+        raise DecodeError(
+            f"the event is longer than the file, but another begins at {base + found}",
+            path=path,
+            offset=base + offset,
+            type_code=type_code,
+        )

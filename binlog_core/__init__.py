@@ -8,7 +8,7 @@
 
 from ._values import RowChange
 from .batch import ChangeBatch
-from .decoding import Group, Limits, Tail
+from .decoding import Group, Tail
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -25,6 +25,7 @@ from .errors import (
 from .format import FormatDescription
 from .reader import Log, open
 from .report import BinlogWarning, Report
+from .selection import Limits
 from .tables import Column, Table
 
 __all__ = [

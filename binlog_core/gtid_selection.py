@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 
 AnyGtidSet = GtidSet | MariadbGtidSet
@@ -42,10 +40,3 @@ def _has(gtids: AnyGtidSet, gtid: Gtid | MariadbGtid | None) -> bool:
     if isinstance(gtids, GtidSet):
         return isinstance(gtid, Gtid) and gtid in gtids
     return isinstance(gtid, MariadbGtid) and gtid in gtids
-
-
-def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """One name, or several, as a tuple."""
-    if values is None:
-        return None
-    return (values,) if isinstance(values, str) else tuple(values)

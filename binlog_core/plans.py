@@ -85,30 +85,30 @@ def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
     wanted : collection of str or None
         Names of the columns to decode; None: all.
     """
-    ops = np.zeros(len(table.columns), OP_DTYPE)
     if table.undecodable is not None:
         dtype = np.dtype(
             [("image", image_dtype(len(table.columns))), ("row", np.dtype([("raw", SPAN_DTYPE)]))]
         )
-        return Plan(table, (), dtype, ops, raw=True)
-    columns = tuple(c for c in table.columns if wanted is None or c.name in wanted)
+        return Plan(table, (), dtype, np.zeros(len(table.columns), OP_DTYPE), raw=True)
+    columns = table.columns
+    if wanted is not None:
+        columns = tuple(c for c in columns if c.name in wanted)
     dtype = record_dtype(len(table.columns), columns)
     row_offset = dtype["image"].itemsize
     fields: Mapping[str, Any] = dtype["row"].fields or {}
     decoded = {c.index for c in columns}
-    for column, op in zip(table.columns, ops, strict=True):
-        name, width, details = wire_op(column)
-        if column.index not in decoded:
-            name, details = ("SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING"), (0, 0, 0)
-        op["code"] = _code(name, width)
-        op["a"], op["b"], op["c"] = details
-        op["column"] = column.index
-        op["width"] = width
+    ops = []
+    for column in table.columns:
+        name, width, (a, b, c) = wire_op(column)
         if column.index in decoded:
             field = fields[column.name]
-            op["out_width"] = field[0].itemsize
-            op["out"] = row_offset + field[1]
-    return Plan(table, columns, dtype, ops)
+            ops.append(
+                (_code(name, width), a, b, c, column.index, field[0].itemsize, width, row_offset + field[1])
+            )
+        else:
+            name = "SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING"
+            ops.append((_code(name, width), 0, 0, 0, column.index, 0, width, 0))
+    return Plan(table, columns, dtype, np.array(ops, OP_DTYPE))
 
 
 def _code(name: str, width: int) -> int:

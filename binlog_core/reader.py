@@ -16,15 +16,16 @@ from ._headers import HEADER_DTYPE
 from ._values import RowChange
 from .arrow import Batches
 from .batch import ChangeBatch
-from .decoding import Group, Limits, LogDecoder, Selection, Tail
+from .decoding import Group, LogDecoder, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
 from .event_walk import events_of, headers_of
 from .follow import Follower
 from .format import FormatDescription
-from .gtid_selection import AnyGtidSet, gtid_set, names
+from .gtid_selection import AnyGtidSet, gtid_set
 from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader
 from .report import Report
+from .selection import Limits, Selection, names
 
 if TYPE_CHECKING:
     from .definitions import Definitions
@@ -314,12 +315,16 @@ class Log:
             while batches:
                 yield batches.pop()
 
-    def rows(self, tables: str | Iterable[str] | None = None) -> Iterator[RowChange]:
+    def rows(
+        self,
+        tables: str | Iterable[str] | None = None,
+        columns: Mapping[str, Iterable[str]] | None = None,
+    ) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
         Parameters
         ----------
-        tables : str or iterable of str, optional
+        tables, columns
             As in `batches`.
 
         Yields
@@ -327,7 +332,7 @@ class Log:
         RowChange
         """
         reader = None
-        for group in self.groups(tables):
+        for group in self.groups(tables, columns):
             if reader is None:
                 reader = ChangeReader(self.report, skip_errors=self._skip)
             yield from reader.changes(group)

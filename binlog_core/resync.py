@@ -157,7 +157,7 @@ class Boundaries:
 
 
 def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.void], bool]:
-    """The headers of the whole events among the first bytes of a log, and whether a second descriptor follows."""
+    """Headers of the whole events among the first bytes of a log; whether a second descriptor follows."""
     out = np.empty(64, _headers.HEADER_DTYPE)
     header_length, _, canonical, checksum = description.core_arrays()
     count, _, status = _headers.walk_headers(

@@ -139,8 +139,8 @@ def plan_splits(
     -------
     list of Split
         By base name and number, then by position. A file's number is the digits at the end of its name
-        (``mysql-bin.000042``: 42), where it has none its place in this order, from 1. What is written to a log
-        after the plan was made belongs to none of several splits.
+        (``mysql-bin.000042``: 42), where it has none its place in this order, from 1. What is written to a
+        log after the plan was made belongs to none of several splits.
 
     Raises
     ------

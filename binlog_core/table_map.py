@@ -9,7 +9,6 @@ Source: MySQL server documentation, "Table_map_event"; MariaDB Knowledge Base, "
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import charsets
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
     from ._table_map import TableMap
 
 COLLATION_BINARY = 63
+
+Fields = dict[str, Any]  # of a Column in the making
 
 _BLOB_LENGTH_BYTES = {
     MYSQL_TYPE_TINY_BLOB: 1,
@@ -88,24 +89,20 @@ def table_of(table_map: TableMap, *, flags: int, mariadb: bool) -> tuple[Table, 
         Metadata that no type has, or as many names as there are no columns.
     """
     notes: list[str] = []
-    columns = [
-        _column(i, code, table_map.column_metadata[i]) for i, code in enumerate(table_map.column_types)
-    ]
-    undecodable = next((_why_undecodable(c) for c in columns if c.type_code not in _DECODABLE), None)
-
-    changes: list[dict[str, object]] = [{} for _ in columns]
+    fields = [_fields(i, code, table_map.column_metadata[i]) for i, code in enumerate(table_map.column_types)]
+    undecodable = next((_why_undecodable(f) for f in fields if f["type_code"] not in _DECODABLE), None)
     if table_map.null_bits is not None:
-        for i, change in enumerate(changes):
-            change["nullable"] = bool(table_map.null_bits[i >> 3] >> (i & 7) & 1)
-    _add_signs(columns, changes, table_map.signedness, notes)
-    _add_collations(columns, changes, table_map, mariadb, notes)
-    _add_lists(columns, changes, table_map, notes)
+        for i, field in enumerate(fields):
+            field["nullable"] = bool(table_map.null_bits[i >> 3] >> (i & 7) & 1)
+    _add_signs(fields, table_map.signedness, notes)
+    _add_collations(fields, table_map, mariadb, notes)
+    _add_lists(fields, table_map, notes)
     if table_map.column_visibility is not None:
-        for i, visible in zip(range(len(columns)), _bits(table_map.column_visibility), strict=False):
-            changes[i]["visible"] = visible
-    named = _add_names(columns, changes, table_map, flags)
+        for field, visible in zip(fields, _bits(table_map.column_visibility), strict=False):
+            field["visible"] = visible
+    named = _add_names(fields, table_map, flags)
+    columns = tuple([Column(**field) for field in fields])
 
-    columns = [replace(c, **change) for c, change in zip(columns, changes, strict=True)]  # type: ignore[arg-type]
     primary_key = None
     if table_map.primary_key is not None and named:
         if any(i >= len(columns) for i, _ in table_map.primary_key):
@@ -115,7 +112,7 @@ def table_of(table_map: TableMap, *, flags: int, mariadb: bool) -> tuple[Table, 
         Table(
             database=_text(table_map.database),
             name=_text(table_map.table),
-            columns=tuple(with_kind_of_text(c) for c in columns),
+            columns=columns,
             primary_key=primary_key,
             flags=flags,
             undecodable=undecodable,
@@ -124,21 +121,19 @@ def table_of(table_map: TableMap, *, flags: int, mariadb: bool) -> tuple[Table, 
     )
 
 
-def with_kind_of_text(column: Column) -> Column:
-    """The column as its collation makes it: text where the character set is known, bytes otherwise."""
-    if column.type_code not in _CHARACTER_TYPES:
-        return column
-    charset = charsets.charset_of(column.collation) if column.collation is not None else None
+def _kind_of_text(type_code: int, collation: int | None, length: int) -> Fields:
+    """What the collation makes of a column: text where the character set is known, bytes otherwise."""
+    if collation == COLLATION_BINARY:
+        pad_to = length if type_code == MYSQL_TYPE_STRING else 0
+        return {"kind": Kind.BINARY, "charset": "binary", "pad_to": pad_to}
+    charset = charsets.charset_of(collation) if collation is not None else None
     known = charsets.get(charset) if charset is not None else None
-    if column.collation == COLLATION_BINARY:
-        pad_to = column.length if column.type_code == MYSQL_TYPE_STRING else 0
-        return replace(column, kind=Kind.BINARY, charset="binary", pad_to=pad_to)
     text = known is not None and known.decodable
-    return replace(column, kind=Kind.TEXT if text else Kind.BINARY, charset=charset, pad_to=0)
+    return {"kind": Kind.TEXT if text else Kind.BINARY, "charset": charset, "pad_to": 0}
 
 
-def _column(index: int, code: int, metadata: bytes) -> Column:
-    """The column that a type byte and its metadata tell; metadata is empty in the oldest logs of 5.1."""
+def _fields(index: int, code: int, metadata: bytes) -> Fields:
+    """The fields of a Column by its type byte and metadata, which the oldest logs of 5.1 lack."""
     known = COLUMN_TYPES.get(code)
     kind = known.kind if known is not None and known.kind is not None else Kind.BINARY
     length = precision = scale = fsp = 0
@@ -174,30 +169,32 @@ def _column(index: int, code: int, metadata: bytes) -> Column:
         fsp = metadata[0] if metadata else 0
         if fsp > 6:
             raise DecodeError(f"column {index}: {fsp} fraction digits, at most 6 can be")
-    return Column(
-        name=f"c{index}",
-        index=index,
-        type_code=code,
-        kind=kind,
-        length=length,
-        precision=precision,
-        scale=scale,
-        fsp=fsp,
-        signed=False if code == MYSQL_TYPE_YEAR else None,
-        named=False,
-        compressed=code in (MYSQL_TYPE_BLOB_COMPRESSED, MYSQL_TYPE_VARCHAR_COMPRESSED),
-    )
+    return {
+        "name": f"c{index}",
+        "index": index,
+        "type_code": code,
+        "kind": kind,
+        "length": length,
+        "precision": precision,
+        "scale": scale,
+        "fsp": fsp,
+        "signed": False if code == MYSQL_TYPE_YEAR else None,
+        "named": False,
+        "compressed": code in (MYSQL_TYPE_BLOB_COMPRESSED, MYSQL_TYPE_VARCHAR_COMPRESSED),
+    }
 
 
+_NUMERIC = {code for code, t in COLUMN_TYPES.items() if t.numeric}
 _DECODABLE = {code for code, t in COLUMN_TYPES.items() if t.kind is not None}
 
 
-def _why_undecodable(column: Column) -> str:
-    if column.type_code == MYSQL_TYPE_DECIMAL:
-        return f"column {column.index} is a DECIMAL of before 5.0, whose length no log tells"
-    if column.type_code == MYSQL_TYPE_TYPED_ARRAY:
-        return f"column {column.index} is a TYPED_ARRAY, whose row layout is not established"
-    return f"column {column.index} has the unknown type {column.type_code}"
+def _why_undecodable(field: Fields) -> str:
+    index, type_code = field["index"], field["type_code"]
+    if type_code == MYSQL_TYPE_DECIMAL:
+        return f"column {index} is a DECIMAL of before 5.0, whose length no log tells"
+    if type_code == MYSQL_TYPE_TYPED_ARRAY:
+        return f"column {index} is a TYPED_ARRAY, whose row layout is not established"
+    return f"column {index} has the unknown type {type_code}"
 
 
 def _bits(data: bytes) -> Iterator[bool]:
@@ -207,18 +204,16 @@ def _bits(data: bytes) -> Iterator[bool]:
             yield bool(byte >> shift & 1)
 
 
-def _add_signs(
-    columns: Sequence[Column], changes: list[dict[str, object]], data: bytes | None, notes: list[str]
-) -> None:
-    numeric = [c for c in columns if c.type_code in COLUMN_TYPES and COLUMN_TYPES[c.type_code].numeric]
+def _add_signs(fields: list[Fields], data: bytes | None, notes: list[str]) -> None:
     if data is None:
         return
+    numeric = [f for f in fields if f["type_code"] in _NUMERIC]
     if len(data) != (len(numeric) + 7) // 8:
         notes.append(f"signedness has {len(data)} bytes for {len(numeric)} numeric columns")
         return
-    for column, unsigned in zip(numeric, _bits(data), strict=False):
-        if column.type_code != MYSQL_TYPE_YEAR:  # its bit means nothing
-            changes[column.index]["signed"] = not unsigned
+    for field, unsigned in zip(numeric, _bits(data), strict=False):
+        if field["type_code"] != MYSQL_TYPE_YEAR:  # its bit means nothing
+            field["signed"] = not unsigned
 
 
 def _collations_over(
@@ -237,33 +232,15 @@ def _collations_over(
     return None
 
 
-def _add_collations(
-    columns: Sequence[Column],
-    changes: list[dict[str, object]],
-    table_map: TableMap,
-    mariadb: bool,
-    notes: list[str],
-) -> None:
-    rules = [_MYSQL_CHARACTER_TYPES, _MARIADB_CHARACTER_TYPES]
-    if mariadb:
-        rules.reverse()
-    if table_map.default_charset is not None or table_map.column_charset is not None:
-        for types in rules:
-            found = _collations_over(
-                [c.index for c in columns if c.type_code in types],
-                table_map.default_charset,
-                table_map.column_charset,
-            )
-            if found is not None:
-                for index, collation in found.items():
-                    changes[index]["collation"] = collation
-                break
-        else:
-            notes.append("character sets do not fit the character columns")
+def _add_collations(fields: list[Fields], table_map: TableMap, mariadb: bool, notes: list[str]) -> None:
+    _add_collations_of_text(fields, table_map, mariadb, notes)
+    for field in fields:
+        if field["type_code"] in _CHARACTER_TYPES:
+            field.update(_kind_of_text(field["type_code"], field.get("collation"), field["length"]))
     if table_map.enum_and_set_default_charset is None and table_map.enum_and_set_column_charset is None:
         return
     found = _collations_over(
-        [c.index for c in columns if c.kind in (Kind.ENUM, Kind.SET)],
+        [f["index"] for f in fields if f["kind"] in (Kind.ENUM, Kind.SET)],
         table_map.enum_and_set_default_charset,
         table_map.enum_and_set_column_charset,
     )
@@ -271,13 +248,30 @@ def _add_collations(
         notes.append("character sets do not fit the ENUM and SET columns")
         return
     for index, collation in found.items():
-        changes[index]["collation"] = collation
-        changes[index]["charset"] = charsets.charset_of(collation)
+        fields[index]["collation"] = collation
+        fields[index]["charset"] = charsets.charset_of(collation)
 
 
-def _add_lists(
-    columns: Sequence[Column], changes: list[dict[str, object]], table_map: TableMap, notes: list[str]
+def _add_collations_of_text(
+    fields: list[Fields], table_map: TableMap, mariadb: bool, notes: list[str]
 ) -> None:
+    if table_map.default_charset is None and table_map.column_charset is None:
+        return
+    rules = [_MYSQL_CHARACTER_TYPES, _MARIADB_CHARACTER_TYPES]
+    for types in reversed(rules) if mariadb else rules:
+        found = _collations_over(
+            [f["index"] for f in fields if f["type_code"] in types],
+            table_map.default_charset,
+            table_map.column_charset,
+        )
+        if found is not None:
+            for index, collation in found.items():
+                fields[index]["collation"] = collation
+            return
+    notes.append("character sets do not fit the character columns")
+
+
+def _add_lists(fields: list[Fields], table_map: TableMap, notes: list[str]) -> None:
     """Members, geometry types and dimensions: one entry per column of one kind."""
     lists: tuple[tuple[Kind, str, list[Any] | None], ...] = (
         (Kind.ENUM, "members", table_map.enum_members),
@@ -285,38 +279,36 @@ def _add_lists(
         (Kind.GEOMETRY, "geometry_type", table_map.geometry_types),
         (Kind.VECTOR, "dimensions", table_map.vector_dimensionality),
     )
-    for kind, field, values in lists:
+    for kind, name, values in lists:
         if values is None:
             continue
-        of_kind = [c for c in columns if c.kind is kind]
+        of_kind = [f for f in fields if f["kind"] is kind]
         if len(values) != len(of_kind):
-            notes.append(f"{len(values)} entries of {field} for {len(of_kind)} {kind.name} columns")
+            notes.append(f"{len(values)} entries of {name} for {len(of_kind)} {kind.name} columns")
             continue
-        for column, value in zip(of_kind, values, strict=True):
-            change = changes[column.index]
-            if field == "members":
-                change[field] = tuple(_member_text(m, change.get("charset")) for m in value)
+        for field, value in zip(of_kind, values, strict=True):
+            if name == "members":
+                field[name] = tuple(_member_text(m, field.get("charset")) for m in value)
             else:
-                change[field] = value
+                field[name] = value
 
 
-def _add_names(
-    columns: Sequence[Column], changes: list[dict[str, object]], table_map: TableMap, flags: int
-) -> bool:
+def _add_names(fields: list[Fields], table_map: TableMap, flags: int) -> bool:
     names = table_map.column_names
     if names is None:
-        if flags & FLAG_GENERATED_PRIMARY_KEY and columns:
-            changes[0].update(name="my_row_id", named=True, signed=False, visible=False)
+        if flags & FLAG_GENERATED_PRIMARY_KEY and fields:
+            fields[0].update(name="my_row_id", named=True, signed=False, visible=False)
         return False
-    if len(names) != len(columns):
-        raise DecodeError(f"{len(names)} column names for {len(columns)} columns")
+    if len(names) != len(fields):
+        raise DecodeError(f"{len(names)} column names for {len(fields)} columns")
     seen: set[str] = set()
-    for i, raw in enumerate(names):
+    for field, raw in zip(fields, names, strict=True):
         name = _text(raw)
         if not name or name in seen:  # no server writes that; two fields of one name cannot be
             continue
         seen.add(name)
-        changes[i].update(name=name, named=True)
+        field["name"] = name
+        field["named"] = True
     return True
 
 

@@ -251,6 +251,7 @@ cdef class Decoder:
     cdef bint trx_explicit              # BEGIN was seen: only COMMIT, ROLLBACK, XID or XA end it
     cdef int64_t trx_index              # in transactions; -1: has no row in this group
     cdef bint trx_has_rows
+    cdef readonly uint32_t table_maps   # in this transaction so far
     cdef public bint skip_transaction   # rows are stepped over until the next transaction
     # what to leave out
     cdef public bint gtids_to_python
@@ -658,7 +659,8 @@ cdef class Decoder:
                                   self.descriptor.post_header_len[<int> QUERY_EVENT])):
                 cur.pos = self.event
                 return RUN_STOP
-            if self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
+            if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
+                    and not self.depth):
                 cur.pos = self.event
                 return RUN_STOP
             if (self.verify and descriptor.checksum_len and kind != FORMAT_DESCRIPTION_EVENT
@@ -784,6 +786,7 @@ cdef class Decoder:
         self.trx_explicit = explicit
         self.trx_index = -1
         self.trx_has_rows = False
+        self.table_maps = 0
 
     cdef void end_transaction(self, int outcome) noexcept nogil:
         self.trx.outcome = <uint8_t> outcome
@@ -817,6 +820,7 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"table map event too short")
         if not self.trx_open:
             self.begin(True)            # the log, or our reading, starts inside a transaction
+        self.table_maps += 1
         id = load_u32(self.body.pos) if id_len == 4 else load_u48(self.body.pos)
         skip(&self.body, id_len)
         length = <uint32_t> remaining(&self.body)

@@ -40,4 +40,4 @@ def size(count: int) -> str:
     number, unit = float(count), 0
     while number >= 999.5 and unit < len(UNITS) - 1:
         number, unit = number / 1000, unit + 1
-    return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.5 else 0}f} {UNITS[unit]}"
+    return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.95 else 0}f} {UNITS[unit]}"

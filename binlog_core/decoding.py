@@ -236,7 +236,7 @@ class LogDecoder:
             if self._loop.records:
                 yield self._take_group()
             raise error.located(path=self.path) from error.__cause__
-        if self._loop.records:
+        if self._loop.has_news:
             yield self._take_group()
 
     def _walk(self) -> Iterator[Group]:

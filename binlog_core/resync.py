@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -139,6 +140,13 @@ class Boundaries:
             more = bool(data)
             window = bytes(window[found:]) + data
             base, start = base + found, 0
+
+    def ends_where_it_says(self, window: Window, base: int, offset: int) -> bool:
+        """Whether the header at an offset tells a position that agrees with its length; 0 does not tell."""
+        if self.rule != _resync.POSITION_END:
+            return False
+        length, next_position = struct.unpack_from("<II", window, offset + 9)
+        return next_position != 0 and next_position == (base + offset + length) & 0xFFFFFFFF
 
     def is_event(self, source: Source, window: Window, base: int, offset: int) -> tuple[Window, bool]:
         """Whether one begins at an offset in the window, or the log ends there; the window may grow."""

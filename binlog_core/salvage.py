@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
 from . import _resync
 from .errors import DecodeError
+from .format import HEADER_LENGTH_V3
 from .report import Report
 from .resync import Boundaries, Window
 from .sources import Source
@@ -65,7 +65,9 @@ def resume(
     offset = position - base
     follows = offset + length
     if length and follows <= len(window):
-        window, chained = boundaries.is_event(source, window, base, follows)
+        chained = boundaries.ends_where_it_says(window, base, offset)
+        if not chained:
+            window, chained = boundaries.is_event(source, window, base, follows)
         if chained:
             report.lose(source.path, position, position + length)
             return Resumption(window, base, follows, True)
@@ -94,13 +96,12 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
     DecodeError
         It is damaged.
     """
-    header = bytes(window[offset : offset + 19])
-    if len(header) < 19 or not boundaries.splittable:
+    header = window[offset : offset + HEADER_LENGTH_V3]
+    if len(header) < HEADER_LENGTH_V3 or not boundaries.splittable:
         return
     type_code = boundaries.description.canonical(header[4])
-    length, next_position = struct.unpack_from("<II", header, 9)
-    if next_position:
-        if next_position != (base + offset + length) & 0xFFFFFFFF:
+    if any(header[13:17]):
+        if not boundaries.ends_where_it_says(window, base, offset):
             raise DecodeError(
                 "the event does not end where it says", path=path, offset=base + offset, type_code=type_code
             )

@@ -494,6 +494,11 @@ cdef class Decoder:
         return self.trx_open
 
     @property
+    def has_news(self):
+        """There are records, or the end of a transaction whose last records went with an earlier group."""
+        return self.group_records > 0 or (self.transactions.length > 0 and not self.trx_open)
+
+    @property
     def records(self):
         """Records in the group that now fills."""
         return self.group_records

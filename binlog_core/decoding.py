@@ -246,10 +246,9 @@ class LogDecoder:
             if status == _rows.MORE:
                 if not self._feed_more():
                     if self.follower is None:
-                        if self.skip_errors and loop.left and self._pass_over(loop.position, 0):
-                            self.report.add(
-                                "skipped_events", path=self.path, offset=self.report.lost_ranges[-1][1]
-                            )
+                        broken_at = loop.position
+                        if self.skip_errors and loop.left and self._pass_over(broken_at, 0):
+                            self.report.add("skipped_events", path=self.path, offset=broken_at)
                             continue
                         self._end_of_log()
                         return

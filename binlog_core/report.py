@@ -70,7 +70,8 @@ class Report:
     first : dict
         By kind, where it was met first.
     lost_ranges : list of (path, start, end)
-        Bytes of damaged events and of what lay between those that could be read, in log order.
+        Bytes of damaged events and of what lay between those that could be read, in log order; the first
+        10,000 of them.
     skipped : list of Place
         Where damaged events were passed over, the first 10,000 of them.
     """
@@ -129,7 +130,8 @@ class Report:
         """Bytes ``[start, end)`` of a log could not be read; neighbours become one range."""
         if self.lost_ranges and self.lost_ranges[-1][0] == path and self.lost_ranges[-1][2] == start:
             start = self.lost_ranges.pop()[1]
-        self.lost_ranges.append((path, start, end))
+        if len(self.lost_ranges) < _MOST_PLACES:
+            self.lost_ranges.append((path, start, end))
 
     def as_dict(self) -> dict[str, int]:
         """The counts that are not zero."""

@@ -148,21 +148,6 @@ class Boundaries:
         length, next_position = struct.unpack_from("<II", window, offset + 9)
         return next_position != 0 and next_position == (base + offset + length) & 0xFFFFFFFF
 
-    def is_event(self, source: Source, window: Window, base: int, offset: int) -> tuple[Window, bool]:
-        """Whether one begins at an offset in the window, or the log ends there; the window may grow."""
-        whole = source.view() is not None
-        while True:
-            more = not whole
-            found, status = self.find(window, offset, offset + 1, base=base, more=more, zeros=True)
-            if status == _resync.FOUND or (found == offset and status == _resync.OPEN):
-                return window, True
-            if whole or len(window) - offset >= 64:
-                return window, not more and offset == len(window)
-            data = source.read(READ_LEN)
-            if not data:
-                return window, offset == len(window)
-            window = bytes(window) + data
-
 
 def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.void], bool]:
     """Headers of the whole events among the first bytes of a log; whether a second descriptor follows."""

@@ -63,20 +63,25 @@ def resume(
     Resumption
     """
     offset = position - base
-    follows = offset + length
-    if length and follows <= len(window):
-        chained = boundaries.ends_where_it_says(window, base, offset)
-        if not chained:
-            window, chained = boundaries.is_event(source, window, base, follows)
-        if chained:
-            report.lose(source.path, position, position + length)
-            return Resumption(window, base, follows, True)
-    first = position if doubtful is None or doubtful < base else doubtful
-    window, base, found = boundaries.next_event(source, window, base, first - base + 1)
-    if found is not None:
-        end = base + found
-        report.lose(source.path, first if end < position else position, end)
-    return Resumption(window, base, found, False)
+    follows = position + length
+    if length and follows - base <= len(window) and boundaries.ends_where_it_says(window, base, offset):
+        report.lose(source.path, position, follows)
+        return Resumption(window, base, follows - base, True)
+    start = position
+    found: int | None = None
+    if doubtful is not None and base <= doubtful < position:
+        end = position + 1
+        window, base, found = boundaries.next_event(source, window, base, doubtful + 1 - base, limit=end)
+        if found is not None and base + found < position:
+            start = doubtful
+        else:
+            found = None
+    if found is None:
+        window, base, found = boundaries.next_event(source, window, base, position + 1 - base)
+    if found is None:
+        return Resumption(window, base, None, False)
+    report.lose(source.path, start, base + found)
+    return Resumption(window, base, found, base + found == follows)
 
 
 def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:

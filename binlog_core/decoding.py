@@ -28,8 +28,7 @@ from .format import (
     FormatDescription,
     LogState,
     detect,
-    parse_format_description,
-    parse_start_v3,
+    parse_next_descriptor,
 )
 from .gtid_selection import gtid_of, is_selected
 from .mariadb_encryption import MariaDBDecryptedSource
@@ -462,7 +461,7 @@ class LogDecoder:
             )
             yield from self._walk_inside(iter((inflated,)))
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
-            yield from self._on_descriptor(kind, offset)
+            yield from self._on_descriptor(offset)
         elif kind in _GTID_EVENTS:
             self._select_transaction()
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
@@ -521,17 +520,15 @@ class LogDecoder:
                 type_code=EventType.MARIADB_START_ENCRYPTION,
             )
 
-    def _on_descriptor(self, kind: int, offset: int) -> Iterator[Group]:
+    def _on_descriptor(self, offset: int) -> Iterator[Group]:
         if offset <= 4:
             return  # read by read_format
-        event = self._loop.event_bytes()
-        if kind == EventType.START_V3:
-            description = parse_start_v3(event, offset, self.path)
-        else:
-            description = parse_format_description(event, offset, self.path, verify_checksum=self.verify)
+        assert self.format is not None
+        description = parse_next_descriptor(
+            self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
+        )
         if self._loop.records:
             yield self._take_group()
-        assert self.format is not None
         if description.is_mariadb != self.format.is_mariadb:
             self._drop_plans()  # the vendors count metadata differently
         self._set_format(description)

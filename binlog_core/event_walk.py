@@ -15,7 +15,7 @@ from .compression import payload_chunks
 from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
 from .event_types import EventType
 from .events import EventHeader, OpaqueEvent, parse_event
-from .format import FormatDescription, parse_format_description, parse_start_v3
+from .format import FormatDescription, parse_next_descriptor
 from .salvage import check_tail, resume
 
 if TYPE_CHECKING:
@@ -68,13 +68,19 @@ class _Walk:
                 held = 1  # it told no position: the length that led here may be what is wrong
             if count > held:
                 yield out[: count - held], window, base, description
-            if status == _headers.WALK_DESCRIPTOR:
-                following = self._descriptor(window, offset, base, description)
-                if following is not None:
-                    description = decoder.format = following
-                    continue
-                status = _headers.WALK_TRUNCATED
             reason = ""
+            if status == _headers.WALK_DESCRIPTOR:
+                try:
+                    following = self._descriptor(window, offset, base, description)
+                except BinlogError as error:
+                    if not decoder.skip_errors:
+                        raise
+                    reason = error.message
+                else:
+                    if following is not None:
+                        description = decoder.format = following
+                        continue
+                    status = _headers.WALK_TRUNCATED
             if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
                 more = self.source.read(max(_READ_LEN, len(window) - offset)) if view is None else b""
                 if more:
@@ -139,9 +145,9 @@ class _Walk:
         event = window[offset : offset + length]
         if len(event) < length:
             return None
-        if description.canonical(event[4]) == EventType.START_V3:
-            return parse_start_v3(event, base + offset, self.path)
-        return parse_format_description(event, base + offset, self.path, verify_checksum=self.decoder.verify)
+        return parse_next_descriptor(
+            event, base + offset, self.path, description, verify_checksum=self.decoder.verify
+        )
 
 
 def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
@@ -173,7 +179,15 @@ def events_of(
                 yield _parse(decoder, fields, body, description)
             if fields.type_code == EventType.TRANSACTION_PAYLOAD:
                 inner = _inner_events(decoder, fields, body, description, path)
-                yield from (event for event in inner if types is None or event.type_code in types)
+                try:
+                    yield from (event for event in inner if types is None or event.type_code in types)
+                except DecodeError as error:
+                    if not decoder.skip_errors:
+                        raise
+                    decoder.report.add(
+                        "skipped_events", path=path, offset=fields.position, detail=error.message
+                    )
+                    decoder.report.lose(path, fields.position, fields.position + fields.event_length)
 
 
 def _parse(

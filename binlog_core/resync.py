@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,13 @@ READ_LEN = 1 << 20
 # An event that is longer, and so cannot be confirmed in a log that is read piece by piece, is looked
 # through for the events behind it instead.
 _LONGEST_CONFIRMED = 32 << 20
+# What a replica writes into its relay logs itself, with positions of its own.
+_REPLICAS_OWN = (
+    EventType.FORMAT_DESCRIPTION,
+    EventType.ROTATE,
+    EventType.PREVIOUS_GTIDS,
+    EventType.MARIADB_GTID_LIST,
+)
 _LOOK_LEN = 256 << 20  # between two chances for Ctrl-C
 
 
@@ -48,19 +54,19 @@ class Boundaries:
         """From the first bytes of a log; as many events as they hold are looked at.
 
         Relay logs, whose positions are those of the source's log, are known by their second descriptor
-        or by positions that are all wrong by the same amount.
+        or by positions of which none is right but some are wrong by the same amount.
         """
         if description.binlog_version < 4:
             rule = _resync.POSITION_NONE if description.binlog_version == 1 else _resync.POSITION_START
             return cls(description, rule, False)
         headers, second_descriptor = head_of(head, description)
-        own = (EventType.FORMAT_DESCRIPTION, EventType.ROTATE)  # a replica writes these itself
-        told = headers[(headers["next_position"] != 0) & ~np.isin(headers["type_code"], own)]
+        told = headers[(headers["next_position"] != 0) & ~np.isin(headers["type_code"], _REPLICAS_OWN)]
         ends = told["position"] + told["event_length"]
-        shifts = Counter((told["next_position"].astype(np.int64) - ends.astype(np.int64)).tolist())
-        elsewhere = second_descriptor or bool(shifts and shifts.most_common(1)[0][0])
+        shifts = np.unique((told["next_position"] - ends) % (1 << 32))
+        # One that agrees outweighs those that do not: damage makes no position right.
+        elsewhere = 0 not in shifts and (second_descriptor or len(shifts) < len(told))
         rule = _resync.POSITION_ELSEWHERE if elsewhere else _resync.POSITION_END
-        return cls(description, rule, len(headers) > 1 and not len(told))
+        return cls(description, rule, len(headers) > 1 and not np.any(headers["next_position"][1:]))
 
     @property
     def splittable(self) -> bool:

@@ -643,6 +643,7 @@ cdef class Decoder:
             if remaining(cur) == 0:
                 return RUN_MORE
             self.event = cur.pos
+            self.without_map = False
             if not self.depth:
                 self.doubtful_position = self.event_position
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)

@@ -446,3 +446,52 @@ def test_crc_of_the_made_logs() -> None:
             (length,) = struct.unpack_from("<I", log.data, at + 9)
             (stored,) = struct.unpack_from("<I", log.data, at + length - 4)
             assert zlib.crc32(log.data[at : at + length - 4]) == stored
+
+
+def test_a_flipped_type_is_no_descriptor() -> None:
+    """START_V3 has no checksum: a GTID event must not become one, and with it the log one of 4.0."""
+    log = made("mysql")
+    data = patched(log.data, log.begins[7] + 4, b"\1")
+    with opened(data, on_error="raise") as damaged:
+        with pytest.raises(binlog_core.BinlogError) as caught:
+            ids(damaged)
+        assert caught.value.offset == log.begins[7]
+        with pytest.raises(binlog_core.BinlogError):
+            damaged.headers()
+    with opened(data) as damaged:
+        assert [i for i in ids(damaged) if i != 7] == [i for i in range(COUNT) if i != 7]
+        assert damaged.report.lost_ranges == [(damaged.files[0].path, log.begins[7], log.begins[7] + 77)]
+        assert damaged.headers()["position"].tolist() == [
+            p for p in opened(log.data).headers()["position"].tolist() if p != log.begins[7]
+        ]
+
+
+def test_a_packed_transaction_behind_rows_without_a_table_map() -> None:
+    """It is read: that rows before it could not be decoded says nothing of it."""
+    log = Log("8.0.36")
+    log.gtid(UUID, 1)
+    log.begin("shop")
+    table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
+    at = log.table_map(table)
+    log.insert(table, [{"id": 1, "note": b"a"}], mapped=True)
+    log.commit(1)
+    log.gtid(UUID, 2)
+    with log.compressed_transaction() as inner:
+        inner.begin("shop")
+        inner.insert(table, [{"id": 2, "note": b"b"}])
+        inner.commit(2)
+    data = bytearray(log.getvalue())
+    data[at + 30] ^= 0xFF
+    with opened(bytes(data)) as damaged:
+        assert ids(damaged) == [2]
+        assert damaged.report.rows_without_table_map == 1
+
+
+def test_damage_at_the_head_makes_no_relay_log() -> None:
+    """Bytes of another place of the log, checksums and all, are not taken for it."""
+    log = made("mysql")
+    span = log.begins[9] - log.begins[1]
+    data = patched(log.data, log.begins[1], log.data[log.begins[11] : log.begins[11] + span])
+    with opened(data) as damaged:
+        got = ids(damaged)
+    assert got == [0, *range(9, COUNT)]

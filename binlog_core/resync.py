@@ -152,7 +152,7 @@ class Boundaries:
         if self.rule != _resync.POSITION_END:
             return False
         length, next_position = struct.unpack_from("<II", window, offset + 9)
-        return next_position != 0 and next_position == (base + offset + length) & 0xFFFFFFFF
+        return bool(next_position and next_position == (base + offset + length) & 0xFFFFFFFF)
 
 
 def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.void], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import events, export, info, rows, verify, versions
+from . import events, export, info, rows, sql, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
@@ -26,6 +26,7 @@ def root() -> None:
 app.command("info")(info.info)
 app.command("events")(events.events)
 app.command("rows")(rows.rows)
+app.command("sql")(sql.sql)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.command("versions")(versions.versions)

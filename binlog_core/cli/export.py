@@ -91,7 +91,7 @@ def export(
             )
             bar(len(result.splits), len(result.splits))
             shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
     _tell_losses(result)
     for table, rows in shown:

@@ -31,13 +31,13 @@ _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 def messages() -> Console:
     """Progress, warnings, errors."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def results() -> Console:
     """What the command was asked for, for people."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PIPED_WIDTH)
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_PIPED_WIDTH)
 
 
 @contextmanager

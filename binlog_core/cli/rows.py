@@ -16,7 +16,7 @@ from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines, is_terminal
 from .progress import progress
-from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, Writer, first_rows
+from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, SqlWriter, Writer, first_rows
 
 Format = Literal["jsonl", "csv", "arrow", "parquet", "sql"]
 
@@ -78,6 +78,8 @@ def _writer(
 ) -> Writer:
     if form == "jsonl":
         return JsonWriter(file, log.report, skip_errors=skip)
+    if form == "sql":
+        return SqlWriter(file, log.format, flashback=flashback)
     kinds: dict[str, type[CsvWriter] | type[ArrowWriter]] = {
         "csv": CsvWriter,
         "arrow": ArrowWriter,

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+from ..replay import time_text
+
 _encode = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, default=lambda value: plain(value)
 ).encode
@@ -54,12 +56,3 @@ def plain(value: Any) -> Any:
         case bytes() | bytearray() | memoryview():
             return {"hex": value.hex()}
     return value
-
-
-def time_text(value: dt.timedelta) -> str:
-    """TIME as the server prints it: ``-838:59:59``; a fraction only where there is one."""
-    sign = "-" if value < dt.timedelta(0) else ""
-    whole = abs(value)
-    seconds = whole.days * 86400 + whole.seconds
-    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{whole.microseconds:06}" if whole.microseconds else text

@@ -15,12 +15,14 @@ from ..arrow import DEFAULT_CHANGE_COLUMNS
 from ..batch import ChangeBatch
 from ..errors import MissingExtraError, SchemaError
 from ..merge import ChangeReader
+from ..replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
 from .text import csv_line, json_line
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ..decoding import Group
+    from ..format import FormatDescription
     from ..report import Report
 
 
@@ -82,6 +84,22 @@ class JsonWriter(Writer):
                     }
                 )
             )
+
+
+class SqlWriter(Writer):
+    """Statements for a server: what the log did, or with `flashback` what takes it back."""
+
+    def __init__(self, file: BinaryIO, description: FormatDescription, *, flashback: bool) -> None:
+        super().__init__(file)
+        kind = FlashbackWriter if flashback else ReplayWriter
+        self._statements = kind(file, StatementMaker(description))
+
+    def write(self, group: Group) -> None:
+        for one in located_changes(group):
+            self._statements.add(group.path, one)
+
+    def close(self) -> None:
+        self._statements.close()
 
 
 class _OneTable(Writer):

@@ -171,8 +171,8 @@ class ArrowStream:
     Parameters
     ----------
     batches : Batches
-    columns, new_columns, **options
-        As in :func:`batch_stream`.
+    columns, **options
+        As in :func:`batch_stream`; `new_columns` is among the options.
     """
 
     def __init__(self, batches: Batches, *, columns: Sequence[Column] | None = None, **options: Any) -> None:

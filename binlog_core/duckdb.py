@@ -6,8 +6,8 @@
 >>> con.sql("FROM changes('shop.orders') WHERE _change_type = 'delete'")    # doctest: +SKIP
 
 ``changes('database.table')`` has the columns of the table, null where a row image lacks one, then
-`CHANGE_COLUMNS`; an update is two rows. ``events`` has the log's events, ``transactions`` the transactions that
-change rows. All are read anew for each query, group by group: nothing is kept.
+`CHANGE_COLUMNS`; an update is two rows. ``events`` has the log's events, ``transactions`` those transactions
+that change rows. All are read anew for each query, group by group: nothing is kept.
 
 DuckDB asks an Arrow stream for all of its columns, whatever the query needs. `query` therefore looks through
 the parsed query for the names of columns before it runs, and has only those decoded.

@@ -1,7 +1,7 @@
 """Row changes as SQL: to replay them on a server, or to take them back (flashback).
 
-Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all columns
-of the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
+Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all
+columns of the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
 """
 
 from __future__ import annotations

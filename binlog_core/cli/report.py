@@ -26,7 +26,7 @@ def report(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     title: Annotated[str | None, typer.Option(help="Heading; the names of the logs without.")] = None,
 ) -> None:
-    """One page that shows logs: activity over time by table and operation, transactions, schema changes, gaps.
+    """One page that shows logs: activity by table and operation, transactions, schema changes and gaps.
 
     It holds all it needs: no script, no network. It follows the reader's light or dark theme.
 

@@ -182,7 +182,7 @@ def _events(found: LogSummary) -> str:
         shown.append(("others", (sum(c for _, (c, _) in rest), sum(s for _, (_, s) in rest))))
     parts = [(f"var(--m{i})", size, f"{name}: {_size(size)}") for i, (name, (_, size)) in enumerate(shown)]
     rows = "".join(
-        f'<tr><td><span class="legend" style="margin:0"><span><i style="background:var(--m{i})"></i>{escape(name)}'
+        f'<tr><td><span class="legend flush"><span><i style="background:var(--m{i})"></i>{escape(name)}'
         f'</span></span></td><td class="right">{count:,}</td><td class="right soft">{_size(size)}</td>'
         f'<td class="right soft">{100 * size / total:.1f} %</td></tr>'
         for i, (name, (count, size)) in enumerate(shown)

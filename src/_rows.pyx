@@ -17,12 +17,13 @@ from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from _anchor cimport is_anchor
 from _batch cimport *
 from _codes cimport *
 from _cursor cimport (
     Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
 )
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
+from _event_header cimport checksum_holds, descriptor_t, event_header_t, position_agrees, take_event
 from _plan cimport *
 from _row_image cimport ROOM, copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
@@ -262,6 +263,8 @@ cdef class Decoder:
     cdef public bint gtids_to_python
     cdef public bint queries_to_python
     cdef public uint64_t stop_position
+    cdef public int stop_anchor         # anchor_t: stop at the first of these at or behind stop_position; 0: any event
+    cdef public bint check_positions    # an event that does not end where it says is an error
     cdef public uint64_t start_timestamp
     cdef public uint64_t stop_timestamp
     cdef public int64_t server_id       # -1: all
@@ -273,6 +276,7 @@ cdef class Decoder:
     cdef Cursor body
     cdef Cursor query_body
     cdef readonly uint64_t event_position
+    cdef readonly uint64_t doubtful_position    # of the event before, if it told no position; else of this one
     cdef readonly bint without_map      # the event is a rows event whose table map was not seen
     cdef uint64_t pending_id
     cdef Cursor pending
@@ -390,34 +394,36 @@ cdef class Decoder:
                 self.windows[i].held = False
         self.depth = 0
 
-    def add_plan(self, ops, *, uint32_t image_len, uint32_t record_len, json_columns=(), bint wanted=True,
-                 bint raw=False, nullable=None):
+    def add_plan(self, bytes ops not None, *, uint32_t image_len, uint32_t record_len, json_columns=(),
+                 bint wanted=True, bint raw=False, bytes nullable=None):
         """The plan of the table definition that `run` came back with RUN_TABLE for.
 
         Parameters
         ----------
-        ops : ndarray, shape (n_columns,), OP_DTYPE
+        ops : bytes
+            One item of OP_DTYPE per column.
         image_len, record_len : int
             Bytes of the record's image group, and of the whole record.
         json_columns : sequence of int
             Indexes of the table's JSON columns.
         wanted, raw : bool
             Rows are decoded at all; rows are given as spans of undecoded bytes.
-        nullable : sequence of bool or None
-            Which columns can be NULL, for rows of version 0; None: all.
+        nullable : bytes or None
+            Not zero for each column that can be NULL, for rows of version 0; None: all.
 
         Returns
         -------
         int
             Index of the plan.
         """
-        cdef op_t[::1] given = ops
-        cdef uint32_t n = <uint32_t> given.shape[0]
+        cdef uint32_t n = <uint32_t> (len(ops) // sizeof(op_t))
         cdef plan_t* plan
         cdef plan_t** plans
         cdef int32_t* slots
         cdef uint32_t capacity
         cdef uint32_t i
+        if len(ops) != n * sizeof(op_t) or (nullable is not None and len(nullable) != n):
+            raise ValueError(f"{len(ops)} bytes of operations")
         if self.plan_count == self.plan_capacity:
             capacity = self.plan_capacity * 2 if self.plan_capacity else 32
             plans = <plan_t**> realloc(self.plans, capacity * sizeof(plan_t*))
@@ -445,9 +451,11 @@ cdef class Decoder:
         if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
-        for i in range(n):
-            plan.ops[i] = given[i]
-            plan.nullable[i] = 1 if nullable is None else nullable[i]
+        memcpy(plan.ops, <const char*> ops, n * sizeof(op_t))
+        if nullable is None:
+            memset(plan.nullable, 1, n)
+        else:
+            memcpy(plan.nullable, <const char*> nullable, n)
         for i in range(plan.json_count):
             plan.json_columns[i] = json_columns[i]
         self.plans[self.plan_count] = plan
@@ -559,6 +567,18 @@ cdef class Decoder:
             if not self.depth:
                 self.boundary = self.next_position()
 
+    def break_off(self):
+        """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
+        self.trx_open = False
+        self.trx_index = -1
+        begin_transaction(&self.trx, self.event_position, self.header.timestamp, self.header.server_id)
+        self.header.event_length = 0        # of no event before the next
+        forget_table_ids(&self.tables)
+
+    def forget_table_maps(self):
+        """Rows that follow need their TABLE_MAP again."""
+        forget_table_ids(&self.tables)
+
     def table_map(self):
         """(flags, body) of the table definition that `run` came back with."""
         cdef uint32_t n = self.post_header_len(TABLE_MAP_EVENT)
@@ -584,7 +604,7 @@ cdef class Decoder:
         -------
         (batches, transactions)
             batches: list of (plan index, count, records, heap or None, invalid dates, JSON diffs), where
-            records is bytes-like and the last two are arrays; transactions: array of TRANSACTION_DTYPE.
+            records is bytes-like and the last two are arrays or None; transactions: array of TRANSACTION_DTYPE.
         """
         cdef batch_t* batch
         cdef uint32_t i
@@ -599,8 +619,8 @@ cdef class Decoder:
                     batch.count,
                     take_memory(&batch.records, self.pool),
                     take_memory(&batch.heap, self.pool) if batch.copies else None,
-                    np.frombuffer(take_memory(&batch.invalid_dates, self.pool), INVALID_DATE_DTYPE),
-                    np.frombuffer(take_memory(&batch.json_diffs, self.pool), JSON_DIFF_DTYPE),
+                    self.side_list(&batch.invalid_dates, INVALID_DATE_DTYPE),
+                    self.side_list(&batch.json_diffs, JSON_DIFF_DTYPE),
                 ))
             release_batch(batch)
         self.batch_count = 0
@@ -615,6 +635,10 @@ cdef class Decoder:
             if self.note_transaction() != DECODE_OK:
                 raise MemoryError
         return out, transactions
+
+    cdef object side_list(self, memory_t* memory, object dtype):
+        # Mostly empty, and then nothing is allocated for it.
+        return np.frombuffer(take_memory(memory, self.pool), dtype) if memory.length else None
 
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
@@ -639,16 +663,28 @@ cdef class Decoder:
             if remaining(cur) == 0:
                 return RUN_MORE
             self.event = cur.pos
+            self.without_map = False
             if not self.depth:
+                self.doubtful_position = self.event_position
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)
-                if self.event_position >= self.stop_position:
+                if self.header.next_position or not self.header.event_length:
+                    self.doubtful_position = self.event_position
+                if self.event_position >= self.stop_position and not self.stop_anchor:
                     return RUN_STOP
             status = take_event(cur, descriptor, &self.header, &self.body)
+            kind = self.header.type_code
+            if (self.check_positions and not self.depth and status != DECODE_MALFORMED
+                    and not position_agrees(&self.header, self.event_position)):
+                return self.fail(DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
             if status == DECODE_TRUNCATED:
                 return RUN_MORE
-            kind = self.header.type_code
             if status != DECODE_OK:
                 return self.fail(status, NO_TABLE, b"event_length is less than its header")
+            if (self.stop_anchor and not self.depth and self.event_position >= self.stop_position
+                    and is_anchor(self.stop_anchor, kind, self.body,
+                                  self.descriptor.post_header_len[<int> QUERY_EVENT])):
+                cur.pos = self.event
+                return RUN_STOP
             if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
                     and not self.depth):
                 cur.pos = self.event

@@ -274,6 +274,8 @@ class LogDecoder:
             elif status == _rows.ERROR:
                 if self._on_error():
                     return
+            elif status == _rows.PAUSE:
+                self.source.check_size()
             elif status == _rows.STOP:
                 self.stopped_at = loop.position
                 return
@@ -283,6 +285,7 @@ class LogDecoder:
         group = self._take_group()
         if group.batches:
             yield group
+        self.source.check_size()
 
     def _take_group(self) -> Group:
         gathered, transactions = self._loop.take_group()

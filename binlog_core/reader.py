@@ -426,6 +426,9 @@ class Log:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a Log cannot be pickled: open it where it is needed, or send its batches or changes")
+
     def __repr__(self) -> str:
         return f"<binlog_core.Log {self.files[0].path}{' …' if len(self.files) > 1 else ''}>"
 

@@ -75,6 +75,12 @@ class Source(ABC):
         """
         return 0
 
+    def check_size(self) -> None:
+        """Raise BinlogError where a mapped file has become shorter than its mapping.
+
+        Touching what is gone would end the process (SIGBUS).
+        """
+
     def view(self) -> memoryview | None:
         """The whole plain log as one read-only buffer, None where it must be read piece by piece.
 
@@ -225,12 +231,26 @@ class BufferSource(Source):
         super().__init__(path)
         view = memoryview(data)
         self._view: memoryview | None = (view.cast("B") if view.nbytes else memoryview(b"")).toreadonly()
+        self._mapping = data if isinstance(data, _mmap.mmap) else None
         self._next = 0
 
     @property
     def size(self) -> int:
         """Bytes of the log."""
         return len(self._open_view())
+
+    def check_size(self) -> None:
+        """Raise BinlogError where the mapped file has become shorter than its mapping."""
+        if self._mapping is None or self._view is None:
+            return
+        try:
+            now = self._mapping.size()  # of the file
+        except OSError:  # a network mount that went away, say: reading will tell
+            return
+        if now < len(self._view):
+            raise BinlogError(
+                f"the file shrank from {len(self._view)} to {now} bytes while it was mapped", path=self.path
+            )
 
     def view(self) -> memoryview:
         """The log itself, as one read-only buffer."""
@@ -251,7 +271,7 @@ class BufferSource(Source):
 
     def close(self) -> None:
         """Forget the buffer. A mapping is undone with the last reference to it, not here."""
-        self._view = None
+        self._view = self._mapping = None
         self._ahead = b""
 
 

@@ -6,7 +6,7 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
-from _checksum cimport binlog_crc32
+from _checksum cimport binlog_crc32_with, binlog_crc_t
 from _codes cimport (
     DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
@@ -79,9 +79,9 @@ cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_he
     return DECODE_OK
 
 
-cdef inline bint checksum_holds(const uint8_t* start, uint32_t event_length) noexcept nogil:
+cdef inline bint checksum_holds(binlog_crc_t crc, const uint8_t* start, uint32_t event_length) noexcept nogil:
     # CRC32 of all bytes of the event but its last four
     cdef const uint8_t* stored = start + event_length - CHECKSUM_LEN
-    return binlog_crc32(0, start, event_length - CHECKSUM_LEN) == (
+    return binlog_crc32_with(crc, 0, start, event_length - CHECKSUM_LEN) == (
         stored[0] | <uint32_t> stored[1] << 8 | <uint32_t> stored[2] << 16 | <uint32_t> stored[3] << 24
     )

@@ -5,6 +5,7 @@ import numpy as np
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from _checksum cimport binlog_crc32_best, binlog_crc_t
 from _codes cimport (
     DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3,
 )
@@ -90,6 +91,7 @@ def walk_headers(
     cdef const uint8_t* event
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
     cdef int status
+    cdef binlog_crc_t crc = binlog_crc32_best()
     cdef int ended = WALK_END
     if canonical.shape[0] != 256:
         raise ValueError("canonical needs 256 entries")
@@ -118,7 +120,7 @@ def walk_headers(
                     cur.pos = event
                     ended = 4
                     break
-            elif verify and checksum and not checksum_holds(event, header.event_length):
+            elif verify and checksum and not checksum_holds(crc, event, header.event_length):
                 cur.pos = event
                 ended = 3
                 break

@@ -39,6 +39,11 @@ cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
     OP_SPAN = 28                  # length of 3 or 4 bytes
 
 
+cdef enum:
+    ROOM = 32                     # bytes behind a value, and behind a record, that whole words may touch
+    RUN_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
+
+
 cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
     uint8_t code
     uint8_t a                     # temporal: fraction bytes or digits; decimal: head digits
@@ -50,18 +55,32 @@ cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
     uint32_t out                  # offset in the record
 
 
+# Neighbouring columns that are stored alike, on the wire and in the record.
+cdef struct step_t:
+    uint8_t code
+    uint8_t a
+    uint8_t b
+    uint8_t c
+    uint16_t column               # index of the first in the table; the others follow it
+    uint16_t count
+    uint32_t width                # of each, as in op_t
+    uint32_t out                  # of the first
+    uint32_t out_width            # of each
+
+
 # The columns of one kind of image: those that its columns-present bitmap names.
 cdef struct image_set_t:
     uint32_t count                # columns present
     uint32_t null_len             # bytes of the NULL bitmap
-    uint8_t null_mask             # bits of its last byte that mean something
+    uint64_t null_mask            # bits of its last one to eight bytes that mean something
     bint whole                    # all columns are present
     uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
-    op_t* ops                     # one per present column
-    op_t* merged                  # the same for rows without NULLs, neighbours joined
-    uint32_t merged_count
+    step_t* sparse                # all present columns, up to RUN_MAX to a step
+    step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths
+    uint32_t sparse_count
+    uint32_t dense_count
     uint8_t* present              # bitmap as on the wire
-    uint8_t* absent               # its complement, for the record
+    uint8_t* bitmaps              # of a record without NULLs: null_bitmap, absent_bitmap
     uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
@@ -84,12 +103,33 @@ cdef inline bint is_value(uint8_t code) noexcept nogil:
     return code == OP_SKIP_VALUE or code >= OP_SPAN1
 
 
-cdef inline bint mergeable(const op_t* a, const op_t* b) noexcept nogil:
-    # a and b follow each other on the wire: do they in the record, too?
-    if a.code == OP_SKIP and b.code == OP_SKIP:
+cdef inline step_t step_of(const op_t* op) noexcept nogil:
+    cdef step_t step
+    step.code = op.code
+    step.a = op.a
+    step.b = op.b
+    step.c = op.c
+    step.column = op.column
+    step.count = 1
+    step.width = op.width
+    step.out = op.out
+    step.out_width = op.out_width
+    return step
+
+
+cdef inline bint repeats(const step_t* step, const op_t* op) noexcept nogil:
+    # op is the step's columns once more
+    return (step.code == op.code and step.a == op.a and step.b == op.b and step.c == op.c
+            and step.width == op.width and step.out_width == op.out_width and step.count < RUN_MAX
+            and step.column + step.count == op.column and step.out + step.count * step.out_width == op.out)
+
+
+cdef inline bint joins(const step_t* step, const op_t* op) noexcept nogil:
+    # The step's bytes and op's follow each other on the wire: do they in the record, too?
+    if step.code == OP_SKIP and op.code == OP_SKIP:
         return True
-    return (OP_COPY <= a.code <= OP_COPY8 and OP_COPY <= b.code <= OP_COPY8
-            and a.out + a.width == b.out)
+    return (OP_COPY <= step.code <= OP_COPY8 and OP_COPY <= op.code <= OP_COPY8
+            and step.out + step.width == op.out)
 
 
 cdef inline uint8_t copy_code(uint32_t width) noexcept nogil:
@@ -97,51 +137,75 @@ cdef inline uint8_t copy_code(uint32_t width) noexcept nogil:
             else OP_COPY8 if width == 8 else OP_COPY)
 
 
+cdef inline bint same_bytes(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
+    # For bitmaps, most of which are too short for a call
+    cdef size_t i
+    if n > 8:
+        return memcmp(a, b, n) == 0
+    for i in range(n):
+        if a[i] != b[i]:
+            return False
+    return True
+
+
 cdef inline void free_image_set(image_set_t* images) noexcept nogil:
-    free(images.ops)            # one block holds all four arrays
-    images.ops = NULL
+    free(images.sparse)         # one block holds all arrays
+    images.sparse = NULL
 
 
 cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     # out takes the columns that `present` names; nothing to do where it has them already
+    if out.sparse != NULL and same_bytes(out.present, present, plan.bitmap_len):
+        return DECODE_OK
+    return refill_image_set(plan, present, out)
+
+
+cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     cdef uint32_t n = plan.column_count
     cdef uint32_t i
-    cdef op_t* op
-    cdef op_t* last
-    if out.ops != NULL and memcmp(out.present, present, plan.bitmap_len) == 0:
-        return DECODE_OK
-    if out.ops == NULL:
-        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 3 * plan.bitmap_len + 1)
-        if out.ops == NULL:
+    cdef const op_t* op
+    cdef step_t* last
+    cdef uint8_t* absent
+    if out.sparse == NULL:
+        out.sparse = <step_t*> malloc(2 * <size_t> n * sizeof(step_t) + 4 * <size_t> plan.bitmap_len + 2 * ROOM)
+        if out.sparse == NULL:
             return DECODE_NO_MEMORY
-    out.merged = out.ops + n
-    out.present = <uint8_t*> (out.merged + n)
-    out.absent = out.present + plan.bitmap_len
+    out.dense = out.sparse + n
+    out.present = <uint8_t*> (out.dense + n)
+    out.bitmaps = out.present + plan.bitmap_len             # ROOM behind: copied in whole words
+    out.no_nulls = out.bitmaps + 2 * plan.bitmap_len + ROOM
     memcpy(out.present, present, plan.bitmap_len)
-    out.no_nulls = out.absent + plan.bitmap_len
-    memset(out.absent, 0, 2 * plan.bitmap_len)
+    memset(out.bitmaps, 0, 3 * <size_t> plan.bitmap_len + 2 * ROOM)
+    absent = out.bitmaps + plan.bitmap_len
     out.count = 0
     out.fixed_len = 0
-    out.merged_count = 0
+    out.sparse_count = 0
+    out.dense_count = 0
     for i in range(n):
         if not present[i >> 3] >> (i & 7) & 1:
-            out.absent[i >> 3] |= <uint8_t> (1 << (i & 7))
+            absent[i >> 3] |= <uint8_t> (1 << (i & 7))
             continue
-        op = &out.ops[out.count]
-        op[0] = plan.ops[i]
+        op = &plan.ops[i]
         out.count += 1
         out.fixed_len += op.width
-        last = &out.merged[out.merged_count - 1] if out.merged_count else NULL
-        if last != NULL and mergeable(last, op):
+        if out.sparse_count and repeats(&out.sparse[out.sparse_count - 1], op):
+            out.sparse[out.sparse_count - 1].count += 1
+        else:
+            out.sparse[out.sparse_count] = step_of(op)
+            out.sparse_count += 1
+        last = &out.dense[out.dense_count - 1] if out.dense_count else NULL
+        if last != NULL and joins(last, op):
             last.width += op.width
             if last.code != OP_SKIP:
                 last.code = copy_code(last.width)
+        elif last != NULL and repeats(last, op):
+            last.count += 1
         else:
-            out.merged[out.merged_count] = op[0]
-            out.merged_count += 1
+            out.dense[out.dense_count] = step_of(op)
+            out.dense_count += 1
     out.whole = out.count == n
     out.null_len = (out.count + 7) // 8
-    out.null_mask = <uint8_t> ((1 << (out.count & 7)) - 1) if out.count & 7 else 0xFF
+    out.null_mask = ((<uint64_t> 1 << ((out.count - 1) & 63)) << 1) - 1 if out.count else 0
     return DECODE_OK
 
 

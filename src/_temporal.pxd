@@ -159,11 +159,13 @@ cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexce
 
 cdef inline bint decode_date(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
     cdef uint32_t v = load_u24(p)
+    if days_of_date(year_month_of(v >> 9, v >> 5 & 15), v & 31, out):
+        return True
     at.day = v & 31
     at.month = v >> 5 & 15
     at.year = v >> 9
     at.hour = at.minute = at.second = at.microsecond = 0
-    return days_of_date(year_month_of(at.year, at.month), at.day, out)
+    return False
 
 
 cdef inline bint decode_timestamp(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:

@@ -9,10 +9,7 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from cpython.pythread cimport (
-    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock, PyThread_type_lock,
-    WAIT_LOCK,
-)
+from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
@@ -24,8 +21,10 @@ from _cursor cimport (
     Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
 )
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
+from _image_set cimport fill_image_set
+from _memory cimport *
 from _plan cimport *
-from _row_image cimport copy_over, decode_row_image, decode_row_image_v0, rows_t
+from _row_image cimport copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
 from _temporal cimport fill_calendar
 from _transactions cimport *
@@ -75,9 +74,6 @@ STATUS_NAMES = {
 }
 
 cdef enum:
-    POOL_BLOCKS = 64
-    POOL_LEAST = 65536              # smaller blocks are not worth keeping
-    POOL_BYTES = 32 << 20
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
     IMAGE_LEN = 25                  # up to the NULL bitmap
@@ -95,9 +91,16 @@ cdef packed struct image_t:         # twin of the fixed part of image_dtype
 assert sizeof(image_t) == IMAGE_LEN
 
 
-cdef inline void put_image(uint8_t* record, const image_t* image, const plan_t* plan,
+cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row, const plan_t* plan,
                            const image_set_t* images) noexcept nogil:
-    memcpy(record, image, IMAGE_LEN)
+    # Field by field: a copy of the whole would wait for the stores that made it.
+    cdef image_t* out = <image_t*> record
+    out.op = op
+    out.timestamp = image.timestamp
+    out.server_id = image.server_id
+    out.position = image.position
+    out.row = row
+    out.transaction = image.transaction
     copy_over(record + IMAGE_LEN, images.bitmaps, 2 * plan.bitmap_len)
 
 
@@ -120,55 +123,10 @@ cdef inline bint is_rows_event(uint8_t kind) noexcept nogil:
             or kind == PARTIAL_UPDATE_ROWS_EVENT)
 
 
-cdef class MemoryPool:
-    """Blocks that batches have given back: fresh memory costs the kernel more than decoding into it does."""
-
-    cdef memory_t[POOL_BLOCKS] blocks
-    cdef int count
-    cdef size_t bytes
-    cdef PyThread_type_lock lock            # batches may die in any thread, while the loop runs in another
-
-    def __cinit__(self):
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        cdef int i
-        for i in range(self.count):
-            free(self.blocks[i].data)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
-
-    cdef void give(self, uint8_t* data, size_t capacity) noexcept nogil:
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        if capacity >= POOL_LEAST and self.count < POOL_BLOCKS and self.bytes + capacity <= POOL_BYTES:
-            self.blocks[self.count].data = data
-            self.blocks[self.count].capacity = capacity
-            self.count += 1
-            self.bytes += capacity
-            data = NULL
-        PyThread_release_lock(self.lock)
-        free(data)
-
-    cdef bint take(self, size_t least, memory_t* out) noexcept nogil:
-        # The smallest block that is large enough, but no waste of a much larger one
-        cdef int i
-        cdef int best = -1
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        for i in range(self.count):
-            if (least <= self.blocks[i].capacity <= 4 * least + POOL_LEAST
-                    and (best < 0 or self.blocks[i].capacity < self.blocks[best].capacity)):
-                best = i
-        if best >= 0:
-            out.data = self.blocks[best].data
-            out.capacity = self.blocks[best].capacity
-            out.length = 0
-            self.bytes -= out.capacity
-            self.count -= 1
-            self.blocks[best] = self.blocks[self.count]
-        PyThread_release_lock(self.lock)
-        return best >= 0
+cdef pool_t POOL
+POOL.lock = PyThread_allocate_lock()
+if POOL.lock == NULL:
+    raise MemoryError
 
 
 @cython.no_gc_clear
@@ -178,10 +136,9 @@ cdef class Memory:
     cdef uint8_t* data
     cdef Py_ssize_t length
     cdef size_t capacity
-    cdef MemoryPool pool
 
     def __dealloc__(self):
-        self.pool.give(self.data, self.capacity)
+        give_back(&POOL, self.data, self.capacity)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
@@ -190,16 +147,17 @@ cdef class Memory:
         return self.length
 
 
-cdef Memory take_memory(memory_t* memory, MemoryPool pool):
-    # Hands the block over. What grew in vain is given back to the system.
+cdef Memory take_memory(memory_t* memory):
+    # Hands the block over, or a copy where less than half of it is used.
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t* data
-    out.pool = pool
-    if memory.capacity > POOL_LEAST and memory.length < memory.capacity // 2:
-        data = <uint8_t*> realloc(memory.data, memory.length if memory.length else 1)
+    if memory.length < memory.capacity // 2:
+        data = <uint8_t*> malloc(memory.length + 1)
         if data != NULL:
+            memcpy(data, memory.data, memory.length)
+            give_back(memory.pool, memory.data, memory.capacity)
             memory.data = data
-            memory.capacity = memory.length
+            memory.capacity = memory.length + 1
     out.data = memory.data
     out.length = <Py_ssize_t> memory.length
     out.capacity = memory.capacity
@@ -288,7 +246,6 @@ cdef class Decoder:
     cdef uint32_t row_in_event          # of the outer event
     cdef uint64_t boundary
     cdef error_t failure
-    cdef MemoryPool pool
     cdef size_t transactions_before     # bytes that the last group had of them
     cdef memory_t tail                  # a copy of rows at the end of a buffer
 
@@ -298,7 +255,6 @@ cdef class Decoder:
         self.max_group_wire = group_bytes
         self.max_group_memory = group_memory
         self.verify = verify
-        self.pool = MemoryPool()
         self.trx_index = -1
         self.server_id = -1
         self.op_mask = 7
@@ -595,19 +551,19 @@ cdef class Decoder:
                 out.append((
                     batch.plan,
                     batch.count,
-                    take_memory(&batch.records, self.pool),
-                    take_memory(&batch.heap, self.pool) if batch.copies else None,
-                    np.frombuffer(take_memory(&batch.invalid_dates, self.pool), INVALID_DATE_DTYPE),
-                    np.frombuffer(take_memory(&batch.json_diffs, self.pool), JSON_DIFF_DTYPE),
+                    take_memory(&batch.records),
+                    take_memory(&batch.heap) if batch.copies else None,
+                    np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE),
+                    np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE),
                 ))
             release_batch(batch)
         self.batch_count = 0
         self.group_records = 0
         self.group_wire = 0
         self.group_memory = 0
-        self.transactions_before = self.transactions.length
+        self.transactions_before = self.transactions.length + self.transactions.length // 8
         cdef transaction_t trx = self.trx[0]
-        transactions = np.frombuffer(take_memory(&self.transactions, self.pool), TRANSACTION_DTYPE)
+        transactions = np.frombuffer(take_memory(&self.transactions), TRANSACTION_DTYPE)
         self.trx_index = -1
         if self.new_transactions() != DECODE_OK:
             raise MemoryError
@@ -801,7 +757,8 @@ cdef class Decoder:
         self.trx_index = -1
 
     cdef int new_transactions(self) noexcept nogil:
-        if self.first_block(&self.transactions, self.transactions_before + sizeof(transaction_t)) != DECODE_OK:
+        self.transactions.pool = &POOL
+        if reserve(&self.transactions, self.transactions_before + sizeof(transaction_t)) != DECODE_OK:
             return DECODE_NO_MEMORY
         self.trx = <transaction_t*> self.transactions.data
         return DECODE_OK
@@ -847,15 +804,11 @@ cdef class Decoder:
             return self.fail(DECODE_NO_MEMORY, NO_TABLE, b"no memory")
         return RUN_MORE
 
-    cdef int first_block(self, memory_t* memory, size_t size) noexcept nogil:
-        if size >= POOL_LEAST and self.pool.take(size, memory):
-            return DECODE_OK
-        return reserve(memory, size)
-
     cdef batch_t* batch_for(self, uint32_t plan_index, bint copies) noexcept nogil:
         cdef int32_t index = self.batch_of_plan[2 * plan_index + copies]
         cdef batch_t* batches
         cdef uint32_t capacity
+        cdef size_t guess
         if index >= 0:
             return &self.batches[index]
         if self.batch_count == self.batch_capacity:
@@ -869,11 +822,14 @@ cdef class Decoder:
         memset(batches, 0, sizeof(batch_t))
         batches.plan = plan_index
         batches.copies = copies
+        batches.records.pool = &POOL
+        batches.heap.pool = &POOL
         self.batch_of_plan[2 * plan_index + copies] = <int32_t> self.batch_count
         self.batch_count += 1
         # What the group before had is the best guess; a wrong one costs a realloc.
-        if self.first_block(&batches.records, <size_t> (self.plans[plan_index].last_count + 2)
-                            * self.plans[plan_index].record_len + ROOM) != DECODE_OK:
+        guess = self.plans[plan_index].last_count
+        guess += guess // 8 + 2
+        if reserve(&batches.records, guess * self.plans[plan_index].record_len + ROOM) != DECODE_OK:
             return NULL
         return batches
 
@@ -944,6 +900,8 @@ cdef class Decoder:
         cdef const uint8_t* row_start
         cdef const uint8_t* json_bits
         cdef uint32_t count
+        cdef uint32_t row = self.row_in_event
+        cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
         cdef int status = DECODE_OK
         if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
@@ -958,11 +916,11 @@ cdef class Decoder:
             if self.note_transaction() != DECODE_OK:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         self.trx_has_rows = True
-        image.op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
+        image.op = first_op
         image.timestamp = header.timestamp
         image.server_id = header.server_id
         image.position = self.event_position
-        image.row = self.row_in_event
+        image.row = row
         image.transaction = <uint32_t> self.trx_index
         if plan.raw:
             return self.add_raw_rows(plan_index, plan, batch, &image, body)
@@ -985,7 +943,7 @@ cdef class Decoder:
                 status = DECODE_NO_MEMORY
                 break
             record = records.data + length
-            put_image(record, &image, plan, images)
+            put_image(record, &image, first_op, row, plan, images)
             status = (decode_row_image_v0(plan, images, record, &rows) if v0
                       else decode_row_image(plan, images, record, &rows))
             if status != DECODE_OK:
@@ -998,9 +956,7 @@ cdef class Decoder:
                         break
                 record += record_len
                 batch.count += 1
-                image.op = OP_UPDATE_POSTIMAGE
-                put_image(record, &image, plan, images + (not v0))
-                image.op = OP_UPDATE_PREIMAGE
+                put_image(record, &image, OP_UPDATE_POSTIMAGE, row, plan, images + (not v0))
                 status = (decode_row_image_v0(plan, images, record, &rows) if v0
                           else decode_row_image(plan, images + 1, record, &rows))
                 if status == DECODE_OK and json_bits != NULL:
@@ -1010,12 +966,12 @@ cdef class Decoder:
                     break
             batch.count += 1
             records.length = length + row_len
-            image.row += 1
+            row += 1
             if rows.pos == row_start:
                 if rows.pos != rows.end:
                     status = DECODE_MALFORMED
                 break
-        self.row_in_event = image.row
+        self.row_in_event = row
         self.group_records += batch.count - count
         self.group_memory += (batch.count - count) * <uint64_t> record_len
         if status != DECODE_OK:
@@ -1094,7 +1050,7 @@ cdef class Decoder:
         if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         record = batch.records.data + batch.records.length
-        put_image(record, image, plan, &plan.images[0])
+        put_image(record, image, image.op, image.row, plan, &plan.images[0])
         span.length = <uint32_t> remaining(rows)
         span.offset = <uint64_t> (rows.pos - self.windows[self.depth].data)
         if batch.copies:

@@ -18,7 +18,7 @@ from _batch cimport *
 from _checksum cimport binlog_crc32_best, binlog_crc_t
 from _codes cimport *
 from _cursor cimport (
-    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
+    Cursor, cursor_over, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc,
 )
 from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
 from _image_set cimport fill_image_set
@@ -74,6 +74,7 @@ STATUS_NAMES = {
 }
 
 cdef enum:
+    PREFETCH = 1024                 # bytes ahead
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
     IMAGE_LEN = 25                  # up to the NULL bitmap
@@ -101,7 +102,9 @@ cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, ui
     out.position = image.position
     out.row = row
     out.transaction = image.transaction
-    copy_over(record + IMAGE_LEN, images.bitmaps, 2 * plan.bitmap_len)
+    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
+    if plan.bitmap_len > 8:
+        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
 
 
 cdef struct error_t:
@@ -587,8 +590,9 @@ cdef class Decoder:
         cdef window_t* window = &self.windows[self.depth]
         cdef const descriptor_t* descriptor = &self.plain if self.depth else &self.descriptor
         cdef Cursor* cur = &window.cur
+        cdef Cursor again
         cdef const uint8_t* start = cur.pos
-        cdef const uint8_t* pause = cur.end
+        cdef const uint8_t* limit = cur.end         # where to stop or to pause
         cdef event_header_t header
         cdef bint inside = self.depth != 0
         cdef bint verify = self.verify and descriptor.checksum_len != 0
@@ -596,30 +600,24 @@ cdef class Decoder:
         cdef int status = RUN_MORE
         cdef uint8_t kind
         if remaining(cur) > PAUSE_BYTES:
-            pause = cur.pos + PAUSE_BYTES
-        memset(&header, 0, sizeof(header))
+            limit = cur.pos + PAUSE_BYTES
+        if not inside and self.stop_position < window.base + <uint64_t> (limit - window.data):
+            limit = window.data + (self.stop_position - window.base if self.stop_position > window.base else 0)
         while status == RUN_MORE:
-            if self.group_is_full():
-                status = RUN_GROUP
-                break
             self.event = cur.pos
             if not inside:
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)
                 self.row_in_event = 0
-                if self.event_position >= self.stop_position and remaining(cur):
-                    status = RUN_STOP
-                    break
-            if cur.pos >= pause and remaining(cur):
-                status = RUN_PAUSE
+            if cur.pos >= limit and remaining(cur):
+                status = RUN_STOP if not inside and self.event_position >= self.stop_position else RUN_PAUSE
                 break
+            prefetch(cur.pos + PREFETCH)            # of many small events the next header is what we wait for
             status = take_event(cur, descriptor, &header, &self.body)
-            kind = header.type_code
             if status != DECODE_OK:
-                if status == DECODE_TRUNCATED:
-                    status = RUN_MORE
-                    break
-                status = self.fail(status, NO_TABLE, b"event_length is less than its header")
+                status = (RUN_MORE if status == DECODE_TRUNCATED
+                          else self.fail(status, NO_TABLE, b"event_length is less than its header"))
                 break
+            kind = header.type_code
             if header.timestamp >= stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
                 cur.pos = self.event
                 status = RUN_STOP
@@ -631,16 +629,18 @@ cdef class Decoder:
             if kind == TABLE_MAP_EVENT:
                 status = self.map_table()
                 if status == RUN_TABLE:
-                    cur.pos = self.event        # again, once its plan is there
+                    cur.pos = self.event            # again, once its plan is there
                     break
             elif is_rows_event(kind) or (self.rows_v0 and is_rows_v0(kind)):
-                status = self.decode_rows_event(kind, &header)
+                status = self.decode_rows_event(kind, header.timestamp, header.server_id)
             else:
                 status = self.note_event(kind)
             if not self.trx_open and not inside:
                 self.boundary = self.next_position()
-        self.header = header
-        self.failure.type_code = header.type_code
+        if status == RUN_EVENT or status == RUN_ERROR:
+            again = cursor_over(self.event, <size_t> (cur.end - self.event))
+            take_event(&again, descriptor, &self.header, &self.body)
+            self.failure.type_code = self.header.type_code
         if not inside:
             self.wire_walked += <uint64_t> (cur.pos - start)
         return status
@@ -833,7 +833,7 @@ cdef class Decoder:
             return NULL
         return batches
 
-    cdef int decode_rows_event(self, uint8_t kind, const event_header_t* header) noexcept nogil:
+    cdef int decode_rows_event(self, uint8_t kind, uint32_t timestamp, uint32_t server_id) noexcept nogil:
         cdef uint32_t post_header_len = self.post_header_len(kind)
         cdef Cursor body = self.body
         cdef content_t* content
@@ -862,8 +862,8 @@ cdef class Decoder:
         else:
             op = 4
         if (not plan.wanted or self.skip_transaction or not self.op_mask & op
-                or header.timestamp < self.start_timestamp
-                or (self.server_id >= 0 and header.server_id != <uint64_t> self.server_id)):
+                or timestamp < self.start_timestamp
+                or (self.server_id >= 0 and server_id != <uint64_t> self.server_id)):
             return RUN_MORE
         if post_header_len >= 10:
             extra_len = load_u16(body.pos + 8)          # its own two bytes included
@@ -879,11 +879,11 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
         if remaining(&body) < <size_t> plan.bitmap_len * (2 if update and not is_rows_v0(kind) else 1):
             return self.fail(DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
-        self.group_wire += header.event_length
-        return self.decode_rows(kind, content.plan, plan, op, header, &body)
+        self.group_wire += <uint64_t> (self.body.end - self.event)
+        return self.decode_rows(kind, content.plan, plan, op, timestamp, server_id, &body)
 
     cdef int decode_rows(self, uint8_t kind, uint32_t plan_index, plan_t* plan, uint32_t op,
-                         const event_header_t* header, Cursor* body) noexcept nogil:
+                         uint32_t timestamp, uint32_t server_id, Cursor* body) noexcept nogil:
         # body: from the first columns-present bitmap to the end of the event
         cdef bint update = op == 2
         cdef bint v0 = is_rows_v0(kind)
@@ -917,8 +917,8 @@ cdef class Decoder:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         self.trx_has_rows = True
         image.op = first_op
-        image.timestamp = header.timestamp
-        image.server_id = header.server_id
+        image.timestamp = timestamp
+        image.server_id = server_id
         image.position = self.event_position
         image.row = row
         image.transaction = <uint32_t> self.trx_index
@@ -980,7 +980,7 @@ cdef class Decoder:
                       else b"no memory" if status == DECODE_NO_MEMORY else b"bytes that no value of this type has")
             self.failure.column = rows.failed_column
             return RUN_ERROR
-        return RUN_MORE
+        return RUN_GROUP if self.group_is_full() else RUN_MORE
 
     cdef int move_to_tail(self, rows_t* rows) noexcept nogil:
         # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
@@ -1063,4 +1063,4 @@ cdef class Decoder:
         self.group_records += 1
         self.group_memory += plan.record_len
         self.row_in_event += 1
-        return RUN_MORE
+        return RUN_GROUP if self.group_is_full() else RUN_MORE

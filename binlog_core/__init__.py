@@ -8,7 +8,7 @@
 
 from ._values import RowChange
 from .batch import ChangeBatch
-from .decoding import Group, Limits, Tail
+from .decoding import Group, Tail
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -25,7 +25,9 @@ from .errors import (
 from .format import FormatDescription
 from .reader import Log, open
 from .report import BinlogWarning, Report
+from .selection import Limits
 from .tables import Column, Table
+from .versions import show_versions
 
 __all__ = [
     "BinlogError",
@@ -51,4 +53,5 @@ __all__ = [
     "Tail",
     "TruncatedError",
     "open",
+    "show_versions",
 ]

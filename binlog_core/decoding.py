@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from . import _rows
 from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .column_types import OLD_TEMPORAL_TYPES, Kind
-from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT, inflate_columns, payload_chunks
+from .compression import inflate_columns, payload_chunks
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -32,11 +31,12 @@ from .format import (
     parse_format_description,
     parse_start_v3,
 )
-from .gtid_selection import AnyGtidSet, gtid_of, is_selected
+from .gtid_selection import gtid_of, is_selected
 from .mariadb_encryption import MariaDBDecryptedSource
 from .plans import Plan, plan_of
 from .report import Report
 from .rows_events import inflate_rows_event
+from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
 from .table_map import table_of
 from .tables import Table
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _READ_LEN = 1 << 20
-_IDLE_PLANS = 8192  # plans kept before they are dropped at a group's end
+_PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
 
 _COMPRESSED_ROWS = range(
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
@@ -70,6 +70,7 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
     )
 )
 _IGNORABLE_FLAG = 0x0080
+_NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,52 +114,6 @@ class Group:
     resume_position: int
 
 
-@dataclass(slots=True)
-class Selection:
-    """Which rows are decoded; see `binlog_core.open`."""
-
-    tables: tuple[str, ...] | None = None
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    ops: int = 7  # bit 0 insert, 1 update, 2 delete
-    server_id: int | None = None
-    rows_v0: bool = False
-    start_position: int | None = None
-    stop_position: int | None = None
-    start_timestamp: int | None = None
-    stop_timestamp: int | None = None
-    gtids: AnyGtidSet | None = None
-    exclude_gtids: AnyGtidSet | None = None
-    seen_columns: dict[str, set[str]] = field(default_factory=dict)
-
-    def wants_table(self, table: Table) -> bool:
-        return self.tables is None or any(matches(table, pattern) for pattern in self.tables)
-
-    def wanted_columns(self, table: Table) -> Collection[str] | None:
-        wanted = None
-        for pattern, names in self.columns.items():
-            if matches(table, pattern):
-                wanted = set(names) if wanted is None else wanted | set(names)
-                self.seen_columns.setdefault(pattern, set()).update(
-                    c.name for c in table.columns if c.name in names
-                )
-        return wanted
-
-
-def matches(table: Table, pattern: str) -> bool:
-    """A name or glob pattern of "database.table", or of the table alone."""
-    return fnmatchcase(table.full_name if "." in pattern else table.name, pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds memory and time; see `binlog_core.open`."""
-
-    group_rows: int = 65536
-    group_bytes: int = 16 << 20
-    payload_bytes: int = PAYLOAD_LIMIT
-    decompressed_bytes: int = MEMORY_LIMIT
-
-
 class LogDecoder:
     """Decodes one source.
 
@@ -182,7 +137,7 @@ class LogDecoder:
         selection: Selection,
         report: Report,
         definitions: Definitions | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = DEFAULT_LIMITS,
         verify_checksum: bool = True,
         skip_errors: bool = False,
         follower: Follower | None = None,
@@ -260,7 +215,7 @@ class LogDecoder:
             if self._loop.records:
                 yield self._take_group()
             raise error.located(path=self.path) from error.__cause__
-        if self._loop.records:
+        if self._loop.has_news:
             yield self._take_group()
 
     def _walk(self) -> Iterator[Group]:
@@ -280,6 +235,7 @@ class LogDecoder:
             elif status == _rows.GROUP:
                 yield self._take_group()
             elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
                 self._add_plan()
             elif status == _rows.EVENT:
                 try:
@@ -323,9 +279,26 @@ class LogDecoder:
             batches.append(
                 ChangeBatch(table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path)
             )
-        if len(self._plans) > _IDLE_PLANS and not self._loop.in_transaction:
-            self._drop_plans()
         return Group(batches, transactions, self.path, int(self._loop.position), self.resume_position)
+
+    def _make_room_for_a_plan(self) -> Iterator[Group]:
+        """Drop all plans where there are too many: those in use come back with their next table map."""
+        if len(self._plans) < self.limits.table_definitions:
+            return
+        # Between transactions no table id is needed any more; inside one it may be.
+        if self._loop.table_maps > 1:
+            if len(self._plans) < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
+                return
+            raise DecodeError(
+                f"more than {len(self._plans)} table definitions in one transaction, which is what "
+                f"Limits.table_definitions={self.limits.table_definitions} allows",
+                path=self.path,
+                offset=int(self._loop.event_position),
+                type_code=EventType.TABLE_MAP,
+            )
+        if self._loop.records:
+            yield self._take_group()
+        self._drop_plans()
 
     def _drop_plans(self) -> None:
         self._loop.drop_plans()
@@ -504,7 +477,8 @@ class LogDecoder:
 
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
-        if not isinstance(self.source, MariaDBDecryptedSource) and not self._loop.event_flags & _IGNORABLE_FLAG:
+        sent_in_clear = self._loop.event_flags & _IGNORABLE_FLAG
+        if not sent_in_clear and not isinstance(self.source, MariaDBDecryptedSource):
             raise EncryptionError(
                 "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
                 path=self.path,
@@ -558,6 +532,7 @@ class LogDecoder:
             if status == _rows.GROUP:
                 yield self._take_group()
             elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
                 self._add_plan()
             elif status == _rows.EVENT:
                 if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
@@ -575,7 +550,7 @@ class LogDecoder:
 
     def _skip_or_raise(self, error: BinlogError) -> None:
         """Of an event that is passed already: with on_error="skip" count it and go on."""
-        if not self.skip_errors or isinstance(error, (StrictError, MissingExtraError, TruncatedError, EncryptionError)):
+        if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 
 AnyGtidSet = GtidSet | MariadbGtidSet
@@ -44,8 +42,10 @@ def _has(gtids: AnyGtidSet, gtid: Gtid | MariadbGtid | None) -> bool:
     return isinstance(gtid, MariadbGtid) and gtid in gtids
 
 
-def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """One name, or several, as a tuple."""
-    if values is None:
-        return None
-    return (values,) if isinstance(values, str) else tuple(values)
+def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
+    """Of two sets; where a log has GTIDs of both vendors, those of the first."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, GtidSet):
+        return a | b if isinstance(b, GtidSet) else a
+    return a | b if isinstance(b, MariadbGtidSet) else a

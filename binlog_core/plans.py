@@ -95,7 +95,7 @@ def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
         columns = tuple(c for c in columns if c.name in wanted)
     dtype = record_dtype(len(table.columns), columns)
     row_offset = dtype["image"].itemsize
-    fields = dtype["row"].fields or {}
+    fields: Mapping[str, Any] = dtype["row"].fields or {}
     decoded = {c.index for c in columns}
     ops = []
     for column in table.columns:

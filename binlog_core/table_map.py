@@ -133,7 +133,7 @@ def _kind_of_text(type_code: int, collation: int | None, length: int) -> Fields:
 
 
 def _fields(index: int, code: int, metadata: bytes) -> Fields:
-    """The fields of the Column that a type byte and its metadata tell; metadata is empty in the oldest logs of 5.1."""
+    """The fields of a Column by its type byte and metadata, which the oldest logs of 5.1 lack."""
     known = COLUMN_TYPES.get(code)
     kind = known.kind if known is not None and known.kind is not None else Kind.BINARY
     length = precision = scale = fsp = 0
@@ -273,12 +273,13 @@ def _add_collations_of_text(
 
 def _add_lists(fields: list[Fields], table_map: TableMap, notes: list[str]) -> None:
     """Members, geometry types and dimensions: one entry per column of one kind."""
-    for kind, name, values in (
+    lists: tuple[tuple[Kind, str, list[Any] | None], ...] = (
         (Kind.ENUM, "members", table_map.enum_members),
         (Kind.SET, "members", table_map.set_members),
         (Kind.GEOMETRY, "geometry_type", table_map.geometry_types),
         (Kind.VECTOR, "dimensions", table_map.vector_dimensionality),
-    ):
+    )
+    for kind, name, values in lists:
         if values is None:
             continue
         of_kind = [f for f in fields if f["kind"] is kind]

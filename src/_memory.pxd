@@ -88,7 +88,7 @@ cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept 
 
 cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
     cdef memory_t block
-    cdef size_t capacity = memory.capacity if memory.capacity else 4096
+    cdef size_t capacity = memory.capacity if memory.capacity else 256
     cdef uint8_t* data
     while capacity < least:
         capacity *= 2

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
+from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import BinlogError, DecodeError, NotABinlogError, SchemaError
@@ -60,6 +61,28 @@ def test_small_groups_lose_nothing_and_keep_the_order() -> None:
         limits = binlog_core.Limits(group_rows=rows)
         assert all_rows(path_of(META_FULL), limits=limits) == whole
         assert all_rows(path_of(META_FULL), limits=limits, mmap=False) == whole
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/dml_*", max_bytes=60_000), ids=str)
+def test_few_plans_are_enough(golden: Golden) -> None:
+    """Plans are dropped between transactions only: a statement over several tables keeps its maps."""
+    limits = binlog_core.Limits(table_definitions=1)
+    assert all_rows(path_of(golden), limits=limits) == all_rows(path_of(golden))
+
+
+def test_a_flood_of_table_definitions_in_one_transaction_is_refused() -> None:
+    log = Log("8.0.36")
+    log.begin()
+    for i in range(20):
+        table = Table("shop", f"t{i}", [("id", "INT")])
+        log.insert(table, [{"id": i}])
+    log.commit()
+    limits = binlog_core.Limits(table_definitions=1)
+    with binlog_core.open(log.getvalue(), limits=limits) as opened:
+        changes = opened.rows()
+        assert [next(changes).after for _ in range(16)] == [{"id": i} for i in range(16)]
+        with pytest.raises(DecodeError, match="more than 16 table definitions"):
+            next(changes)
 
 
 def test_each_pass_begins_anew() -> None:
@@ -117,9 +140,20 @@ def test_times_select_by_the_event_header() -> None:
     at = moments[len(moments) // 2]
     moment = dt.datetime.fromtimestamp(at, dt.UTC)
     assert all_rows(path_of(GTID), start=moment) == [c for c in whole if c.timestamp >= at]
-    assert all_rows(path_of(GTID), start=moment.replace(tzinfo=None)) == [c for c in whole if c.timestamp >= at]
+    assert all_rows(path_of(GTID), start=moment.replace(tzinfo=None)) == [
+        c for c in whole if c.timestamp >= at
+    ]
     stopped = all_rows(path_of(GTID), stop=moment)
     assert stopped == [c for c in whole[: len(stopped)] if c.timestamp < at]
+
+
+def test_times_end_before_or_behind_a_compressed_transaction() -> None:
+    (golden,) = golden_logs("mysql97/trx_compression")
+    whole = all_rows(path_of(golden))
+    for at in sorted({c.timestamp for c in whole}):
+        stopped = all_rows(path_of(golden), stop=dt.datetime.fromtimestamp(at, dt.UTC))
+        assert stopped == whole[: len(stopped)]
+        assert {c.position for c in stopped}.isdisjoint({c.position for c in whole[len(stopped) :]})
 
 
 # ---------------------------------------------------------------- selections
@@ -144,14 +178,18 @@ def test_columns_are_projected_and_misspelt_ones_told() -> None:
         table = f"{whole[0].database}.{whole[0].table}"
         wanted = list(whole[0].after or {})[1:3]
         for batch in log.batches(table, columns={table: wanted}):
-            assert batch.array.dtype["row"].names == tuple(n for n in wanted if n in batch.array.dtype["row"].names)
+            assert batch.array.dtype["row"].names == tuple(
+                n for n in wanted if n in batch.array.dtype["row"].names
+            )
         with pytest.raises(SchemaError, match="misspelt"):
             list(log.batches(table, columns={table: ["misspelt"]}))
     projected = all_rows(path_of(META_FULL), tables=table, columns={table: wanted})
     of_table = [c for c in whole if f"{c.database}.{c.table}" == table]
     for got, full in zip(projected, of_table, strict=True):
         for image, all_of_it in ((got.before, full.before), (got.after, full.after)):
-            assert image == (None if all_of_it is None else {k: v for k, v in all_of_it.items() if k in wanted})
+            assert image == (
+                None if all_of_it is None else {k: v for k, v in all_of_it.items() if k in wanted}
+            )
 
 
 @pytest.mark.parametrize("op", ["insert", "update", "delete"])
@@ -220,7 +258,7 @@ def test_a_directory_and_an_index_file_in_order(tmp_path: Path) -> None:
         copy_as(golden, tmp_path, number)
     want = [places(all_rows(path_of(g))) for g in (GTID, DDL, KILLED)]
     with pytest.warns(binlog_core.BinlogWarning, match="missing between"), binlog_core.open(tmp_path) as log:
-        assert places(list(log.rows())) == sum(want, [])
+        assert places(list(log.rows())) == [place for log_places in want for place in log_places]
         assert log.report.file_gaps == 1
     index = tmp_path / "mysql-bin.index"
     index.write_text("./mysql-bin.000002\n./mysql-bin.000004\n")
@@ -307,4 +345,3 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
                 log.stop()
     writer.join()
     assert seen == want
-

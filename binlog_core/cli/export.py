@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -90,7 +91,7 @@ def export(
             )
             bar(len(result.splits), len(result.splits))
             shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
     _tell_losses(result)
     for table, rows in shown:
@@ -101,6 +102,8 @@ def export(
 def _session(master: str) -> Iterator[SparkSession]:
     from ..spark.session import quiet_java, start_session
 
+    # On Ctrl-C py4j logs a traceback to the root logger, which would set itself up to print it.
+    logging.getLogger().addHandler(logging.NullHandler())
     with quiet_java() as log:
         try:
             spark = start_session(master, app_name="binlog-core export")

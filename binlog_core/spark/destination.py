@@ -48,6 +48,8 @@ def directory_name(database: str, table: str) -> str:
 
 
 def _encode(name: str) -> str:
+    if not name:
+        return "~"  # an empty one would hide the directory, and two would be the output itself
     encoded = quote(name.encode("utf-8", "surrogatepass"), safe="")
     for sign in ".~":  # quote leaves them
         encoded = encoded.replace(sign, f"%{ord(sign):02X}")

@@ -275,8 +275,12 @@ def _watch(context: Any, group: str, total: int, progress: Progress, stop: threa
 
 
 def _spark_failure(error: Exception) -> BinlogError:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return BinlogError(f"the Spark job failed: {lines[0].strip() if lines else type(error).__name__}")
+    _, found, trace = str(error).rpartition("Traceback (most recent call last):")
+    lines = trace.splitlines()
+    if found:  # of a worker; the line that is not indented says what happened
+        lines = [line for line in lines if not line.startswith((" ", "\t"))]
+    reason = next((line.strip() for line in lines if line.strip()), type(error).__name__)
+    return BinlogError(f"the Spark job failed: {reason}")
 
 
 def _describe(result: SplitResult) -> dict[str, Any]:

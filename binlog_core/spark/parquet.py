@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import OPS
-from ..errors import BinlogError
 from .read import Chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_Key = tuple[str, str, "pa.Schema"]  # database, table, and the columns that the file has
 _BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
 
 
@@ -34,8 +35,8 @@ class WriteLimits:
     """
 
     row_group_rows: int = 1 << 20
-    row_group_bytes: int = 96 << 20
-    pending_bytes: int = 128 << 20
+    row_group_bytes: int = 64 << 20
+    pending_bytes: int = 96 << 20
     open_files: int = 64
 
 
@@ -77,9 +78,7 @@ class FileStatistics:
 class _Part:
     """The file that one table, in one schema, is being written to."""
 
-    database: str
-    table: str
-    schema: pa.Schema
+    key: _Key
     name: str
     first_position: int
     last_position: int = 0
@@ -123,7 +122,8 @@ class PartWriter:
         self._split = split
         self._compression = compression
         self._limits = limits
-        self._parts: dict[tuple[str, str, pa.Schema], _Part] = {}  # least lately written first
+        self._parts: dict[_Key, _Part] = {}
+        self._open: dict[_Key, None] = {}  # whose files are open, least lately flushed first
         self._waiting_bytes = 0
         self._names: list[str] = []
         self._done: list[FileStatistics] = []
@@ -132,12 +132,11 @@ class PartWriter:
         """Take rows; they are in a file once `finish` has returned."""
         table, batch = chunk.table, chunk.batch
         key = (table.database, table.name, batch.schema)
-        part = self._parts.pop(key, None)
+        part = self._parts.get(key)
         if part is None:
             name = f"{self._prefix}-{len(self._names):05}.parquet"
             self._names.append(name)
-            part = _Part(table.database, table.name, batch.schema, name, chunk.first_position)
-        self._parts[key] = part
+            part = self._parts[key] = _Part(key, name, chunk.first_position)
         part.ops += chunk.ops
         part.last_position = chunk.last_position
         part.waiting.append(batch)
@@ -174,25 +173,24 @@ class PartWriter:
         import pyarrow.parquet
 
         began = time.perf_counter()
+        schema = part.key[2]
+        self._open.pop(part.key, None)
         if part.writer is None:
-            self._make_room()
+            while len(self._open) >= self._limits.open_files:
+                self._close(next(iter(self._open)))
             part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
             part.writer = pyarrow.parquet.ParquetWriter(
-                part.sink, part.schema, compression=self._compression, store_schema=False
+                part.sink, schema, compression=self._compression, store_schema=False
             )
-        rows = pyarrow.Table.from_batches(part.waiting, part.schema)
+        self._open[part.key] = None
+        rows = pyarrow.Table.from_batches(part.waiting, schema)
         part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
         self._waiting_bytes -= part.waiting_bytes
         part.waiting.clear()
         part.waiting_rows = part.waiting_bytes = 0
         part.seconds += time.perf_counter() - began
 
-    def _make_room(self) -> None:
-        opened = [key for key, part in self._parts.items() if part.writer is not None]
-        for key in opened[: max(0, len(opened) + 1 - self._limits.open_files)]:
-            self._close(key)
-
-    def _close(self, key: tuple[str, str, pa.Schema]) -> None:
+    def _close(self, key: _Key) -> None:
         part = self._parts[key]
         if part.waiting:
             self._flush(part)
@@ -201,14 +199,15 @@ class PartWriter:
         size = part.sink.tell()
         part.sink.close()
         part.seconds += time.perf_counter() - began
-        del self._parts[key]
+        del self._parts[key], self._open[key]
+        database, table, schema = key
         self._done.append(
             FileStatistics(
                 part.name,
                 self._split,
-                part.database,
-                part.table,
-                part.schema,
+                database,
+                table,
+                schema,
                 {name: int(part.ops[op]) for op, name in OPS.items()},
                 size,
                 part.seconds,
@@ -219,7 +218,6 @@ class PartWriter:
 
 
 def _quietly(action: Any, *arguments: Any) -> None:
-    try:
+    # What is left over lies in the staging directory, which is deleted as a whole.
+    with contextlib.suppress(OSError):
         action(*arguments)
-    except (OSError, BinlogError):
-        pass  # what is left over lies in the staging directory, which is deleted as a whole

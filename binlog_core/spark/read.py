@@ -145,6 +145,7 @@ class SplitReader:
             keys=options.keys,
             on_error=options.on_error,
             verify_checksum=options.verify_checksum,
+            mmap=False,  # pages of a mapping count as a worker's memory, and a file that shrinks kills it
             storage_options=options.storage_options,
         ) as log:
             try:

@@ -1,0 +1,89 @@
+"""What of a log is read, and how much of it at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT
+from .gtid_selection import AnyGtidSet
+from .tables import Table
+
+
+@dataclass(slots=True)
+class Selection:
+    """Which rows are decoded; see `binlog_core.open`."""
+
+    tables: tuple[str, ...] | None = None
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ops: int = 7  # bit 0 insert, 1 update, 2 delete
+    server_id: int | None = None
+    rows_v0: bool = False
+    start_position: int | None = None
+    stop_position: int | None = None
+    start_timestamp: int | None = None
+    stop_timestamp: int | None = None
+    gtids: AnyGtidSet | None = None
+    exclude_gtids: AnyGtidSet | None = None
+    seen_columns: dict[str, set[str]] = field(default_factory=dict)
+
+    def wants_table(self, table: Table) -> bool:
+        return self.tables is None or any(matches(table, pattern) for pattern in self.tables)
+
+    def wanted_columns(self, table: Table) -> Collection[str] | None:
+        wanted = None
+        for pattern, names in self.columns.items():
+            if matches(table, pattern):
+                wanted = set(names) if wanted is None else wanted | set(names)
+                self.seen_columns.setdefault(pattern, set()).update(
+                    c.name for c in table.columns if c.name in names
+                )
+        return wanted
+
+
+def matches(table: Table, pattern: str) -> bool:
+    """A name or glob pattern of "database.table", or of the table alone."""
+    return matches_name(table.full_name, pattern)
+
+
+def matches_name(full_name: str, pattern: str) -> bool:
+    """`matches` for a table of which only the name is known."""
+    # A database's name has no dot; a table's may.
+    return fnmatchcase(full_name if "." in pattern else full_name.partition(".")[2], pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds memory and time.
+
+    Parameters
+    ----------
+    group_rows : int
+        Records (row images) after which a group of batches is handed over.
+    group_bytes : int
+        The same, in bytes of rows events. A single event is never divided.
+    payload_bytes : int
+        Most bytes out of one compressed transaction; it is read as a stream.
+    decompressed_bytes : int
+        Most bytes out of one compressed event, or of the compressed columns of one batch.
+    table_definitions : int
+        Plans that are kept. When there are more, all are dropped at the next transaction and made
+        anew as they come; one transaction may have 16 times as many.
+    """
+
+    group_rows: int = 65536
+    group_bytes: int = 16 << 20
+    payload_bytes: int = PAYLOAD_LIMIT
+    decompressed_bytes: int = MEMORY_LIMIT
+    table_definitions: int = 4096
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """One name, or several, as a tuple."""
+    if values is None:
+        return None
+    return (values,) if isinstance(values, str) else tuple(values)

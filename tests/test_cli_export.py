@@ -1,0 +1,129 @@
+"""``binlog-core export``: what a user sees, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.golden import golden_logs
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from binlog_core import cli
+from binlog_core.cli.app import app
+from binlog_core.cli.export import rows_table
+from binlog_core.cli.output import size
+
+GOLDEN = golden_logs("mysql97/types_ints")[0]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from binlog_core.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "160", "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+@pytest.mark.spark
+def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
+    done = run("export", GOLDEN.path, tmp_path / "out", "--master", "local[1]", "--show", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # nothing of Spark's own, and no progress bar where nobody looks
+    ops = [row["op"] for row in GOLDEN.truth]
+    inserts, updates, deletes = (ops.count(op) for op in ("insert", "update", "delete"))
+    name = f"{GOLDEN.truth[0]['db']}.{GOLDEN.truth[0]['table']}"
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines()]
+    summary = next(row for row in cells if row and row[0] == name)
+    assert summary[1:5] == [str(inserts), str(updates), str(deletes), "1"]
+    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    assert summary[5] == size(manifest["tables"][0]["files"][0]["bytes"])
+    assert float(summary[6]) >= 0
+    assert next(row for row in cells if row and row[0] == "all")[1:4] == summary[1:4]
+    # The first row of the result, read back through Spark.
+    first = GOLDEN.truth[0]["after"]
+    shown = {row[0]: row[1] for row in cells if row and len(row) == 2}
+    assert {name: shown[name] for name in first} == {name: str(value) for name, value in first.items()}
+    assert shown["_change_type"] == "insert"
+
+
+@pytest.mark.spark
+def test_a_damaged_log_is_one_line(tmp_path: Path) -> None:
+    position = max(GOLDEN.row_positions)
+    data = bytearray(GOLDEN.data)
+    data[position + 25] ^= 0xFF
+    log = tmp_path / "bin.000001"
+    log.write_bytes(data)
+    done = run("export", log, tmp_path / "out", "--master", "local[1]")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert str(log) in line
+    assert f"offset {position}" in line
+    assert os.listdir(tmp_path) == ["bin.000001"]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [("missing", "missing"), ("empty", "no binary log"), ("*.binlog", "no file has such a name")],
+)
+def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = CliRunner().invoke(app, ["export", str(tmp_path / target), str(tmp_path / "out")])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["only-one"], ["a", "b", "--images", "none"], ["a", "b", "--show", "-1"]]
+)
+def test_usage_errors(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, ["export", *arguments]).exit_code == 2
+
+
+def test_without_the_extra_the_pip_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert "pip install 'binlog_core[cli]'" in str(caught.value)
+
+
+def test_sizes() -> None:
+    numbers = (0, 999, 1000, 99_940, 99_960, 999_499, 999_500, 1_234_567, 5 * 10**18)
+    assert [size(n) for n in numbers] == [
+        "0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "100 kB", "999 kB", "1.0 MB", "1.2 MB", "5000 PB",
+    ]  # fmt: skip
+
+
+def test_wide_rows_are_shown_upright() -> None:
+    from rich.console import Console
+
+    def lines(width: int) -> list[str]:
+        console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+        console.print(rows_table("d.t", ["a", "b"], [(1, "x" * 30), (None, b"\x01")], width=width))
+        return console.export_text().splitlines()
+
+    assert any(re.search(r"│ 1 +│ x{30}", line) for line in lines(80))
+    upright = lines(30)
+    assert any("row 1" in line and "row 2" in line for line in upright)
+    assert any(re.search(r"│ a +│ 1 +│ NULL", line) for line in upright)
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    from binlog_core.cli.export import _cell
+
+    assert _cell("a\x1b[31mb\n") == "a·[31mb·"
+    assert _cell("[bold]") == "[bold]"

@@ -20,13 +20,20 @@ class Decoder:
     gtids_to_python: bool
     queries_to_python: bool
     stop_position: int
+    stop_anchor: int
+    check_positions: bool
     start_timestamp: int
     stop_timestamp: int
     server_id: int
     op_mask: int
     rows_v0: bool
     def __init__(
-        self, *, group_rows: int = 65536, group_bytes: int = 16 << 20, verify: bool = True
+        self,
+        *,
+        group_rows: int = 65536,
+        group_bytes: int = 16 << 20,
+        group_memory: int = 8 << 20,
+        verify: bool = True,
     ) -> None: ...
     def set_format(
         self, header_length: int, post_header_lengths: NDArray[Any], canonical: NDArray[Any], checksum: bool
@@ -50,6 +57,8 @@ class Decoder:
     def wire_walked(self) -> int: ...
     @property
     def event_position(self) -> int: ...
+    @property
+    def doubtful_position(self) -> int: ...
     @property
     def without_map(self) -> bool: ...
     @property
@@ -79,6 +88,8 @@ class Decoder:
     def query(self) -> tuple[bytes, bytes]: ...
     def gtid(self) -> tuple[int, bytes, bytes, int, int, int]: ...
     def end_statement(self) -> None: ...
+    def break_off(self) -> None: ...
+    def forget_table_maps(self) -> None: ...
     def table_map(self) -> tuple[int, bytes]: ...
     def failure_info(self) -> dict[str, Any]: ...
     def take_group(

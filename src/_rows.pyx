@@ -14,13 +14,14 @@ from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from _anchor cimport is_anchor
 from _batch cimport *
 from _checksum cimport binlog_crc32_best, binlog_crc_t
 from _codes cimport *
 from _cursor cimport (
     Cursor, cursor_over, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc,
 )
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
+from _event_header cimport checksum_holds_with, descriptor_t, event_header_t, position_agrees, take_event
 from _image_set cimport fill_image_set
 from _memory cimport *
 from _plan cimport *
@@ -92,8 +93,8 @@ cdef packed struct image_t:         # twin of the fixed part of image_dtype
 assert sizeof(image_t) == IMAGE_LEN
 
 
-cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row, const plan_t* plan,
-                           const image_set_t* images) noexcept nogil:
+cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row,
+                           const plan_t* plan, const image_set_t* images) noexcept nogil:
     # Field by field: a copy of the whole would wait for the stores that made it.
     cdef image_t* out = <image_t*> record
     out.op = op
@@ -233,6 +234,8 @@ cdef class Decoder:
     cdef public bint gtids_to_python
     cdef public bint queries_to_python
     cdef public uint64_t stop_position
+    cdef public int stop_anchor         # anchor_t: stop at the first of these at or behind stop_position; 0: any event
+    cdef public bint check_positions    # an event that does not end where it says is an error
     cdef public uint64_t start_timestamp
     cdef public uint64_t stop_timestamp
     cdef public int64_t server_id       # -1: all
@@ -244,6 +247,7 @@ cdef class Decoder:
     cdef Cursor body
     cdef Cursor query_body
     cdef readonly uint64_t event_position
+    cdef readonly uint64_t doubtful_position    # of the event before, if it told no position; else of this one
     cdef readonly bint without_map      # the event is a rows event whose table map was not seen
     cdef uint64_t pending_id
     cdef Cursor pending
@@ -522,6 +526,19 @@ cdef class Decoder:
             if not self.depth:
                 self.boundary = self.next_position()
 
+    def break_off(self):
+        """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
+        self.trx_open = False
+        self.trx_index = -1
+        self.trx = <transaction_t*> (self.transactions.data + self.transactions.length)
+        begin_transaction(self.trx, self.event_position, self.header.timestamp, self.header.server_id)
+        self.header.event_length = 0        # of no event before the next
+        forget_table_ids(&self.tables)
+
+    def forget_table_maps(self):
+        """Rows that follow need their TABLE_MAP again."""
+        forget_table_ids(&self.tables)
+
     def table_map(self):
         """(flags, body) of the table definition that `run` came back with."""
         cdef uint32_t n = self.post_header_len(TABLE_MAP_EVENT)
@@ -596,40 +613,54 @@ cdef class Decoder:
         cdef window_t* window = &self.windows[self.depth]
         cdef const descriptor_t* descriptor = &self.plain if self.depth else &self.descriptor
         cdef Cursor* cur = &window.cur
-        cdef Cursor again
         cdef const uint8_t* start = cur.pos
         cdef const uint8_t* limit = cur.end         # where to stop or to pause
-        cdef event_header_t header
+        cdef event_header_t header = self.header    # at first of the event before
         cdef bint inside = self.depth != 0
         cdef bint verify = self.verify and descriptor.checksum_len != 0
+        cdef bint check_positions = self.check_positions and not inside
+        cdef int anchor = 0 if inside else self.stop_anchor
         cdef uint64_t stop_timestamp = UINT64_MAX if inside else self.stop_timestamp
         cdef int status = RUN_MORE
         cdef uint8_t kind
         if remaining(cur) > PAUSE_BYTES:
             limit = cur.pos + PAUSE_BYTES
-        if not inside and self.stop_position < window.base + <uint64_t> (limit - window.data):
+        if not inside and not anchor and self.stop_position < window.base + <uint64_t> (limit - window.data):
             limit = window.data + (self.stop_position - window.base if self.stop_position > window.base else 0)
-        while status == RUN_MORE:
+        while status == RUN_MORE and remaining(cur):
             self.event = cur.pos
+            self.without_map = False
             if not inside:
+                self.doubtful_position = self.event_position
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)
+                if header.next_position or not header.event_length:
+                    self.doubtful_position = self.event_position
                 self.row_in_event = 0
-            if cur.pos >= limit and remaining(cur):
+            if cur.pos >= limit:
                 status = RUN_STOP if not inside and self.event_position >= self.stop_position else RUN_PAUSE
                 break
             prefetch(cur.pos + PREFETCH)            # of many small events the next header is what we wait for
             status = take_event(cur, descriptor, &header, &self.body)
+            kind = header.type_code
+            if (check_positions and status != DECODE_MALFORMED
+                    and not position_agrees(&header, self.event_position)):
+                status = self.fail(DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
+                break
             if status != DECODE_OK:
                 status = (RUN_MORE if status == DECODE_TRUNCATED
                           else self.fail(status, NO_TABLE, b"event_length is less than its header"))
                 break
-            kind = header.type_code
+            if (anchor and self.event_position >= self.stop_position
+                    and is_anchor(anchor, kind, self.body, descriptor.post_header_len[<int> QUERY_EVENT])):
+                cur.pos = self.event
+                status = RUN_STOP
+                break
             if header.timestamp >= stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
                 cur.pos = self.event
                 status = RUN_STOP
                 break
             if (verify and kind != FORMAT_DESCRIPTION_EVENT and kind != START_EVENT_V3
-                    and not checksum_holds(self.crc, self.event, header.event_length)):
+                    and not checksum_holds_with(self.crc, self.event, header.event_length)):
                 status = self.fail(DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
                 break
             if kind == TABLE_MAP_EVENT:
@@ -643,10 +674,8 @@ cdef class Decoder:
                 status = self.note_event(kind)
             if not self.trx_open and not inside:
                 self.boundary = self.next_position()
-        if status == RUN_EVENT or status == RUN_ERROR:
-            again = cursor_over(self.event, <size_t> (cur.end - self.event))
-            take_event(&again, descriptor, &self.header, &self.body)
-            self.failure.type_code = self.header.type_code
+        self.header = header
+        self.failure.type_code = header.type_code
         if not inside:
             self.wire_walked += <uint64_t> (cur.pos - start)
         return status

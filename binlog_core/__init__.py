@@ -27,6 +27,7 @@ from .reader import Log, open
 from .report import BinlogWarning, Report
 from .selection import Limits
 from .tables import Column, Table
+from .versions import show_versions
 
 __all__ = [
     "BinlogError",
@@ -52,4 +53,5 @@ __all__ = [
     "Tail",
     "TruncatedError",
     "open",
+    "show_versions",
 ]

@@ -100,17 +100,17 @@ class ArrowBatch:
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule."""
-        return schema_capsule(_struct(self.fields()))
+        return schema_capsule(struct_field(self.fields()))
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """Schema and array, as PyCapsules; a requested schema is not followed."""
         fields, array = self.export()
-        return schema_capsule(_struct(fields)), array
+        return schema_capsule(struct_field(fields)), array
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A stream of this one batch, as PyCapsule; a requested schema is not followed."""
         fields, array = self.export()
-        return stream_capsule(_struct(fields), iter((array,)))
+        return stream_capsule(struct_field(fields), iter((array,)))
 
 
 class Batches(Iterator["ChangeBatch"]):
@@ -183,7 +183,7 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule; reads the first batch."""
         options = {name: value for name, value in self.options.items() if name != "new_columns"}
-        return schema_capsule(_struct(_stream_fields(self.batches.peek(), self.columns, **options)))
+        return schema_capsule(struct_field(_stream_fields(self.batches.peek(), self.columns, **options)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The stream, as PyCapsule; a requested schema is not followed."""
@@ -245,11 +245,11 @@ def batch_stream(
                     table=batch.table.full_name,
                 )
             yield ArrowBatch(
-                batch, columns=_mapped(wanted, batch, drop=new_columns == "drop"), **options
+                batch, columns=map_columns(wanted, batch, drop=new_columns == "drop"), **options
             ).export()[1]
             batch = next(iterator, None)
 
-    return stream_capsule(_struct(fields), arrays())
+    return stream_capsule(struct_field(fields), arrays())
 
 
 def _stream_fields(
@@ -342,12 +342,13 @@ def _commit_times(batch: ChangeBatch) -> NDArray[np.datetime64]:
     return times.view("M8[us]")
 
 
-def _struct(fields: tuple[ArrowField, ...]) -> ArrowField:
+def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
+    """The schema of a stream with these fields."""
     return ArrowField("", "+s", children=fields, nullable=False)
 
 
-def _mapped(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
-    # The stream's columns, each as this batch has it.
+def map_columns(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
+    """The stream's columns, each as this batch has it; SchemaError where it has one of another type or a new one."""
     if batch.value_columns == columns:
         return columns
     own = {column.name: column for column in batch.value_columns}

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _READ_LEN = 1 << 20
-_IDLE_PLANS = 8192  # plans kept before they are dropped at a group's end
+_PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
 
 _COMPRESSED_ROWS = range(
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
@@ -220,7 +220,7 @@ class LogDecoder:
             if self._loop.records:
                 yield self._take_group()
             raise error.located(path=self.path) from error.__cause__
-        if self._loop.records:
+        if self._loop.has_news:
             yield self._take_group()
 
     def _walk(self) -> Iterator[Group]:
@@ -240,6 +240,7 @@ class LogDecoder:
             elif status == _rows.GROUP:
                 yield self._take_group()
             elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
                 self._add_plan()
             elif status == _rows.EVENT:
                 try:
@@ -283,9 +284,26 @@ class LogDecoder:
             batches.append(
                 ChangeBatch(table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path)
             )
-        if len(self._plans) > _IDLE_PLANS and not self._loop.in_transaction:
-            self._drop_plans()
         return Group(batches, transactions, self.path, int(self._loop.position), self.resume_position)
+
+    def _make_room_for_a_plan(self) -> Iterator[Group]:
+        """Drop all plans where there are too many: those in use come back with their next table map."""
+        if len(self._plans) < self.limits.table_definitions:
+            return
+        # Between transactions no table id is needed any more; inside one it may be.
+        if self._loop.table_maps > 1:
+            if len(self._plans) < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
+                return
+            raise DecodeError(
+                f"more than {len(self._plans)} table definitions in one transaction, which is what "
+                f"Limits.table_definitions={self.limits.table_definitions} allows",
+                path=self.path,
+                offset=int(self._loop.event_position),
+                type_code=EventType.TABLE_MAP,
+            )
+        if self._loop.records:
+            yield self._take_group()
+        self._drop_plans()
 
     def _drop_plans(self) -> None:
         self._loop.drop_plans()
@@ -527,6 +545,7 @@ class LogDecoder:
             if status == _rows.GROUP:
                 yield self._take_group()
             elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
                 self._add_plan()
             elif status == _rows.EVENT:
                 if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:

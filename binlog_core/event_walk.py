@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from .format import FormatDescription, parse_format_description, parse_start_v3
 if TYPE_CHECKING:
     from .decoding import LogDecoder
     from .events import Event
+
+HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those wanted
 
 _CHUNK = 65536  # headers
 _READ_LEN = 1 << 20
@@ -121,19 +123,30 @@ def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
         yield headers
 
 
-def events_of(decoder: LogDecoder) -> Iterator[Event]:
-    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip"."""
+def events_of(
+    decoder: LogDecoder, types: Collection[int] | None = None, where: HeaderFilter | None = None
+) -> Iterator[Event]:
+    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip".
+
+    With `types` or `where` others are passed over unparsed.
+    """
     path = decoder.path
+    wanted = None if types is None else np.array(sorted({*types, EventType.TRANSACTION_PAYLOAD}), np.uint8)
     for headers, window, base, description in _Walk(decoder):
+        if wanted is not None:
+            headers = headers[np.isin(headers["type_code"], wanted)]
+        if where is not None:
+            headers = headers[where(headers)]
         for header in headers.tolist():
             fields = EventHeader(*header)
             begin = fields.position - base
             end = begin + fields.event_length - description.checksum_length_of(fields.type_code)
             body = window[begin + description.header_length_of(fields.type_code) : end]
-            event = _parse(decoder, fields, body, description)
-            yield event
+            if types is None or fields.type_code in types:
+                yield _parse(decoder, fields, body, description)
             if fields.type_code == EventType.TRANSACTION_PAYLOAD:
-                yield from _inner_events(decoder, fields, body, description, path)
+                inner = _inner_events(decoder, fields, body, description, path)
+                yield from (event for event in inner if types is None or event.type_code in types)
 
 
 def _parse(

@@ -40,3 +40,12 @@ def _has(gtids: AnyGtidSet, gtid: Gtid | MariadbGtid | None) -> bool:
     if isinstance(gtids, GtidSet):
         return isinstance(gtid, Gtid) and gtid in gtids
     return isinstance(gtid, MariadbGtid) and gtid in gtids
+
+
+def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
+    """Of two sets; where a log has GTIDs of both vendors, those of the first."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, GtidSet):
+        return a | b if isinstance(b, GtidSet) else a
+    return a | b if isinstance(b, MariadbGtidSet) else a

@@ -114,7 +114,7 @@ def resolve(
 
     Parameters
     ----------
-    target : str, path, file object or bytes-like
+    target : str, path, file object, bytes-like, or a list of them
         A log, ``"-"`` for standard input, a URL that fsspec knows (``s3://``, ``s3a://``, ``gs://``,
         ``https://``, ``file://`` …), a directory of logs or an index file. A log may be compressed by
         gzip, zstd or xz, and encrypted by its server.
@@ -142,6 +142,8 @@ def resolve(
     def log(path: str, found: Any = None) -> LogFile:
         return LogFile(path, found, keys, mmap, storage_options)
 
+    if isinstance(target, (list, tuple)):
+        return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in target])
     if not isinstance(target, (str, os.PathLike)):
         if hasattr(target, "read"):
             name = getattr(target, "name", None)
@@ -169,6 +171,16 @@ def resolve(
     if listed is None:
         return LogFiles([log(path)])
     return LogFiles(map(log, listed), find_gaps(listed))
+
+
+def _joined(parts: Sequence[LogFiles]) -> LogFiles:
+    """Several targets' logs, in the order given; gaps are those between all of them."""
+    files = [file for part in parts for file in part]
+    if not files:
+        raise BinlogError("no logs given")
+    if len(parts) == 1:
+        return parts[0]
+    return LogFiles(files, find_gaps(file.path for file in files if file.target is None))
 
 
 def unwrap(source: Source, keys: Any = None) -> Source:

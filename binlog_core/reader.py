@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +18,7 @@ from .arrow import Batches
 from .batch import ChangeBatch
 from .decoding import Group, LogDecoder, Tail
 from .errors import BinlogError, NotABinlogError, SchemaError
-from .event_walk import events_of, headers_of
+from .event_walk import HeaderFilter, events_of, headers_of
 from .follow import Follower
 from .format import FormatDescription
 from .gtid_selection import AnyGtidSet, gtid_set
@@ -62,7 +62,7 @@ def open(
 
     Parameters
     ----------
-    target : str, path, file object or bytes-like
+    target : str, path, file object, bytes-like, or a list of them
         A log (plain, gzip, zstd or xz; encrypted by its server with ``keys``), ``"-"`` for standard
         input, a URL that fsspec knows, a directory of logs, or an index file.
     schema : dict, str or path, optional
@@ -189,6 +189,16 @@ class Log:
         self._verify = verify_checksum
         self._skip = skip_errors
         self._limits = limits
+        self._options: dict[str, Any] = {
+            "selection": selection,
+            "schema": schema,
+            "schema_start": schema_start,
+            "verify_checksum": verify_checksum,
+            "skip_errors": skip_errors,
+            "strict": strict,
+            "limits": limits,
+            "follow": False,  # in each file by itself there is nothing to wait for
+        }
         self._follow = follow
         self._stop_following = threading.Event()
         self._closed = False
@@ -215,6 +225,26 @@ class Log:
             raise NotABinlogError("the log ends before it says what it is", path=self.files[0].path)
         return self._format
 
+    @property
+    def size(self) -> int | None:
+        """Bytes of the (first) log as of now, decrypted and decompressed; None where that is not known."""
+        size: int | None = self._source.size
+        return size
+
+    @property
+    def file_count(self) -> int:
+        """Files from the one that holds `start` to the one that holds `stop`."""
+        first, last = self._file_range()
+        return last - first + 1
+
+    @property
+    def total_size(self) -> int | None:
+        """Bytes of all local files as they are stored; None where one is not such a file."""
+        try:
+            return sum(os.path.getsize(file.path) for file in self.files)
+        except OSError:
+            return None
+
     def headers(self) -> np.ndarray:
         """Every event header of the file(s); events inside compressed transactions are not among them.
 
@@ -228,16 +258,33 @@ class Log:
         ------
         DecodeError, ChecksumError
         """
-        self._begin_pass()
-        parts = [
-            part
-            for source in self._sources()
-            for part in headers_of(self._decoder(source, self._selection, None))
-        ]
+        parts = list(self.header_chunks())
         return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
 
-    def events(self) -> Iterator[Event]:
+    def header_chunks(self) -> Iterator[np.ndarray]:
+        """`headers` piece by piece: memory does not grow with the log.
+
+        Yields
+        ------
+        ndarray, HEADER_DTYPE
+            At most 65536 headers, all of one file.
+        """
+        self._begin_pass()
+        for source in self._sources():
+            yield from headers_of(self._decoder(source, self._selection, None))
+
+    def events(
+        self, types: Collection[int] | None = None, *, where: HeaderFilter | None = None
+    ) -> Iterator[Event]:
         """Every event, typed, in file order; those inside a compressed transaction follow theirs.
+
+        Parameters
+        ----------
+        types : collection of int, optional
+            Type codes (`binlog_core.event_types.EventType`): only these are parsed and given.
+        where : callable, optional
+            Takes an array of headers (as `headers` gives) and returns a boolean mask of those to parse.
+            Events inside a compressed transaction go with the event that holds them.
 
         Yields
         ------
@@ -246,7 +293,29 @@ class Log:
         """
         self._begin_pass()
         for source in self._sources():
-            yield from events_of(self._decoder(source, self._selection, None))
+            yield from events_of(self._decoder(source, self._selection, None), types, where)
+
+    def each_file(self) -> Iterator[Log]:
+        """One Log for each file, with the options of this one; positions and counts are then of that file.
+
+        Yields
+        ------
+        Log
+            Open until the next is asked for.
+
+        Raises
+        ------
+        BinlogError
+            A file cannot be opened, or is no log.
+        """
+        first, last = self._file_range()
+        if len(self.files) == 1:  # maybe a stream, which cannot be opened twice
+            yield self
+            return
+        for i in range(first, last + 1):
+            start, stop = _in_file(self._start, i == first), _in_file(self._stop, i == last)
+            with Log(LogFiles([self.files[i]]), start=start, stop=stop, **self._options) as log:
+                yield log
 
     # ------------------------------------------------------------ rows
 
@@ -434,6 +503,15 @@ class Log:
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
         return replace(selection, **changes)
+
+
+def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | None:
+    """A place as the file at the edge of the range sees it; positions mean nothing in the other files."""
+    if isinstance(place, dt.datetime) or place is None:
+        return place
+    if not at_edge:
+        return None
+    return place[1] if isinstance(place, tuple) else place
 
 
 def _same_name(file: LogFile, name: str) -> bool:

@@ -46,6 +46,8 @@ KINDS = {
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
 }
 
+_MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
+
 # Facts about the data, not about the log's silence: strict mode accepts them.
 _FACTS = frozenset(("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum"))
 # What nobody needs to be warned of at every open.
@@ -60,11 +62,17 @@ class Report:
     ----------
     strict : bool
         Raise StrictError at the first thing that the log does not tell.
+
+    Attributes
+    ----------
+    skipped : list of Place
+        Where damaged events were passed over, the first 10,000 of them.
     """
 
     strict: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, Place] = field(default_factory=dict)
+    skipped: list[Place] = field(default_factory=list)
     lost_ranges: list[tuple[str | None, int, int]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> int:
@@ -88,6 +96,8 @@ class Report:
         if not count:
             return
         place = Place(path, offset, table, column, detail)
+        if kind == "skipped_events" and len(self.skipped) < _MOST_PLACES:
+            self.skipped.append(place)
         if self.strict and kind not in _FACTS:
             raise StrictError(
                 f"{KINDS[kind]}{f': {detail}' if detail else ''}",

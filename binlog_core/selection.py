@@ -44,7 +44,13 @@ class Selection:
 
 def matches(table: Table, pattern: str) -> bool:
     """A name or glob pattern of "database.table", or of the table alone."""
-    return fnmatchcase(table.full_name if "." in pattern else table.name, pattern)
+    return matches_name(table.full_name, pattern)
+
+
+def matches_name(full_name: str, pattern: str) -> bool:
+    """`matches` for a table of which only the name is known."""
+    # A database's name has no dot; a table's may.
+    return fnmatchcase(full_name if "." in pattern else full_name.partition(".")[2], pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +67,16 @@ class Limits:
         Most bytes out of one compressed transaction; it is read as a stream.
     decompressed_bytes : int
         Most bytes out of one compressed event, or of the compressed columns of one batch.
+    table_definitions : int
+        Plans that are kept. When there are more, all are dropped at the next transaction and made
+        anew as they come; one transaction may have 16 times as many.
     """
 
     group_rows: int = 65536
     group_bytes: int = 16 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
+    table_definitions: int = 4096
 
 
 DEFAULT_LIMITS = Limits()

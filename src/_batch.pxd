@@ -44,7 +44,7 @@ cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
     if capacity - memory.length >= more:
         return DECODE_OK
     while capacity - memory.length < more:
-        capacity = capacity * 2 if capacity else 4096
+        capacity = capacity * 2 if capacity else 256
     data = <uint8_t*> realloc(memory.data, capacity)
     if data == NULL:
         return DECODE_NO_MEMORY

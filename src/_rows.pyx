@@ -250,6 +250,7 @@ cdef class Decoder:
     cdef bint trx_explicit              # BEGIN was seen: only COMMIT, ROLLBACK, XID or XA end it
     cdef int64_t trx_index              # in transactions; -1: has no row in this group
     cdef bint trx_has_rows
+    cdef readonly uint32_t table_maps   # in this transaction so far
     cdef public bint skip_transaction   # rows are stepped over until the next transaction
     # what to leave out
     cdef public bint gtids_to_python
@@ -487,6 +488,11 @@ cdef class Decoder:
     @property
     def in_transaction(self):
         return self.trx_open
+
+    @property
+    def has_news(self):
+        """There are records, or the end of a transaction whose last records went with an earlier group."""
+        return self.group_records > 0 or (self.transactions.length > 0 and not self.trx_open)
 
     @property
     def records(self):
@@ -758,6 +764,7 @@ cdef class Decoder:
         self.trx_explicit = explicit
         self.trx_index = -1
         self.trx_has_rows = False
+        self.table_maps = 0
 
     cdef void end_transaction(self, int outcome) noexcept nogil:
         self.trx.outcome = <uint8_t> outcome
@@ -791,6 +798,7 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, NO_TABLE, b"table map event too short")
         if not self.trx_open:
             self.begin(True)            # the log, or our reading, starts inside a transaction
+        self.table_maps += 1
         id = load_u32(self.body.pos) if id_len == 4 else load_u48(self.body.pos)
         skip(&self.body, id_len)
         length = <uint32_t> remaining(&self.body)

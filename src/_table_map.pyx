@@ -206,7 +206,7 @@ def decode_table_map(const uint8_t[::1] data):
     map.column_types = take_bytes(&cur, column_count, "column types")
     if not remaining(&cur):
         # The oldest 5.1 servers end here: no metadata, nullability unknown.
-        map.column_metadata = [b""] * column_count
+        map.column_metadata = [b""] * <Py_ssize_t> column_count
         return map
     length = take_length(&cur, "metadata length")
     if not take_slice(&cur, length, &metadata):
@@ -215,7 +215,7 @@ def decode_table_map(const uint8_t[::1] data):
     for code in map.column_types:
         if code not in METADATA_LEN:
             # How much metadata such a type has is not known: nothing behind it can be told either.
-            map.column_metadata.extend([b""] * (column_count - len(map.column_metadata)))
+            map.column_metadata.extend([b""] * (<Py_ssize_t> column_count - len(map.column_metadata)))
             metadata.pos = metadata.end
             break
         length = METADATA_LEN[code]

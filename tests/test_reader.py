@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.golden import Golden, golden_logs
+from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import BinlogError, DecodeError, NotABinlogError, SchemaError
@@ -60,6 +61,28 @@ def test_small_groups_lose_nothing_and_keep_the_order() -> None:
         limits = binlog_core.Limits(group_rows=rows)
         assert all_rows(path_of(META_FULL), limits=limits) == whole
         assert all_rows(path_of(META_FULL), limits=limits, mmap=False) == whole
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/dml_*", max_bytes=60_000), ids=str)
+def test_few_plans_are_enough(golden: Golden) -> None:
+    """Plans are dropped between transactions only: a statement over several tables keeps its maps."""
+    limits = binlog_core.Limits(table_definitions=1)
+    assert all_rows(path_of(golden), limits=limits) == all_rows(path_of(golden))
+
+
+def test_a_flood_of_table_definitions_in_one_transaction_is_refused() -> None:
+    log = Log("8.0.36")
+    log.begin()
+    for i in range(20):
+        table = Table("shop", f"t{i}", [("id", "INT")])
+        log.insert(table, [{"id": i}])
+    log.commit()
+    limits = binlog_core.Limits(table_definitions=1)
+    with binlog_core.open(log.getvalue(), limits=limits) as opened:
+        changes = opened.rows()
+        assert [next(changes).after for _ in range(16)] == [{"id": i} for i in range(16)]
+        with pytest.raises(DecodeError, match="more than 16 table definitions"):
+            next(changes)
 
 
 def test_each_pass_begins_anew() -> None:

@@ -79,7 +79,7 @@ def test_empty_bytes():
     assert (source.size, source.read(10), source.peek(4), len(source.view())) == (0, b"", b"", 0)
 
 
-@pytest.mark.parametrize("target", [None, 3, 4.5, ["a"], {"a": 1}, object()])
+@pytest.mark.parametrize("target", [None, 3, 4.5, {"a"}, {"a": 1}, object()])
 def test_what_is_no_target(target):
     with pytest.raises(BinlogError, match=type(target).__name__):
         resolve(target)

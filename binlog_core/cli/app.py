@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import typer
 
-from . import export
+from . import events, export, info, rows, sql, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
     help="MySQL and MariaDB binary logs as columns.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
 
 
-@app.callback()
+@app.callback(
+    epilog="Exit codes: 0 done; 1 failed (a damaged log, an unknown table, output that exists, a full disk); "
+    "2 wrong usage; 130 interrupted; 141 broken pipe."
+)
 def root() -> None:
-    """MySQL and MariaDB binary logs as columns."""  # also keeps a single command a command
+    """MySQL and MariaDB binary logs as columns."""
 
 
+app.command("info")(info.info)
+app.command("events")(events.events)
+app.command("rows")(rows.rows)
+app.command("sql")(sql.sql)
+app.command("verify")(verify.verify)
 app.command("export")(export.export)
+app.command("versions")(versions.versions)

@@ -91,7 +91,7 @@ def export(
             )
             bar(len(result.splits), len(result.splits))
             shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
     _tell_losses(result)
     for table, rows in shown:
@@ -102,7 +102,8 @@ def export(
 def _session(master: str) -> Iterator[SparkSession]:
     from ..spark.session import quiet_java, start_session
 
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # on Ctrl-C it would print a traceback
+    # On Ctrl-C py4j logs a traceback to the root logger, which would set itself up to print it.
+    logging.getLogger().addHandler(logging.NullHandler())
     with quiet_java() as log:
         try:
             spark = start_session(master, app_name="binlog-core export")

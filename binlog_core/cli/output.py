@@ -1,38 +1,95 @@
-"""How commands speak: results on standard output, all else on standard error."""
+"""How commands speak: results on standard output, all else on standard error.
+
+Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output that exists, a full disk),
+2 wrong usage, 130 interrupted by Ctrl-C, 141 the reader of a pipe went away.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import os
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from ..errors import BinlogError
+from ..report import BinlogWarning
 
 EXIT_ERROR = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # as a shell tells of SIGINT
+EXIT_BROKEN_PIPE = 141  # and of SIGPIPE
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
 def messages() -> Console:
     """Progress, warnings, errors."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+def results() -> Console:
+    """What the command was asked for, for people."""
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_PIPED_WIDTH)
 
 
 @contextmanager
 def errors_as_lines() -> Iterator[None]:
-    """Errors of binlog_core as one line and exit code 1; Ctrl-C as exit code 130."""
+    """Errors as one line and an exit code, warnings as notes; a pipe whose reader has left is not told of."""
     try:
-        yield
+        with _warnings_as_notes():
+            yield
+            sys.stdout.flush()
     except BinlogError as error:
-        text = " ".join(str(error).split())
-        messages().print(f"error: {text}", style="red", markup=False)
-        raise typer.Exit(EXIT_ERROR) from None
+        _fail(str(error))
+    except BrokenPipeError:
+        # What Python would flush at its exit goes nowhere, and says nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(EXIT_BROKEN_PIPE) from None
+    except OSError as error:
+        _discard_stdout()
+        _fail(f"{error.strerror or error}{f' (file {error.filename})' if error.filename else ''}")
     except KeyboardInterrupt:
         messages().print("interrupted", style="red")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _fail(text: str) -> None:
+    messages().print(f"error: {' '.join(text.split())}", style="red", markup=False)
+    raise typer.Exit(EXIT_ERROR) from None
+
+
+def _discard_stdout() -> None:
+    """What could not be written to standard output is not tried again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ValueError:
+        pass
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BinlogWarning)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, BinlogWarning):
+                messages().print(f"note: {message}", style="yellow", markup=False)
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def size(count: int) -> str:
@@ -41,3 +98,32 @@ def size(count: int) -> str:
     while number >= 999.5 and unit < len(UNITS) - 1:
         number, unit = number / 1000, unit + 1
     return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.95 else 0}f} {UNITS[unit]}"
+
+
+def moment(timestamp: float) -> str:
+    """Seconds since 1970 as date and time in UTC."""
+    return dt.datetime.fromtimestamp(timestamp, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float) -> str:
+    """For people: ``3 h 12 min``."""
+    whole = int(seconds)
+    for unit, length, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= length:
+            rest = whole % length // part
+            return f"{whole // length} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def is_terminal() -> bool:
+    """Whether a person reads the results."""
+    return sys.stdout.isatty()
+
+
+def printable(text: str) -> str:
+    """Text that is safe for a terminal: control characters and broken bytes as escapes."""
+    if text.isprintable() and text.isascii():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text
+    )

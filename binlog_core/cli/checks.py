@@ -1,0 +1,77 @@
+"""Names that the user gave and no log has: told with those that come near."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from ..errors import SchemaError
+from ..event_types import EventType
+from ..events import TableMapEvent
+from ..reader import Log
+from ..selection import matches_name
+
+_MOST_NAMES = 8
+
+
+def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None:
+    """Every pattern has to match a table of the logs.
+
+    Parameters
+    ----------
+    log : Log
+        Read once more only if a pattern matches none of `seen`; must be readable again.
+    patterns : iterable of str
+    seen : iterable of str
+        Tables that were met so far.
+
+    Raises
+    ------
+    SchemaError
+        None matches; the message has near names.
+    """
+    known = set(seen)
+    unmatched = [p for p in patterns if not any(matches_name(name, p) for name in known)]
+    if not unmatched:
+        return
+    known |= table_names(log)
+    for pattern in unmatched:
+        if not any(matches_name(name, pattern) for name in known):
+            raise SchemaError(f"no table {pattern!r} in these logs{_near(pattern, known)}")
+
+
+def table_names(log: Log) -> set[str]:
+    """Tables that the logs have table maps of, as "database.table"."""
+    names = set()
+    for event in log.events(types={EventType.TABLE_MAP}):
+        if isinstance(event, TableMapEvent):
+            names.add(f"{event.database}.{event.table}")
+    return names
+
+
+def unknown_column(error: SchemaError, wanted: Iterable[str], known: Iterable[str]) -> SchemaError:
+    """The error of a column that no definition has, with near names."""
+    names = sorted(set(known))
+    missing = [name for name in wanted if name not in names]
+    if not missing:
+        return error
+    return SchemaError(
+        f"no definition has the column {missing[0]!r}{_near(missing[0], names)}",
+        table=error.table,
+        column=missing[0],
+    )
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    if not names:
+        return ""
+    by_last = {full.rpartition(".")[2].lower(): full for full in names} if "." not in name else {}
+    by_all = {full.lower(): full for full in names} | by_last
+    near = list(
+        dict.fromkeys(by_all[n] for n in difflib.get_close_matches(name.lower(), by_all, n=3, cutoff=0.5))
+    )
+    if near:
+        return f"; near: {', '.join(near)}"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"; there are {', '.join(names[:_MOST_NAMES])}{more}"

@@ -1,0 +1,183 @@
+"""``binlog-core events``: the events of logs, one line each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ..describe import Describer
+from ..event_types import EVENT_NAMES, EventType
+from ..event_walk import HeaderFilter
+from ..events import Event, GtidEvent, MariadbGtidEvent
+from ..reader import Log, Place
+from ..selection import matches_name
+from .checks import check_tables
+from .options import LogOptions, RangeOptions, spread
+from .output import errors_as_lines, is_terminal, moment, printable
+
+_TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
+_NAMED_BY_TABLE_MAPS = frozenset(code for code in EventType if "ROWS" in code.name)
+_SEPARATOR = "  "
+
+
+@spread
+def events(
+    logs: LogOptions,
+    part: RangeOptions,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", help="Query, Write_rows … as SHOW BINLOG EVENTS has it, or a pattern; can be repeated."
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", "-t", help="Table maps and rows events of this table or pattern; can be repeated."
+        ),
+    ] = None,
+    server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None,
+    grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
+    form: Annotated[
+        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
+    ] = "text",
+) -> None:
+    """One line for each event: position, time (UTC), server, bytes, type and what it says.
+
+    Events inside a compressed transaction follow it, with its position.
+
+    Examples:
+
+      binlog-core events mysql-bin.000042
+
+      binlog-core events mysql-bin.000042 --type Query --grep 'DROP|TRUNCATE'
+
+      binlog-core events /var/lib/mysql --table shop.orders --start-datetime '2026-11-21 08:00'
+    """
+    try:
+        wanted = re.compile(grep, re.IGNORECASE) if grep else None
+    except re.error as error:
+        raise typer.BadParameter(f"--grep: {error}") from None
+    types = type_codes(kind)
+    with errors_as_lines():
+        places = part.places(logs)
+        with logs.open(passes=bool(table), **places) as log:
+            several = len(log.files) > 1
+            width = Console().width if is_terminal() else None
+            seen: set[str] = set()
+            for path, event, told, name in _events(log, places, types, server_id):
+                if name is not None:
+                    seen.add(name)
+                if table and not (name and any(matches_name(name, pattern) for pattern in table)):
+                    continue
+                if types is not None and event.type_code not in types:
+                    continue  # read for the names of tables
+                line = _line(event, told)
+                if wanted is not None and not wanted.search(line):
+                    continue
+                if form == "jsonl":
+                    json.dump(_as_dict(path, event, told, name), sys.stdout, ensure_ascii=False)
+                    sys.stdout.write("\n")
+                else:
+                    line = f"{path.rpartition('/')[2]}{_SEPARATOR}{line}" if several else line
+                    sys.stdout.write(printable(line[:width]) + "\n")
+            if table:
+                check_tables(log, table, seen)
+
+
+def type_codes(names: list[str] | None) -> frozenset[int] | None:
+    """Type codes of names as SHOW BINLOG EVENTS prints them, patterns or numbers; None: all."""
+    if not names:
+        return None
+    found: set[int] = set()
+    for name in names:
+        if name.isdecimal() and int(name) < 256:
+            found.add(int(name))
+            continue
+        pattern = re.compile(re.escape(name).replace(r"\*", ".*").replace(r"\?", "."), re.IGNORECASE)
+        codes = {int(code) for code, known in EVENT_NAMES.items() if pattern.fullmatch(known)}
+        codes |= {int(code) for code in EventType if pattern.fullmatch(code.name)}
+        if not codes:
+            lower = {known.lower(): known for known in EVENT_NAMES.values()}
+            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower)]
+            hint = f"; near: {', '.join(near)}" if near else ""
+            raise typer.BadParameter(f"--type {name!r} is no event type{hint}")
+        found |= codes
+    return frozenset(found)
+
+
+def _events(
+    log: Log, places: dict[str, Place | None], types: frozenset[int] | None, server_id: int | None
+) -> Iterator[tuple[str, Event, str, str | None]]:
+    if types is not None and any(_needs_names(code) for code in types):
+        types |= _TABLE_MAPS
+    count = log.file_count
+    for i, one in enumerate(log.each_file()):
+        describer = Describer()
+        where = _filter(places, server_id, first=i == 0, last=i == count - 1)
+        for event in one.events(types, where=where):
+            told = describer.describe(event)
+            yield one.files[0].path, event, told, describer.table_of(event)
+
+
+def _needs_names(code: int) -> bool:
+    return code in _NAMED_BY_TABLE_MAPS
+
+
+def _filter(
+    places: dict[str, Place | None], server_id: int | None, *, first: bool, last: bool
+) -> HeaderFilter | None:
+    """What selects headers of one file by place and server."""
+    bounds: list[tuple[str, bool, int]] = []  # field, from there on, value
+    for at_start, place, at_edge in ((True, places["start"], first), (False, places["stop"], last)):
+        if isinstance(place, dt.datetime):
+            utc = place if place.tzinfo else place.replace(tzinfo=dt.UTC)
+            bounds.append(("timestamp", at_start, max(0, int(utc.timestamp()))))
+        elif place is not None and at_edge:
+            bounds.append(("position", at_start, place[1] if isinstance(place, tuple) else place))
+    if not bounds and server_id is None:
+        return None
+
+    def where(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+        mask = np.ones(len(headers), bool)
+        for name, from_there, value in bounds:
+            mask &= headers[name] >= value if from_there else headers[name] < value
+        if server_id is not None:
+            mask &= headers["server_id"] == server_id
+        return mask
+
+    return where
+
+
+def _line(event: Event, told: str) -> str:
+    time = moment(event.timestamp) if event.timestamp else " " * 19
+    origin = f"{event.position:>10}  {time}  {event.server_id:>10}"
+    return f"{origin}  {event.event_length:>8}  {event.name:<20}  {told}"
+
+
+def _as_dict(path: str, event: Event, told: str, table: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "file": path,
+        "position": event.position,
+        "timestamp": event.timestamp,
+        "server_id": event.server_id,
+        "event_length": event.event_length,
+        "type": event.name,
+        "type_code": event.type_code,
+        "info": told.encode("utf-8", "backslashreplace").decode(),
+    }
+    if table is not None:
+        found["table"] = table
+    if isinstance(event, GtidEvent | MariadbGtidEvent):
+        found["gtid"] = str(event.gtid) if event.gtid is not None else None
+    return found

@@ -1,0 +1,86 @@
+"""Output files that are whole or not there: written under a temporary name, renamed at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import BinlogError
+
+
+@contextmanager
+def output(path: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """Where a command writes its result.
+
+    Parameters
+    ----------
+    path : Path or None
+        None or ``-``: standard output.
+    overwrite : bool
+        Replace what is there.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    BinlogError
+        The output exists, or its directory does not.
+    OSError
+        The disk is full, the pipe broken …; nothing is left under the final name.
+    """
+    if path is None or str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if path.exists() and not path.is_file():  # a device or pipe: nothing to rename
+        if path.is_dir():
+            raise BinlogError("the output is a directory", path=str(path))
+        with path.open("wb") as file:
+            yield file
+        return
+    if path.exists() and not overwrite:
+        raise BinlogError("the output exists: --overwrite replaces it", path=str(path))
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise BinlogError(f"the output cannot be written: {error.strerror}", path=str(path)) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # mkstemp's are for the owner alone
+        if overwrite:
+            os.replace(name, path)
+        else:
+            _move_new(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _move_new(name: str, path: Path) -> None:
+    # A link fails where the name has been taken meanwhile; some file systems have no links.
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        raise BinlogError("the output exists: --overwrite replaces it", path=str(path)) from None
+    except OSError:
+        os.replace(name, path)
+    else:
+        os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,294 @@
+"""Options that several commands share, and opening the logs that they name."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import glob
+import inspect
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from ..errors import BinlogError, GtidError
+from ..event_types import EventType
+from ..events import GtidEvent, MariadbGtidEvent
+from ..gtids import Gtid, MariadbGtid, parse_gtid
+from ..reader import Log, Place
+from ..reader import open as open_log
+
+_PATTERN = re.compile(r"[*?\[]")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
+_FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
+_ANCHORS = frozenset(
+    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+)
+
+
+@dataclasses.dataclass(slots=True)
+class LogOptions:
+    """Which logs, and how to open them."""
+
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...",
+            help="Logs, directories of logs, index files, URLs or patterns; - is standard input.",
+            show_default=False,
+        ),
+    ]
+    keys: Annotated[
+        Path | None, typer.Option(help="Key file of encrypted logs: MySQL's keyring or MariaDB's key file.")
+    ] = None
+    on_error: Annotated[
+        Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
+    ] = "raise"
+    verify_checksum: Annotated[
+        bool,
+        typer.Option(
+            "--verify-checksum/--no-verify-checksum", help="Compare checksums, where the log has them."
+        ),
+    ] = True
+
+    @contextmanager
+    def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
+        """Open the logs.
+
+        Parameters
+        ----------
+        passes : bool
+            They are read more than once: standard input is kept in a temporary file.
+        **more
+            For `binlog_core.open`.
+        """
+        with targets(self.files, keep_stdin=passes) as found:
+            keys = str(self.keys) if self.keys else None
+            given = {"keys": keys, "on_error": self.on_error, "verify_checksum": self.verify_checksum}
+            with open_log(found, **(given | more)) as log:
+                yield log
+
+
+@dataclasses.dataclass(slots=True)
+class RangeOptions:
+    """Which part of the logs."""
+
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="Begin at a position, FILE:POSITION, time (UTC) or GTID."),
+    ] = None
+    stop: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="End before a position, FILE:POSITION or time; after a GTID."),
+    ] = None
+    start_position: Annotated[
+        int | None, typer.Option("--start-position", "-j", min=0, help="Begin at this byte of the first log.")
+    ] = None
+    stop_position: Annotated[
+        int | None, typer.Option("--stop-position", min=0, help="End before this byte of the last log.")
+    ] = None
+    start_datetime: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Begin with events of this time; UTC unless it says else."),
+    ] = None
+    stop_datetime: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End with the first event of this time or later.")
+    ] = None
+
+    def places(self, options: LogOptions) -> dict[str, Any]:
+        """``start`` and ``stop`` for `binlog_core.open`."""
+        return {
+            "start": self._place(options, "start", self.start, self.start_position, self.start_datetime),
+            "stop": self._place(options, "stop", self.stop, self.stop_position, self.stop_datetime),
+        }
+
+    def _place(
+        self, options: LogOptions, end: str, place: str | None, position: int | None, time: str | None
+    ) -> Place | None:
+        given = [value for value in (place, position, time) if value is not None]
+        if len(given) > 1:
+            raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime exclude one another")
+        if position is not None:
+            return position
+        if time is not None:
+            return parse_time(time, f"--{end}-datetime")
+        if place is None:
+            return None
+        if place.isdecimal():
+            return int(place)
+        try:
+            gtid = parse_gtid(place)
+        except GtidError:
+            pass
+        else:
+            return _place_of_gtid(options, gtid, after=end == "stop")
+        moment = parse_time(place, None)
+        if moment is not None:
+            return moment
+        if found := _FILE_AND_POSITION.fullmatch(place):
+            return found["file"], int(found["position"])
+        raise typer.BadParameter(f"--{end} {place!r} is no position, FILE:POSITION, time or GTID")
+
+
+@dataclasses.dataclass(slots=True)
+class RowOptions:
+    """Which row changes."""
+
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", help="Table or pattern: orders, shop.orders, shop.*; can be repeated."),
+    ] = None
+    database: Annotated[
+        list[str] | None,
+        typer.Option("--database", "-d", help="Tables of this database only; can be repeated."),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns to read, with commas between.")
+    ] = None
+    op: Annotated[
+        list[str] | None,
+        typer.Option(help="insert, update or delete; can be repeated or joined with commas."),
+    ] = None
+    include_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")
+    ] = None
+    exclude_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
+    ] = None
+    server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl: those in the log."
+        ),
+    ] = None
+
+    def selection(self) -> dict[str, Any]:
+        """Arguments for `binlog_core.open`."""
+        ops = [name.strip() for item in self.op or () for name in item.split(",")]
+        for name in ops:
+            if name not in ("insert", "update", "delete"):
+                raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")
+        return {
+            "tables": self.patterns(),
+            "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
+            if self.columns
+            else None,
+            "ops": ops or None,
+            "gtids": self.include_gtids,
+            "exclude_gtids": self.exclude_gtids,
+            "server_id": self.server_id,
+            "schema": self.schema,
+        }
+
+    def column_names(self) -> list[str]:
+        """Of ``--columns``."""
+        return [name.strip() for name in (self.columns or "").split(",") if name.strip()]
+
+    def patterns(self) -> list[str] | None:
+        """Patterns of "database.table"; None: every table."""
+        databases = [glob.escape(name) for name in self.database or ()]
+        if not databases:
+            return self.table or None
+        if not self.table:
+            return [f"{database}.*" for database in databases]
+        return [t if "." in t else f"{d}.{t}" for t in self.table for d in databases]
+
+
+def parse_time(text: str, option: str | None) -> dt.datetime | None:
+    """A time as ISO 8601 or as mysqlbinlog takes it; UTC where it names no zone.
+
+    Parameters
+    ----------
+    option : str or None
+        Named in the error; None: no time is no error, and gives None.
+    """
+    try:
+        return dt.datetime.fromisoformat(text.strip().replace("/", "-"))
+    except ValueError:
+        if option is None:
+            return None
+        raise typer.BadParameter(f"{option} {text!r} is no time such as '2026-11-21 08:00:00'") from None
+
+
+@contextmanager
+def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str]]:
+    """What the names on the command line stand for, as `binlog_core.open` takes it."""
+    found: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="binlog-core-") as folder:
+        for name in names:
+            if name == "-" and keep_stdin:
+                kept = os.path.join(folder, "stdin")
+                with open(kept, "wb") as file:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                found.append(kept)
+            elif name == "-" or _URL.match(name) or os.path.exists(name) or not _PATTERN.search(name):
+                found.append(name)
+            else:
+                matching = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
+                if not matching:
+                    raise BinlogError("no file has such a name", path=name)
+                found += [path for path in matching if not path.endswith((".index", ".json"))]
+        yield found
+
+
+def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> Place:
+    """Where a transaction begins, or the next one does."""
+    if "-" in options.files:
+        raise typer.BadParameter("a GTID as --start or --stop needs files, not standard input")
+    with options.open() as log:
+        for one in log.each_file():
+            passed = False
+            for event in one.events(types=_ANCHORS):
+                if passed:
+                    return one.files[0].path, event.position
+                passed = isinstance(event, GtidEvent | MariadbGtidEvent) and event.gtid == gtid
+                if passed and not after:
+                    return one.files[0].path, event.position
+            if passed:
+                return one.files[0].path, sys.maxsize
+    raise BinlogError(f"no transaction {gtid} in these logs")
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of an options class become options of their own, as typer wants them."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, type] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = hints[name]
+        if not dataclasses.is_dataclass(kind):
+            parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        assert isinstance(kind, type)
+        groups[name] = kind
+        fields = get_type_hints(kind, include_extras=True)
+        for field in dataclasses.fields(kind):
+            default = field.default if field.default is not dataclasses.MISSING else inspect.Parameter.empty
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=fields[field.name]
+                )
+            )
+
+    @functools.wraps(command)
+    def spread_command(**given: Any) -> None:
+        arguments: dict[str, Any] = {}
+        for name, kind in groups.items():
+            arguments[name] = kind(
+                **{field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+            )
+        command(**arguments, **given)
+
+    del spread_command.__wrapped__  # typer would look at its signature
+    spread_command.__annotations__ = {}
+    spread_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return spread_command

@@ -1,0 +1,81 @@
+"""A progress bar for what takes longer than a second, where a person is looking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from .output import messages
+
+if TYPE_CHECKING:
+    from ..reader import Log
+
+_PATIENCE = 1.0  # seconds
+
+
+class Bar:
+    """Counts bytes of several files; nothing is shown in the first second, nor to anything but a terminal.
+
+    Parameters
+    ----------
+    total : int or None
+        Bytes of all files.
+    """
+
+    def __init__(self, total: int | None) -> None:
+        self._total = total
+        self._console = messages()
+        self._shown: Progress | None = None
+        self._begun = time.monotonic()
+        self._before = 0  # bytes of the files that are done
+        self._path: str | None = None
+        self._position = 0
+
+    def __call__(self, path: str, position: int) -> None:
+        """The work has come to a position of a file."""
+        if path != self._path:
+            self._before, self._path, self._position = self._before + self._position, path, 0
+        self._position = max(self._position, position)
+        if self._shown is None:
+            if not self._console.is_terminal or time.monotonic() - self._begun < _PATIENCE:
+                return
+            self._shown = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TransferSpeedColumn(),
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._shown.start()
+            self._task = self._shown.add_task("", total=self._total)
+        done = self._before + self._position
+        self._shown.update(self._task, completed=done, description=path.rpartition("/")[2])
+
+    def close(self) -> None:
+        """Take the bar away; more work shows it again."""
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
+
+
+@contextmanager
+def progress(log: Log) -> Iterator[Bar]:
+    """A bar for one pass over a log."""
+    bar = Bar(log.total_size)
+    try:
+        yield bar
+    finally:
+        bar.close()

@@ -1,0 +1,115 @@
+"""``binlog-core rows``: the row changes of logs in the format of one's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal
+
+import typer
+
+from ..decoding import Group
+from ..errors import BinlogError, SchemaError
+from ..reader import Log
+from .checks import check_tables, unknown_column
+from .files import output
+from .options import LogOptions, RangeOptions, RowOptions, spread
+from .output import errors_as_lines, is_terminal
+from .progress import progress
+from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, SqlWriter, Writer, first_rows
+
+Format = Literal["jsonl", "csv", "arrow", "parquet", "sql"]
+
+
+@spread
+def rows(
+    logs: LogOptions,
+    selection: RowOptions,
+    part: RangeOptions,
+    form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "jsonl",
+    to: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; standard output without.", dir_okay=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,
+    change_columns: Annotated[
+        bool,
+        typer.Option(
+            "--change-columns/--no-change-columns",
+            help="csv, arrow, parquet: _change_type, _commit_timestamp, _position, _row besides.",
+        ),
+    ] = True,
+    flashback: Annotated[
+        bool, typer.Option("--flashback", help="sql: the inverse statements, the last change first.")
+    ] = False,
+) -> None:
+    """Row changes as JSON lines, CSV, Arrow, Parquet or SQL, in log order; memory does not grow with the log.
+
+    csv, arrow and parquet hold the row images of one table: an update is two of them.
+    sql is for a server to replay, and with --flashback to undo what the log did.
+
+    Examples:
+
+      binlog-core rows mysql-bin.000042 --table shop.orders --op delete
+
+      binlog-core rows /var/lib/mysql -t orders -f parquet -o orders.parquet
+
+      binlog-core rows mysql-bin.000042 --start '2026-11-21 08:00' --stop '2026-11-21 09:00' -f sql
+
+      binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback | mysql
+    """
+    if flashback and form != "sql":
+        raise typer.BadParameter("--flashback goes with --format sql")
+    if to is None and form in ("arrow", "parquet") and is_terminal():
+        raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
+    with errors_as_lines():
+        chosen = selection.selection() | part.places(logs)
+        with logs.open(**chosen) as log, output(to, overwrite=overwrite) as file:
+            skip = logs.on_error == "skip"
+            writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=skip)
+            with writer:
+                for group in _groups(log, logs, selection, limit):
+                    writer.write(group)
+
+
+def _writer(
+    form: Format, file: BinaryIO, log: Log, *, flashback: bool, change_columns: bool, skip: bool
+) -> Writer:
+    if form == "jsonl":
+        return JsonWriter(file, log.report, skip_errors=skip)
+    if form == "sql":
+        return SqlWriter(file, log.format, flashback=flashback)
+    kinds: dict[str, type[CsvWriter] | type[ArrowWriter]] = {
+        "csv": CsvWriter,
+        "arrow": ArrowWriter,
+        "parquet": ParquetWriter,
+    }
+    return kinds[form](file, change_columns=change_columns)
+
+
+def _groups(log: Log, logs: LogOptions, selection: RowOptions, limit: int | None) -> Iterator[Group]:
+    """Groups of the log, and behind them the mistakes that only the whole log can show."""
+    seen: dict[str, set[str]] = {}
+    taken = 0
+    with progress(log) as bar:
+        try:
+            for group in log.groups():
+                for batch in group.batches:
+                    names = seen.setdefault(batch.table.full_name, set())
+                    names.update(column.name for column in batch.table.columns)
+                if limit is None:
+                    yield group
+                    bar(group.path, group.end_position)
+                    continue
+                first, count = first_rows(group, limit - taken)
+                taken += count
+                yield first
+                if taken >= limit:
+                    return
+        except SchemaError as error:
+            raise unknown_column(error, selection.column_names(), set().union(*seen.values())) from None
+    if selection.table and "-" not in logs.files:
+        check_tables(log, selection.patterns() or (), seen)
+    elif selection.table and not seen:
+        raise BinlogError(f"no rows of {', '.join(selection.table)} in standard input")

@@ -1,0 +1,142 @@
+"""``binlog-core verify``: are the logs whole?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ..errors import BinlogError
+from ..log_files import resolve
+from ..report import KINDS
+from ..verify import Verdict
+from ..verify import verify as verify_file
+from .options import targets
+from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, results, size
+from .progress import Bar
+
+_STYLES = {"whole": "green", "cut": "yellow", "damaged": "red"}
+_MOST_LINES = 20
+
+
+def verify(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...", help="Logs, directories, index files, URLs or patterns; - is standard input."
+        ),
+    ],
+    keys: Annotated[
+        Path | None, typer.Option(help="Key file of encrypted logs: MySQL's keyring or MariaDB's key file.")
+    ] = None,
+    allow_cut: Annotated[
+        bool,
+        typer.Option("--allow-cut", help="A log that ends inside an event or transaction is no failure."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file, for programs.")] = False,
+) -> None:
+    """Check logs: every length and checksum, every row, transactions complete; damaged ranges are told.
+
+    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or what cannot be opened (no
+    such file, no log, no key).
+
+    Examples:
+
+      binlog-core verify mysql-bin.000042
+
+      binlog-core verify /backup/binlogs --allow-cut --json | jq 'select(.state != "whole")'
+    """
+    verdicts: list[Verdict] = []
+    failed = False
+    with errors_as_lines(), targets(files, keep_stdin=True) as found:
+        bar = Bar(None)
+        for name in found:
+            try:
+                for file in resolve(name, keys=str(keys) if keys else None):
+                    try:
+                        verdict = verify_file(file, bar)
+                    except BinlogError as error:
+                        failed = True
+                        _tell(error)
+                        continue
+                    finally:
+                        bar.close()
+                    verdicts.append(verdict)
+                    if as_json:
+                        json.dump(as_dict(verdict), sys.stdout)
+                        sys.stdout.write("\n")
+                    else:
+                        show(verdict, results())
+            except BinlogError as error:
+                failed = True
+                _tell(error)
+    bad = ("damaged",) if allow_cut else ("damaged", "cut")
+    if failed:
+        raise typer.Exit(EXIT_USAGE)
+    if any(verdict.state in bad for verdict in verdicts):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _tell(error: BinlogError) -> None:
+    messages().print(f"error: {' '.join(str(error).split())}", style="red", markup=False)
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """Print what was found, for people."""
+    head = Text(f"{verdict.path}: ")
+    head.append(verdict.state, style=_STYLES[verdict.state])
+    console.print(head)
+
+    def line(text: str) -> None:
+        console.print(Text("  " + text))
+
+    if verdict.format is not None:
+        checked = (
+            f"{verdict.checksums:,} checksums right" if verdict.checksums else "the log has no checksums"
+        )
+        line(f"{size(verdict.size)}, {verdict.events:,} events, {checked}, {verdict.rows:,} changed rows")
+    if verdict.format is not None and verdict.format.in_use:
+        line("note: in use, or not closed by its server")
+    if verdict.transactions:
+        told = ", ".join(f"{count:,} {outcome}" for outcome, count in verdict.transactions.items())
+        line(f"transactions with row changes: {told}")
+    for begin in verdict.incomplete[:_MOST_LINES]:
+        line(f"incomplete: the transaction at {begin:,} has no end")
+    if verdict.tail is not None:
+        line(f"cut: at {verdict.tail.begin:,}: {verdict.tail.reason}")
+    for damage in verdict.damages[:_MOST_LINES]:
+        line(
+            f"damaged: {damage.begin:,} to {damage.end:,} ({size(damage.end - damage.begin)}): {damage.reason}"
+        )
+    for one in verdict.unreadable[:_MOST_LINES]:
+        line(f"unreadable: {one.begin:,} to {one.end:,}, although its checksum is right: {one.reason}")
+    if len(verdict.damages) > _MOST_LINES:
+        line(f"damaged: {len(verdict.damages) - _MOST_LINES:,} more ranges; --json tells all")
+    for kind, count in sorted(verdict.notes.items()):
+        if kind != "skipped_events":
+            line(f"note: {count:,} {KINDS[kind]}")
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as plain values for JSON."""
+    return {
+        "path": verdict.path,
+        "state": verdict.state,
+        "bytes": verdict.size,
+        "server_version": verdict.format.server_version if verdict.format else None,
+        "events": verdict.events,
+        "checksums": verdict.checksums,
+        "rows": verdict.rows,
+        "transactions": dict(verdict.transactions),
+        "incomplete": verdict.incomplete,
+        "tail": dataclasses.asdict(verdict.tail) if verdict.tail else None,
+        "damages": [dataclasses.asdict(damage) for damage in verdict.damages],
+        "unreadable": [dataclasses.asdict(one) for one in verdict.unreadable],
+        "notes": dict(verdict.notes),
+    }

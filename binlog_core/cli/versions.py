@@ -1,0 +1,17 @@
+"""``binlog-core versions``: what a report of a bug should have."""
+
+from __future__ import annotations
+
+from ..versions import show_versions
+from .output import errors_as_lines
+
+
+def versions() -> None:
+    """Versions of binlog_core, Python and the libraries, and how checksums are computed on this machine.
+
+    Example:
+
+      binlog-core versions
+    """
+    with errors_as_lines():
+        show_versions()

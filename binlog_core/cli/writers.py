@@ -1,0 +1,248 @@
+"""Formats that ``binlog-core rows`` writes; each takes groups as they come and keeps none."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._values import RowReader
+from ..arrow import DEFAULT_CHANGE_COLUMNS
+from ..batch import ChangeBatch
+from ..errors import MissingExtraError, SchemaError
+from ..merge import ChangeReader
+from ..replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
+from .text import csv_line, json_line
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from ..decoding import Group
+    from ..format import FormatDescription
+    from ..report import Report
+
+
+_POSTIMAGE = 3
+
+
+class Writer(ABC):
+    """Writes row changes in one format.
+
+    Parameters
+    ----------
+    file : binary file
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    @abstractmethod
+    def write(self, group: Group) -> None:
+        """Write what a group holds."""
+
+    def close(self) -> None:  # noqa: B027  (most formats have no end)
+        """Write what comes at the end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(
+            Exception
+        ):  # the output is thrown away, but its writer wants to end in order
+            self.close()
+
+
+class JsonWriter(Writer):
+    """One JSON object per changed row, in log order across tables."""
+
+    def __init__(self, file: BinaryIO, report: Report, *, skip_errors: bool) -> None:
+        super().__init__(file)
+        self._changes = ChangeReader(report, skip_errors=skip_errors)
+
+    def write(self, group: Group) -> None:
+        for change in self._changes.changes(group):
+            self.file.write(
+                json_line(
+                    {
+                        "op": change.op,
+                        "database": change.database,
+                        "table": change.table,
+                        "before": change.before,
+                        "after": change.after,
+                        "timestamp": change.timestamp,
+                        "gtid": change.gtid,
+                        "file": group.path,
+                        "position": change.position,
+                    }
+                )
+            )
+
+
+class SqlWriter(Writer):
+    """Statements for a server: what the log did, or with `flashback` what takes it back."""
+
+    def __init__(self, file: BinaryIO, description: FormatDescription, *, flashback: bool) -> None:
+        super().__init__(file)
+        kind = FlashbackWriter if flashback else ReplayWriter
+        self._statements = kind(file, StatementMaker(description))
+
+    def write(self, group: Group) -> None:
+        for one in located_changes(group):
+            self._statements.add(group.path, one)
+
+    def close(self) -> None:
+        self._statements.close()
+
+
+class _OneTable(Writer):
+    """A format whose columns are those of one table."""
+
+    name = ""
+
+    def __init__(self, file: BinaryIO, *, change_columns: bool = True) -> None:
+        super().__init__(file)
+        self.change_columns = change_columns
+        self.table: str | None = None
+
+    def write(self, group: Group) -> None:
+        for batch in group.batches:
+            if self.table is None:
+                self.table = batch.table.full_name
+            if batch.table.full_name != self.table:
+                raise SchemaError(
+                    f"{self.name} holds one table, and there are {self.table} and {batch.table.full_name}:"
+                    " --table chooses one, jsonl and sql take all"
+                )
+            self.write_batch(batch)
+
+    @abstractmethod
+    def write_batch(self, batch: ChangeBatch) -> None:
+        """Write the images of one batch."""
+
+
+class CsvWriter(_OneTable):
+    """One line per row image, with a header; columns of a table whose definition changes may not."""
+
+    name = "csv"
+
+    def __init__(self, file: BinaryIO, *, change_columns: bool = True) -> None:
+        super().__init__(file, change_columns=change_columns)
+        self._names: list[str] | None = None
+
+    def write_batch(self, batch: ChangeBatch) -> None:
+        extras = batch.export(change_columns=self.change_columns).change_columns
+        names = [column.name for column in batch.value_columns] + [extra.name for extra in extras]
+        if self._names is None:
+            self._names = names
+            self.file.write(csv_line(names))
+        elif names != self._names:
+            raise SchemaError(
+                "the table's definition changed, and csv has one header: --columns chooses columns that stay",
+                path=batch.path,
+                offset=int(batch.array["image"]["position"][0]),
+                table=batch.table.full_name,
+            )
+        if batch.table.undecodable is None:
+            reader = RowReader(batch)
+            columns: list[Any] = [reader.column_values(column.name) for column in batch.columns]
+        else:
+            columns = [batch.column(column.name).tolist() for column in batch.value_columns]
+        columns += [extra.to_pylist() for extra in extras]
+        for values in zip(*columns, strict=True):
+            self.file.write(csv_line(values))
+
+
+class ArrowWriter(_OneTable):
+    """Arrow's IPC stream."""
+
+    name = "arrow"
+
+    def __init__(self, file: BinaryIO, *, change_columns: bool = True) -> None:
+        super().__init__(file, change_columns=change_columns)
+        try:
+            import pyarrow
+        except ImportError:
+            raise MissingExtraError.of("pyarrow", "arrow", f"--format {self.name}") from None
+        self._pyarrow = pyarrow
+        self._writer: Any = None
+
+    def write_batch(self, batch: ChangeBatch) -> None:
+        names = DEFAULT_CHANGE_COLUMNS if self.change_columns else ()
+        table = self._pyarrow.Table.from_batches([batch.to_arrow(change_columns=names)])
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = self.start(table.schema)
+        elif table.schema != self._schema:
+            raise SchemaError(
+                f"the table's definition changed, and {self.name} has one schema:"
+                " --columns chooses columns that stay",
+                path=batch.path,
+                offset=int(batch.array["image"]["position"][0]),
+                table=batch.table.full_name,
+            )
+        self._writer.write_table(table)
+
+    def start(self, schema: pyarrow.Schema) -> Any:
+        """Begin the file."""
+        return self._pyarrow.ipc.new_stream(self.file, schema)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class ParquetWriter(ArrowWriter):
+    """Parquet, compressed by zstd; a row group per group of the log."""
+
+    name = "parquet"
+
+    def start(self, schema: pyarrow.Schema) -> Any:
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(self.file, schema, compression="zstd")
+
+
+def first_rows(group: Group, count: int) -> tuple[Group, int]:
+    """At most so many changed rows of a group, the first ones in log order, and how many they are."""
+    starts = [batch.array["image"][batch.array["image"]["op"] != _POSTIMAGE] for batch in group.batches]
+    found = sum(map(len, starts))
+    if found <= count:
+        return group, found
+    places = np.sort(np.concatenate([_places(images) for images in starts]))
+    last = places[count - 1] if count else np.zeros(1, _PLACE_DTYPE)[0]
+    cut = []
+    for batch in group.batches:
+        # A batch is in log order, so that its first records are its first rows.
+        keep = int(np.searchsorted(_places(batch.array["image"]), last, side="right")) if count else 0
+        if keep:
+            invalid, diffs = batch.invalid, batch.json_diffs
+            cut.append(
+                ChangeBatch(
+                    batch.table,
+                    batch.columns,
+                    batch.array[:keep],
+                    batch.buffer,
+                    batch.transactions,
+                    invalid[invalid["record"] < keep],
+                    diffs[diffs["record"] < keep],
+                    batch.path,
+                )
+            )
+    return replace(group, batches=cut), count
+
+
+_PLACE_DTYPE = np.dtype([("position", "<u8"), ("row", "<u4")])
+
+
+def _places(images: NDArray[np.void]) -> NDArray[np.void]:
+    places = np.empty(len(images), _PLACE_DTYPE)
+    places["position"], places["row"] = images["position"], images["row"]
+    return places

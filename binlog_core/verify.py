@@ -1,0 +1,337 @@
+"""Is a log whole? Checksums, lengths, rows and transactions of one file; damage is stepped over and told.
+
+Where the chain of events breaks, the next event is looked for by what its header tells: a length and a
+next position that agree, and a CRC-32 where the log has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import tempfile
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _headers
+from ._headers import HEADER_DTYPE, walk_headers
+from .batch import OUTCOMES
+from .decoding import LogDecoder
+from .errors import BinlogError
+from .event_types import EVENT_NAMES
+from .format import FormatDescription, detect, parse_format_description
+from .report import BinlogWarning, Report
+from .selection import Selection
+from .sources import BufferSource
+
+if TYPE_CHECKING:
+    from .log_files import LogFile
+    from .sources import Source
+
+_HEAD_LEN = 4096
+_CHUNK = 65536  # headers
+_SCAN_LEN = 1 << 20
+_COPY_LEN = 1 << 20
+_V4_HEADER = 19
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a log that cannot be read.
+
+    Parameters
+    ----------
+    begin, end : int
+        Offsets; end is where reading goes on.
+    reason : str
+    """
+
+    begin: int
+    end: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found of one file.
+
+    Parameters
+    ----------
+    path : str
+    size : int
+        Bytes, decrypted and decompressed.
+    format : FormatDescription or None
+        None: the file ends before it says what it is.
+    events, checksums : int
+        Whole events, and those of them whose checksum was compared.
+    damages : list of Damage
+    unreadable : list of Damage
+        Rows that cannot be decoded in events whose checksums say that they are as the server wrote them.
+    tail : Damage or None
+        The file ends inside this event.
+    transactions : Counter
+        Transactions with row changes, by outcome.
+    incomplete : list of int
+        Where transactions begin whose end is not there.
+    notes : Counter
+        What decoding the rows counted besides; see ``binlog_core.report.KINDS``.
+    """
+
+    path: str
+    size: int = 0
+    format: FormatDescription | None = None
+    events: int = 0
+    checksums: int = 0
+    rows: int = 0
+    damages: list[Damage] = field(default_factory=list)
+    unreadable: list[Damage] = field(default_factory=list)
+    tail: Damage | None = None
+    transactions: Counter[str] = field(default_factory=Counter)
+    incomplete: list[int] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def state(self) -> str:
+        """ "whole", "cut" (it ends inside an event or transaction) or "damaged"."""
+        if self.damages or self.format is None:
+            return "damaged"
+        return "cut" if self.tail is not None or self.incomplete else "whole"
+
+
+def verify(file: LogFile, progress: Progress | None = None) -> Verdict:
+    """Read a whole log and tell what of it is not as it should be.
+
+    Parameters
+    ----------
+    file : LogFile
+        Of ``log.files``, or of `binlog_core.log_files.resolve`.
+    progress : callable of (path, position), optional
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    BinlogError
+        The file cannot be opened, is no log, or its key or a library for it is missing.
+    """
+    with file.open() as source, _whole(source) as data:
+        return _Verifier(file.path, data, progress).run()
+
+
+class _Verifier:
+    def __init__(self, path: str, data: memoryview, progress: Progress | None) -> None:
+        self.path = path
+        self.data = data
+        self.progress = progress
+        self.out = Verdict(path, size=len(data))
+        self.has_checksums = False
+
+    def run(self) -> Verdict:
+        out = self.out
+        found = detect(bytes(self.data[:_HEAD_LEN]), self.path, verify_checksum=False)
+        out.format = found.format
+        if found.format is None:
+            out.damages.append(Damage(0, len(self.data), "the file ends before it says what it is"))
+            return out
+        good = list(self._segments(found.format))
+        self.has_checksums = out.checksums > 0
+        for begin, end in good:
+            self._rows(begin, end)
+        out.damages, out.unreadable = _merged(out.damages), _merged(out.unreadable)
+        return out
+
+    # ------------------------------------------------------------ events
+
+    def _segments(self, description: FormatDescription) -> Iterator[tuple[int, int]]:
+        """Ranges of whole events, one after the other; what lies between them is damage."""
+        out, data = self.out, self.data
+        headers = np.empty(_CHUNK, HEADER_DTYPE)
+        begin = offset = 4
+        while True:
+            header_length, _, canonical, checksum = description.core_arrays()
+            count, offset, status = walk_headers(
+                data,
+                offset,
+                headers,
+                base=0,
+                header_length=header_length,
+                canonical=canonical,
+                checksum=bool(checksum),
+                verify=True,
+            )
+            out.events += count
+            out.checksums += count if checksum else 0
+            if self.progress is not None:
+                self.progress(self.path, offset // 2)
+            if status == _headers.WALK_FULL:
+                continue
+            if status == _headers.WALK_END:
+                yield begin, offset
+                return
+            if status == _headers.WALK_DESCRIPTOR:
+                length = int.from_bytes(data[offset + 9 : offset + 13], "little")
+                if offset + length <= len(data):
+                    try:
+                        description = parse_format_description(
+                            data[offset : offset + length], offset, self.path, verify_checksum=True
+                        )
+                        continue
+                    except BinlogError as error:
+                        reason = error.message
+                else:
+                    status, reason = _headers.WALK_TRUNCATED, ""
+            if status == _headers.WALK_TRUNCATED:
+                reason = f"the file ends inside an event, {len(data) - offset} bytes of it are there"
+            elif status == _headers.WALK_CHECKSUM:
+                reason = "wrong checksum"
+            elif status == _headers.WALK_MALFORMED:
+                reason = "an event's length is less than its header"
+            yield begin, offset
+            following = self._next_event(offset, description, status)
+            if following is None:
+                gap = Damage(offset, len(data), reason)
+                if status == _headers.WALK_TRUNCATED or (
+                    status == _headers.WALK_CHECKSUM and description.in_use
+                ):
+                    out.tail = gap
+                else:
+                    out.damages.append(gap)
+                return
+            if status == _headers.WALK_TRUNCATED:
+                reason = "an event's length reaches past the end of the file"
+            out.damages.append(Damage(offset, following, reason))
+            begin = offset = following
+
+    def _next_event(self, offset: int, description: FormatDescription, status: int) -> int | None:
+        """Where the next whole event begins behind the one that is damaged; None: nowhere."""
+        if status == _headers.WALK_CHECKSUM:
+            length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
+            if self._is_event(offset + length, description):
+                return offset + length
+        if description.header_length != _V4_HEADER:
+            return None
+        for begin in range(offset + 1, len(self.data) - _V4_HEADER, _SCAN_LEN):
+            for candidate in _candidates(
+                self.data, begin, min(begin + _SCAN_LEN, len(self.data) - _V4_HEADER)
+            ):
+                if self._is_event(candidate, description):
+                    return candidate
+        return None
+
+    def _is_event(self, offset: int, description: FormatDescription) -> bool:
+        """Whether a whole, good event stands at an offset: by its CRC, else by what its header says."""
+        data = self.data
+        if offset + _V4_HEADER > len(data):
+            return False
+        kind = data[offset + 4]
+        length = int.from_bytes(data[offset + 9 : offset + 13], "little")
+        end = offset + length
+        if length < _V4_HEADER or end > len(data) or description.canonical(kind) not in EVENT_NAMES:
+            return False
+        if description.checksum_length_of(description.canonical(kind)):
+            return zlib.crc32(data[offset : end - 4]) == int.from_bytes(data[end - 4 : end], "little")
+        next_position = int.from_bytes(data[offset + 13 : offset + 17], "little")
+        return next_position == end & 0xFFFFFFFF
+
+    # ------------------------------------------------------------ rows
+
+    def _rows(self, begin: int, end: int) -> None:
+        """Decode the rows of a range of whole events."""
+        out = self.out
+        places: list[tuple[int, str]] = []
+        open_begins: dict[int, None] = {}
+        report = Report()
+        decoder = LogDecoder(
+            BufferSource(self.data, self.path),
+            selection=Selection(start_position=begin, stop_position=end),
+            report=report,
+            verify_checksum=False,
+            skip_errors=True,
+        )
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always", BinlogWarning)
+            try:
+                for group in decoder.groups():
+                    for batch in group.batches:
+                        out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
+                    for one in group.transactions:
+                        at = int(one["begin_position"])
+                        if one["end_position"]:
+                            open_begins.pop(at, None)
+                            out.transactions[OUTCOMES[one["outcome"]]] += 1
+                        else:
+                            open_begins[at] = None
+                    if self.progress is not None:
+                        self.progress(self.path, (len(self.data) + group.end_position) // 2)
+            except BinlogError as error:
+                places.append((error.offset or begin, error.message))
+        out.incomplete += open_begins
+        for kind, count in report.as_dict().items():
+            out.notes[kind] += count
+        places += [(begin if p.offset is None else p.offset, p.detail or "") for p in report.skipped]
+        for offset, reason in places:
+            length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
+            found = out.unreadable if self.has_checksums else out.damages
+            found.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
+
+
+def _candidates(data: memoryview, begin: int, end: int) -> list[int]:
+    """Offsets in a range where a header's length and next position agree."""
+    window = np.frombuffer(data[begin : end + _V4_HEADER], np.uint8)
+    lengths = _words(window, 9, end - begin)
+    ends = np.arange(begin, end, dtype=np.int64) + lengths
+    agreeing = (
+        (lengths >= _V4_HEADER) & (ends & 0xFFFFFFFF == _words(window, 13, end - begin)) & (ends <= len(data))
+    )
+    return (np.flatnonzero(agreeing) + begin).tolist()
+
+
+def _words(window: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
+    """The 32-bit word at every offset, `at` bytes on."""
+    parts = (window[at + i : at + i + count].astype(np.int64) << 8 * i for i in range(4))
+    return sum(parts, np.zeros(count, np.int64))
+
+
+def _merged(damages: list[Damage]) -> list[Damage]:
+    """In order; ranges that touch, with the same reason, as one."""
+    out: list[Damage] = []
+    for damage in sorted(damages, key=lambda d: (d.begin, d.end)):
+        last = out[-1] if out else None
+        if last is not None and damage.begin <= last.end and damage.reason == last.reason:
+            out[-1] = Damage(last.begin, max(last.end, damage.end), last.reason)
+        else:
+            out.append(damage)
+    return out
+
+
+@contextmanager
+def _whole(source: Source) -> Iterator[memoryview]:
+    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file of what it unpacks to."""
+    view = source.view()
+    if view is not None:
+        yield view
+        return
+    with tempfile.TemporaryFile(prefix="binlog-core-") as file:
+        while chunk := source.read(_COPY_LEN):
+            file.write(chunk)
+        file.flush()
+        if not file.tell():
+            yield memoryview(b"")
+            return
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            yield memoryview(mapping)
+        finally:
+            with contextlib.suppress(BufferError):  # batches may still look at it; it goes with them
+                mapping.close()

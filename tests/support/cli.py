@@ -1,0 +1,50 @@
+"""The command line as tests call it: in this process where that does, in one of its own where it must."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import binlog_core
+
+COMMAND = [sys.executable, "-m", "binlog_core.cli"]
+
+
+@dataclass
+class Ran:
+    """What a command said."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Ran:
+    """Run a command in this process."""
+    from typer.testing import CliRunner
+
+    from binlog_core.cli.app import app
+
+    found = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin, prog_name="binlog-core")
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return Ran(found.exit_code, found.stdout_bytes, found.stderr)
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+    """Run a command in a process of its own, on the package that these tests import."""
+    place = str(Path(binlog_core.__file__).parent.parent)
+    environment = os.environ | {"PYTHONPATH": place} | options.pop("env", {})
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **options)

@@ -1,0 +1,402 @@
+"""``binlog-core rows``: every format against the servers' truth, ranges, and what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import DATA, Golden, golden_logs
+
+import binlog_core
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from support.cli import run, start
+
+LOG = DATA / "mysql97" / "gtid.binlog"
+GOLDEN = next(g for g in golden_logs() if g.name == "mysql97/gtid")
+UUID = "cbecc49e-e55e-11f1-b91d-02fc00000001"
+SIMPLE = ("mysql97/types_ints", "maria118/types_ints", "mysql97/types_decimals", "maria1011/types_decimals")
+
+
+def rows(*arguments: object) -> list[dict[str, Any]]:
+    ran = run("rows", *arguments)
+    assert ran.code == 0, ran.err
+    return [json.loads(line) for line in ran.lines]
+
+
+def row_positions(golden: Golden) -> list[int]:
+    """Of the rows events, by SHOW BINLOG EVENTS."""
+    return [e["pos"] for e in golden.events if e["type"] in ("Write_rows", "Update_rows", "Delete_rows")]
+
+
+# ------------------------------------------------------------ formats
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_jsonl(name: str) -> None:
+    """Integers and decimals stand in the truth as they do in JSON here."""
+    golden = next(g for g in golden_logs() if g.name == name)
+    want = [(c["op"], c["db"], c["table"], c["before"], c["after"]) for c in golden.truth]
+    got = [(c["op"], c["database"], c["table"], c["before"], c["after"]) for c in rows(golden.path)]
+    assert got == want
+
+
+def test_jsonl_of_other_types() -> None:
+    """By hand: what has no type in JSON."""
+    import datetime as dt
+    from decimal import Decimal
+
+    from binlog_core.cli.text import csv_line, json_line
+
+    moment = dt.datetime(2026, 11, 21, 8, 0, 5, 250000, dt.UTC)
+    record = {
+        "d": Decimal("-0.50"),
+        "b": b"\x00\xff",
+        "t": -dt.timedelta(hours=838, minutes=59, seconds=59, microseconds=500000),
+        "day": dt.date(1, 2, 3),
+        "at": moment,
+        "naive": dt.datetime(2026, 1, 1),
+        "set": ["a", "b"],
+        "none": None,
+        "text": 'say "hi",\n',
+    }
+    assert json.loads(json_line(record)) == {
+        "d": "-0.50",
+        "b": {"hex": "00ff"},
+        "t": "-838:59:59.500000",
+        "day": "0001-02-03",
+        "at": "2026-11-21 08:00:05.250000+00:00",
+        "naive": "2026-01-01 00:00:00",
+        "set": ["a", "b"],
+        "none": None,
+        "text": 'say "hi",\n',
+    }
+    fields = next(csv.reader(io.StringIO(csv_line(record.values()).decode(), newline="")))
+    assert fields[:4] == ["-0.50", "00ff", "-838:59:59.500000", "0001-02-03"]
+    assert fields[6:] == ['["a", "b"]', "", 'say "hi",\n']
+    assert csv_line(["", None, " x"]) == b'"",," x"\n'
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_csv(name: str) -> None:
+    golden = next(g for g in golden_logs() if g.name == name)
+    table = golden.truth[0]["table"]
+    want = []
+    for change in golden.truth:
+        if change["table"] == table:
+            want += [change[side] for side in ("before", "after") if change[side] is not None]
+    ran = run("rows", golden.path, "-t", table, "-f", "csv", "--no-change-columns")
+    assert ran.code == 0, ran.err
+    got = list(csv.DictReader(io.StringIO(ran.text, newline="")))
+    assert got == [{k: "" if v is None else str(v) for k, v in row.items()} for row in want]
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_arrow_and_parquet(form: str, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    golden = next(g for g in golden_logs() if g.name == "mysql97/types_ints")
+    table = golden.truth[0]["table"]
+    path = tmp_path / "out"
+    ran = run("rows", golden.path, "-t", table, "-f", form, "-o", path)
+    assert ran.code == 0, ran.err
+    found = parquet.read_table(path) if form == "parquet" else pyarrow.ipc.open_stream(path).read_all()
+    images = []
+    for change in golden.truth:
+        if change["table"] == table:
+            images += [change[side] for side in ("before", "after") if change[side] is not None]
+    assert found.select(list(images[0])).to_pylist() == images
+    assert set(found.column("_change_type").to_pylist()) <= {
+        "insert",
+        "delete",
+        "update_preimage",
+        "update_postimage",
+    }
+
+
+def test_one_table_formats_say_so(tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        ran = run("rows", LOG, "-f", form, "-o", tmp_path / "out")
+        assert ran.code == 1
+        assert "--table" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------ what is chosen
+
+
+def test_tables_operations_and_columns() -> None:
+    truth = GOLDEN.truth
+    assert len(rows(LOG, "-t", "Route66_b")) == sum(c["table"] == "Route66_b" for c in truth)
+    assert len(rows(LOG, "-t", "shop.*", "-d", "shop")) == len(truth)
+    assert rows(LOG, "-d", "sho") == []
+    assert len(rows(LOG, "--op", "update,delete")) == sum(c["op"] != "insert" for c in truth)
+    found = rows(LOG, "-t", "naïve_table_a", "--columns", "id")
+    assert {key for row in found for key in (row["after"] or row["before"])} == {"id"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 7, 1000])
+def test_limit(count: int) -> None:
+    assert rows(LOG, "-n", count) == rows(LOG)[:count]
+    compressed = DATA / "mysql97" / "trx_compression.binlog"
+    assert rows(compressed, "-n", count) == rows(compressed)[:count]
+
+
+def test_positions() -> None:
+    places = row_positions(GOLDEN)
+    anchors = [e["pos"] for e in GOLDEN.events if e["type"].startswith("Gtid")]
+    begin, end = anchors[6], anchors[10]
+    want = [p for p in places if begin <= p < end]
+    assert 0 < len(want) < len(places)
+    for given in (("--start-position", begin, "--stop-position", end), ("--start", begin, "--stop", end)):
+        assert sorted({r["position"] for r in rows(LOG, *given)}) == want
+    named = rows(LOG, "--start", f"gtid.binlog:{begin}", "--stop", f"gtid.binlog:{end}")
+    assert named == rows(LOG, "--start-position", begin, "--stop-position", end)
+
+
+def test_gtids() -> None:
+    by_gtid: dict[str, int] = {}
+    gtid = ""
+    for event in GOLDEN.events:
+        if event["type"].startswith("Gtid"):
+            gtid = event["info"].split("'")[1]
+        elif event["pos"] in row_positions(GOLDEN):
+            by_gtid[gtid] = by_gtid.get(gtid, 0) + 1
+    one = next(g for g in by_gtid if g.count(":") == 2)
+    assert {r["gtid"] for r in rows(LOG, "--include-gtids", one)} == {one}
+    assert {r["gtid"] for r in rows(LOG, "--exclude-gtids", one)} == set(by_gtid) - {one}
+    order = list(by_gtid)
+    found = {r["gtid"] for r in rows(LOG, "--start", order[2], "--stop", order[5])}
+    assert found == set(order[2:6])
+    assert {r["gtid"] for r in rows(LOG, "--start", order[-1])} == {order[-1]}
+    ran = run("rows", LOG, "--start", f"{UUID}:77")
+    assert ran.code == 1
+    assert f"{UUID}:77" in ran.err
+
+
+def test_times() -> None:
+    path = DATA / "mysql97" / "trx_compression.binlog"  # has rows of 2023 that SET TIMESTAMP made
+    every = rows(path)
+    old = [r for r in every if r["timestamp"] < 1_700_100_000]
+    assert 0 < len(old) < len(every)
+    new = [r for r in every if r not in old]
+    assert rows(path, "--start-datetime", "2025-01-01 00:00:00") == new
+    assert rows(path, "--start", "2025-01-01T00:00:00Z") == new
+    assert run("rows", path, "--start-datetime", "soon").code == 2
+    assert run("rows", path, "--start", "soon").code == 2
+    assert run("rows", path, "--start", "4", "--start-position", "4").code == 2
+
+
+# ------------------------------------------------------------ what goes wrong
+
+
+def test_unknown_table() -> None:
+    ran = run("rows", LOG, "--table", "rute66")
+    assert (ran.code, ran.out) == (1, b"")
+    assert "no table 'rute66'" in ran.err
+    assert "near: shop.Route66_b" in ran.err
+    ran = run("rows", LOG, "--table", "shop.Route66_b", "--stop-position", 200)
+    assert (ran.code, ran.out) == (0, b""), "the table is in the log, its rows are not in the range"
+
+
+def test_unknown_column(tmp_path: Path) -> None:
+    ran = run("rows", LOG, "-t", "naïve_table_a", "--columns", "id,exta", "-o", tmp_path / "out")
+    assert ran.code == 1
+    assert "'exta'; near: extra" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_exists(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("mine")
+    ran = run("rows", LOG, "-o", path)
+    assert ran.code == 1
+    assert "--overwrite" in ran.err
+    assert path.read_text() == "mine"
+    assert run("rows", LOG, "-o", path, "--overwrite").code == 0
+    assert len(path.read_text().splitlines()) == len(GOLDEN.truth)
+    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+    assert run("rows", LOG, "-o", tmp_path / "no" / "out").code == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_full_disk(form: str, tmp_path: Path) -> None:
+    """A limit on the size of files is as good as a full disk."""
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    log = DATA / "mysql97" / "types_strings.binlog"
+    golden = next(g for g in golden_logs() if g.path == log)
+    command = ("rows", log, "-t", golden.truth[0]["table"], "-f", form, "-o", tmp_path / "out")
+    process = start(*command, preexec_fn=small_files, stderr=subprocess.PIPE)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert said.startswith(b"error: File too large")
+    assert said.count(b"\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_full_standard_output() -> None:
+    with open("/dev/full", "wb") as full:
+        process = start("rows", LOG, stdout=full, stderr=subprocess.PIPE)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said == b"error: No space left on device\n"
+
+
+def _head_and_block() -> tuple[bytes, bytes]:
+    """What a log begins with, and its transactions, which may be repeated (positions do not agree then)."""
+    golden = next(g for g in golden_logs() if g.name == "mysql97/types_ints")
+    begin = next(e["pos"] for e in golden.events if e["type"] == "Anonymous_Gtid")
+    end = next(e["pos"] for e in golden.events if e["type"] == "Rotate")
+    return golden.data[:begin], golden.data[begin:end]
+
+
+@pytest.fixture
+def long_log(tmp_path: Path) -> Path:
+    """A log that takes a while."""
+    head, block = _head_and_block()
+    path = tmp_path / "long.binlog"
+    path.write_bytes(head + block * 2000)
+    return path
+
+
+def test_broken_pipe(long_log: Path) -> None:
+    process = start("rows", long_log, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+
+
+def test_interrupted(long_log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result"
+    out.mkdir()
+    process = start("rows", long_log, "-o", out / "rows.jsonl", stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not list(out.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == b"interrupted\n"
+    assert list(out.iterdir()) == []
+
+
+def test_damaged_log(tmp_path: Path) -> None:
+    data = bytearray(LOG.read_bytes())
+    at = row_positions(GOLDEN)[0] + 30
+    data[at] ^= 0xFF
+    path = tmp_path / "bad.binlog"
+    path.write_bytes(data)
+    ran = run("rows", path)
+    assert ran.code == 1
+    assert "wrong checksum" in ran.err
+    ran = run("rows", path, "--on-error", "skip")
+    assert ran.code == 0
+    assert "note: damaged events were skipped" in ran.err
+    assert 0 < len(ran.lines) < len(GOLDEN.truth)
+
+
+# ------------------------------------------------------------ terminal and pipe
+
+
+def _said_on_terminal(pause: float) -> bytes:
+    """What a command says on a terminal, while its input makes a pause after the first groups."""
+    head, block = _head_and_block()
+    master, slave = pty.openpty()
+    environment = {"TERM": "xterm", "COLUMNS": "100"}
+    process = start(
+        "rows", "-", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave, env=environment
+    )
+    os.close(slave)
+    assert process.stdin is not None
+    process.stdin.write(head + block * 3000)
+    time.sleep(pause)
+    process.stdin.write(block * 3000)
+    process.stdin.close()
+    said = b""
+    try:
+        while chunk := os.read(master, 65536):
+            said += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(60) == 0
+    return said
+
+
+def test_progress_on_a_terminal_only(long_log: Path) -> None:
+    assert b"<stdin>" in _said_on_terminal(pause=1.1)
+    process = start("rows", long_log, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_binary_formats_not_to_a_terminal() -> None:
+    master, slave = pty.openpty()
+    process = start("rows", LOG, "-t", "Route66_b", "-f", "arrow", stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    _, said = process.communicate(timeout=60)
+    os.close(master)
+    assert process.returncode == 2
+    assert b"--output" in said
+
+
+_PEAK = """
+import resource, sys
+from binlog_core.cli.app import app
+code = app(["rows", "-", "-o", "/dev/null"], standalone_mode=False)
+print(code or 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    """Peaks in kB over streams of 36 and 180 MB: the shorter one fills a group already."""
+    place = str(Path(binlog_core.__file__).parent.parent)
+    head, block = _head_and_block()
+    peaks = []
+    for times in (1, 5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PEAK],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": place},
+        )
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(head)
+        for _ in range(4 * times):
+            process.stdin.write(block * 1000)
+        process.stdin.close()
+        code, peak = map(int, process.stdout.read().split())
+        process.wait(60)
+        assert code == 0
+        peaks.append(peak)
+    assert peaks[1] < peaks[0] + 20_000
+
+
+def test_versions() -> None:
+    ran = run("versions")
+    assert ran.code == 0
+    found = dict(line.split(None, 1) for line in ran.lines)
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["crc32"]
+    assert binlog_core.show_versions is not None

@@ -1,0 +1,190 @@
+"""SQL over logs: what DuckDB finds in them against the servers' truth, and which columns are decoded for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import DATA, Golden, golden_logs
+
+import binlog_core
+from binlog_core import Log, SchemaError
+
+duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("pytz")
+
+import binlog_core.duckdb as sql_over_logs
+
+GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
+TABLE = "shop.naïve_table_a"
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with binlog_core.open(GTID.path) as found:
+        yield found
+
+
+def ask(log: Log, sql: str) -> list[tuple[Any, ...]]:
+    return sql_over_logs.query(log, sql).fetchall()
+
+
+SIMPLE = [
+    g for g in golden_logs() if g.name.endswith(("/types_ints", "/dml_engines", "/gtid", "/maria_gtid"))
+]
+
+
+@pytest.mark.parametrize("golden", [g for g in SIMPLE if not g.name.startswith("mysql56")], ids=str)
+def test_row_images_are_those_of_the_truth(golden: Golden) -> None:
+    want: Counter[tuple[str, str]] = Counter()
+    for change in golden.truth:
+        name = f"{change['db']}.{change['table']}"
+        kinds = {"update": ("update_preimage", "update_postimage")}.get(change["op"], (change["op"],))
+        want.update((name, kind) for kind in kinds)
+    got: Counter[tuple[str, str]] = Counter()
+    with binlog_core.open(golden.path) as log:
+        for name in sql_over_logs.find_tables(log):
+            found = ask(log, f"select _change_type, count(*) from changes('{name}') group by all")
+            got.update({(name, kind): count for kind, count in found})
+    assert got == want
+
+
+def test_who_deleted_this_row_when_in_which_transaction(log: Log) -> None:
+    (delete,) = [c for c in GTID.truth if c["op"] == "delete"]
+    event = next(e for e in GTID.events if e["type"] == "Delete_rows")
+    begin = max(e["pos"] for e in GTID.events if e["type"] == "Gtid" and e["pos"] < event["pos"])
+    gtid = next(e["info"] for e in GTID.events if e["pos"] == begin).split("'")[1]
+    commit = next(e for e in GTID.events if e["type"] == "Xid" and e["pos"] > event["pos"])
+    found = ask(
+        log,
+        f"select c.id, c._gtid, c._position, c._server_id, t.begin_position, t.end_position, t.gtid, t.outcome"
+        f" from changes('{TABLE}') c join transactions t on t.begin_position = c._transaction"
+        " where c._change_type = 'delete'",
+    )
+    assert found == [
+        (
+            delete["before"]["id"],
+            gtid,
+            event["pos"],
+            event["server_id"],
+            begin,
+            commit["end"],
+            gtid,
+            "committed",
+        )
+    ]
+
+
+def test_events(log: Log) -> None:
+    want = [(e["pos"], e["type"]) for e in GTID.events if e["pos"] != e["end"]]
+    assert ask(log, "select position, type from events order by all")[: len(want)] == want
+    found = ask(log, "select distinct table_name from events where type = 'Delete_rows'")
+    assert found == [(TABLE,)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_transactions(rows: int) -> None:
+    commits = [(e["end"]) for e in GTID.events if e["type"] == "Xid"]
+    images = sum(2 if c["op"] == "update" else 1 for c in GTID.truth)
+    with binlog_core.open(GTID.path, limits=binlog_core.Limits(group_rows=rows)) as log:
+        found = ask(log, "select end_position, row_images from transactions order by 1")
+    assert [end for end, _ in found] == commits
+    assert sum(count for _, count in found) == images
+
+
+@pytest.mark.parametrize(
+    ("sql", "want"),
+    [
+        ("select id from changes('{}') where n > 0", {"id", "n"}),
+        ("select count(*) from changes('{}')", set()),
+        ("select c.ID from changes('{}') as c order by c.s", {"id", "s"}),
+        ("with x as (select id, d from changes('{}')) select sum(d) from x", {"id", "d"}),
+        ("select * from changes('{}')", {"id", "n", "s", "d", "extra"}),
+        ("select * exclude (id) from changes('{}')", {"id", "n", "s", "d", "extra"}),
+        ("select c from changes('{}') c", {"id", "n", "s", "d", "extra"}),
+        ("from changes('{}')", {"id", "n", "s", "d", "extra"}),
+        ("select a.id from changes('{}') a join changes('{}') b using (n)", {"id", "n"}),
+    ],
+)
+def test_only_needed_columns_are_decoded(
+    log: Log, monkeypatch: pytest.MonkeyPatch, sql: str, want: set[str]
+) -> None:
+    decoded: set[str] = set()
+    batches = Log.batches
+
+    def watched(self: Log, tables: Any = None, columns: Any = None) -> Any:
+        for batch in batches(self, tables, columns):
+            decoded.update(column.name for column in batch.columns)
+            yield batch
+
+    monkeypatch.setattr(Log, "batches", watched)
+    assert ask(log, sql.format(TABLE, TABLE))
+    assert decoded == want
+
+
+def test_columns_of_all_definitions(log: Log) -> None:
+    """`extra` came by ALTER TABLE: null before, as the truth has it behind."""
+    want = [
+        (c[side]["id"], c[side].get("extra"))
+        for c in GTID.truth
+        if f"{c['db']}.{c['table']}" == TABLE
+        for side in ("before", "after")
+        if c[side] is not None
+    ]
+    found = ask(log, f"select id, extra from changes('{TABLE}') order by _position, _row, _change_type desc")
+    assert found == want
+    assert {extra for _, extra in want} > {None}
+
+
+def test_register(log: Log) -> None:
+    con = duckdb.connect()
+    tables = sql_over_logs.register(con, log)
+    assert tables == ["shop.Route66_b", TABLE]
+    for name in ("Route66_b", "shop.Route66_b"):
+        for _ in range(2):  # read anew each time
+            assert con.execute(f"select count(*) from changes('{name}')").fetchall() == [(3,)]
+    assert con.execute("select count(*) from transactions").fetchall() == [(11,)]
+    con = duckdb.connect()
+    sql_over_logs.register(con, GTID.path, columns={TABLE: ["id", "_gtid"]})
+    names = [row[0] for row in con.execute(f"describe from changes('{TABLE}')").fetchall()]
+    assert names == ["id", "_gtid"]
+
+
+def test_several_files(tmp_path: Path) -> None:
+    for number, name in ((1, "mysql97/gtid"), (2, "mysql97/stop")):
+        (tmp_path / f"bin.00000{number}").write_bytes((DATA / f"{name}.binlog").read_bytes())
+    with binlog_core.open(tmp_path) as log:
+        found = ask(log, "select file, count(*) from events group by all order by all")
+    assert [Path(file).name for file, _ in found] == ["bin.000001", "bin.000002"]
+
+
+def test_unknown_table_and_column(log: Log) -> None:
+    with pytest.raises(SchemaError, match=r"'shop.rute66_b'.*near: shop.Route66_b"):
+        ask(log, "select * from changes('shop.rute66_b')")
+    with pytest.raises(duckdb.BinderException, match="extra"):
+        ask(log, f"select exta from changes('{TABLE}')")
+    with pytest.raises(duckdb.ParserException):
+        ask(log, "selec 1")
+
+
+def test_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    sql = f"select id, _gtid from changes('{TABLE}') where _change_type = 'delete'"
+    ran = run("sql", sql, GTID.path)
+    assert ran.code == 0, ran.err
+    assert ran.lines[0] == "id,_gtid"
+    assert len(ran.lines) == 2
+    assert run("sql", sql, GTID.path, "-f", "table").code == 0
+    assert run("sql", sql, "-", "-f", "jsonl", stdin=GTID.data).text.startswith('{"id": ')
+    ran = run("sql", "from changes('shop.rute66_b')", GTID.path)
+    assert (ran.code, ran.out) == (1, b"")
+    assert "near: shop.Route66_b" in ran.err
+    ran = run("sql", "selec 1", GTID.path)
+    assert ran.code == 1
+    assert ran.err.startswith("error: the query failed")
+    assert len(ran.err.splitlines()) == 1

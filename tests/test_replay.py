@@ -1,0 +1,278 @@
+"""Changes as SQL: the text by hand; a server's log of what the statements did against the first log's truth."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from support.golden import DATA, KNOWN_FULL, Golden, golden_logs
+from support.truth import differences
+
+import binlog_core
+from binlog_core import Column, RowChange, SchemaError, Table
+from binlog_core.column_types import Kind
+from binlog_core.replay import StatementMaker
+
+COM_BINLOG_DUMP = 0x12
+ARTIFICIAL = 0x20  # flag of an event that is in no log
+SERVER = os.environ.get("BINLOG_CORE_TEST_SERVER", "")
+
+
+def maker(name: str = "maria1011/types_ints") -> StatementMaker:
+    with binlog_core.open(DATA / f"{name}.binlog") as log:
+        return StatementMaker(log.format)
+
+
+def table(*columns: Column, key: tuple[str, ...] | None = ("id",)) -> Table:
+    return Table("shop", "or`ders", columns, primary_key=key)
+
+
+ID = Column("id", 0, 3, Kind.INT, signed=True)
+TEXT = Column("text", 1, 15, Kind.TEXT, charset="utf8mb4")
+FLOAT = Column("f", 2, 5, Kind.DOUBLE)
+AT = Column("at", 3, 18, Kind.DATETIME)
+
+
+def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> RowChange:
+    op = "insert" if before is None else "delete" if after is None else "update"
+    return RowChange(op, "shop", "or`ders", before, after)
+
+
+# ------------------------------------------------------------ by hand
+
+
+def test_statements_and_their_inverse() -> None:
+    make, orders = maker(), table(ID, TEXT, FLOAT)
+    one = {"id": 1, "text": "it's", "f": 0.1}
+    two = {"id": 2, "text": None, "f": 0.1}
+    name = "`shop`.`or``ders`"
+    insert = f"INSERT INTO {name} (`id`, `text`, `f`) VALUES (1, 'it''s', 0.1e0);"
+    delete = f"DELETE FROM {name} WHERE `id` = 1;"
+    assert make.statement(orders, change(None, one)) == insert
+    assert make.statement(orders, change(None, one), inverse=True) == delete
+    assert make.statement(orders, change(one, None)) == delete
+    assert make.statement(orders, change(one, None), inverse=True) == insert
+    update = change(one, two)
+    assert make.statement(orders, update) == f"UPDATE {name} SET `id` = 2, `text` = NULL WHERE `id` = 1;"
+    assert (
+        make.statement(orders, update, inverse=True)
+        == f"UPDATE {name} SET `id` = 1, `text` = 'it''s' WHERE `id` = 2;"
+    )
+
+
+def test_without_a_key_every_column_finds_the_row() -> None:
+    orders = table(ID, TEXT, FLOAT, key=None)
+    found = maker().statement(orders, change({"id": None, "text": "a ", "f": 1.5}, None))
+    assert found == (
+        "DELETE FROM `shop`.`or``ders` WHERE `id` IS NULL"
+        " AND CAST(CONVERT(`text` USING utf8mb4) AS BINARY) = 'a ' AND `f` = 1.5e0 LIMIT 1;"
+    )
+
+
+def test_times_are_set_even_if_they_stay() -> None:
+    at = dt.datetime(2026, 11, 21, 8)
+    found = maker().statement(
+        table(ID, TEXT, AT), change({"id": 1, "text": "a", "at": at}, {"id": 1, "text": "b", "at": at})
+    )
+    assert "SET `text` = 'b', `at` = '2026-11-21 08:00:00' WHERE" in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "want"),
+    [
+        (Kind.INT, 18446744073709551615, "18446744073709551615"),
+        (Kind.DOUBLE, 1e300, "1e+300"),
+        (Kind.FLOAT, 0.10000000149011612, "0.10000000149011612e0"),
+        (Kind.DECIMAL, Decimal("-1.20"), "-1.20"),
+        (Kind.DECIMAL, Decimal("1E-9").quantize(Decimal("1E-10")), "0.0000000010"),
+        (Kind.BIT, 5, "5"),
+        (Kind.YEAR, 0, "0"),
+        (Kind.DATE, "2012-05-00", "'2012-05-00'"),
+        (Kind.DATE, dt.date(2026, 1, 2), "'2026-01-02'"),
+        (Kind.TIMESTAMP, dt.datetime(2026, 1, 2, 3, 4, 5, 600, dt.UTC), "'2026-01-02 03:04:05.000600'"),
+        (Kind.TIME, -dt.timedelta(hours=26, microseconds=1), "'-26:00:00.000001'"),
+        (Kind.TEXT, "a'b\\c\nd\0", "'a''b\\\\c\\nd\\0'"),
+        (Kind.TEXT, b"\xff\x00", "x'ff00'"),
+        (Kind.BINARY, b"", "x''"),
+        (Kind.ENUM, "it's", "'it''s'"),
+        (Kind.ENUM, 3, "3"),
+        (Kind.SET, ["a", "b"], "'a,b'"),
+        (Kind.SET, [], "''"),
+        (Kind.VECTOR, [1.0, -2.0], "x'0000803f000000c0'"),
+        (Kind.GEOMETRY, b"\x00\x00\x00\x00\x01\x02", "ST_GeomFromWKB(x'0102', 0)"),
+        (Kind.JSON, '{"a": "\'"}', "CAST('{\"a\": \"''\"}' AS JSON)"),
+        (Kind.TEXT, None, "NULL"),
+    ],
+)
+def test_literals(kind: Kind, value: object, want: str) -> None:
+    assert maker().literal(Column("c", 0, 0, kind, signed=False), value) == want
+
+
+def test_geometry_keeps_its_axes_on_mysql_8() -> None:
+    column = Column("g", 0, 255, Kind.GEOMETRY)
+    value = (4326).to_bytes(4, "little") + b"\x01"
+    assert maker().literal(column, value) == "ST_GeomFromWKB(x'01', 4326)"
+    want = "ST_GeomFromWKB(x'01', 4326, 'axis-order=long-lat')"
+    assert maker("mysql97/types_ints").literal(column, value) == want
+
+
+def test_partial_json() -> None:
+    document = Column("doc", 1, 245, Kind.JSON)
+    diffs = [
+        ("replace", "$.a", "1"),
+        ("remove", "$.b", None),
+        ("insert", "$.c[2]", '"x"'),
+        ("insert", "$.d", "{}"),
+    ]
+    found = maker("mysql97/types_json").statement(table(ID, document), change({"id": 1}, {"doc": diffs}))
+    assert found == (
+        "UPDATE `shop`.`or``ders` SET `doc` = JSON_INSERT(JSON_ARRAY_INSERT(JSON_REMOVE(JSON_REPLACE(`doc`, '$.a',"
+        " CAST('1' AS JSON)), '$.b'), '$.c[2]', CAST('\"x\"' AS JSON)), '$.d', CAST('{}' AS JSON)) WHERE `id` = 1;"
+    )
+
+
+def test_what_the_log_does_not_tell() -> None:
+    make = maker()
+    unsigned = Column("n", 1, 3, Kind.INT, signed=None)
+    assert make.literal(unsigned, 5) == "5"
+    with pytest.raises(SchemaError, match="signed") as error:
+        make.statement(table(ID, unsigned), change(None, {"id": 1, "n": -5}))
+    assert (error.value.table, error.value.column) == ("shop.or`ders", "n")
+    with pytest.raises(SchemaError, match="names"):
+        make.statement(table(Column("c0", 0, 3, Kind.INT, named=False)), change(None, {"c0": 1}))
+    with pytest.raises(SchemaError, match="cannot be taken back"):
+        make.statement(table(ID, TEXT), change({"id": 1}, {"text": "new"}), inverse=True)
+    with pytest.raises(SchemaError, match="cannot be brought back"):
+        make.statement(table(ID, TEXT), change({"id": 1}, None), inverse=True)
+
+
+# ------------------------------------------------------------ on a server
+
+needs_server = pytest.mark.skipif(
+    not SERVER, reason="no server: BINLOG_CORE_TEST_SERVER=mysql://user:password@host:port names one"
+)
+
+
+class Server:
+    """A server that logs rows, whole and with all metadata."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = self._connect()
+        self.vendor = "maria" if "MariaDB" in str(self.ask("SELECT VERSION()")[0][0]) else "mysql"
+
+    def _connect(self) -> Any:
+        import pymysql
+
+        parts = urlsplit(self._url)
+        return pymysql.connect(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or 3306,
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
+            charset="utf8mb4",
+            autocommit=True,
+        )
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def play(self, script: bytes) -> None:
+        """Run statements, one per line."""
+        for line in script.decode("utf-8", "surrogateescape").splitlines():
+            if line and not line.startswith("#"):
+                self.ask(line)
+
+    def logged(self, work: Callable[[], None], folder: Path) -> Path:
+        """The log of some work, brought here by the server itself."""
+        self.ask("FLUSH BINARY LOGS")
+        name = self.ask("SHOW BINARY LOGS")[-1][0]
+        work()
+        self.ask("FLUSH BINARY LOGS")
+        path = folder / "again.binlog"
+        path.write_bytes(b"\xfebin" + b"".join(self._dump(name)))
+        return path
+
+    def _dump(self, name: str) -> Iterator[bytes]:
+        """The events of a log, as a replica gets them."""
+        connection = self._connect()  # the server ends it behind the last event
+        connection.query(
+            "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4"
+        )
+        do_not_wait = 1
+        connection._execute_command(
+            COM_BINLOG_DUMP, struct.pack("<IHI", 4, do_not_wait, 9_999) + name.encode()
+        )
+        while not (packet := connection._read_packet()).is_eof_packet():
+            event = packet.get_all_data()[1:]
+            if not int.from_bytes(event[17:19], "little") & ARTIFICIAL:
+                yield event
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    found = Server(SERVER)
+    yield found
+    found.ask("DROP DATABASE IF EXISTS shop")
+
+
+def replayable(golden: Golden) -> bool:
+    """One definition of each table, full images, from the beginning; no column that the server makes itself."""
+    if golden.known < KNOWN_FULL or golden.open_arguments or golden.name.endswith(("/truncated", "/killed")):
+        return False
+    if "stmt" in golden.name:  # rows of it depend on changes that were logged as statements
+        return False
+    creates = [d["create"] for d in golden.definitions]
+    names = [(d["db"], d["table"]) for d in golden.definitions]
+    partial = any("before_cols" in c or "after_cols" in c for c in golden.truth)
+    own = re.compile(r"GENERATED ALWAYS|SYSTEM VERSIONING|SEQUENCE|\bAS \(|VIRTUAL|PERSISTENT|STORED", re.I)
+    return len(set(names)) == len(names) and not partial and not any(own.search(c) for c in creates)
+
+
+REPLAYED = [g for g in golden_logs() if g.name.startswith("maria1011/") and replayable(g)]
+
+
+def _statements(path: Path, tmp_path: Path, *, flashback: bool = False) -> bytes:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    ran = run("rows", path, "-f", "sql", *(["--flashback"] if flashback else []))
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+@pytest.mark.server
+@needs_server
+@pytest.mark.parametrize("golden", REPLAYED, ids=str)
+def test_replay_and_flashback(golden: Golden, server: Server, tmp_path: Path) -> None:
+    """The server's log of the replay has the same truth; taking it back leaves the tables as empty as before."""
+    if not golden.name.startswith(server.vendor):
+        pytest.skip("a log of the other vendor: the definitions are not for this server")
+    server.ask("DROP DATABASE IF EXISTS shop")
+    server.ask("CREATE DATABASE shop")
+    server.ask("SET SESSION sql_mode = '', foreign_key_checks = 0")
+    for definition in golden.definitions:
+        server.ask(definition["create"].replace("CREATE TABLE `", f"CREATE TABLE `{definition['db']}`.`"))
+    script = _statements(golden.path, tmp_path)
+    again = server.logged(lambda: server.play(script), tmp_path)
+    with binlog_core.open(again, tables="shop.*") as log, binlog_core.open(golden.path) as first:
+        # Values are compared; positions and times are the first log's.
+        changes = [
+            RowChange(c.op, c.database, c.table, c.before, c.after, f.position, f.timestamp, f.gtid)
+            for c, f in zip(log.rows(), first.rows(), strict=True)
+        ]
+    assert differences(changes, golden, golden.known) == []
+    server.play(_statements(again, tmp_path, flashback=True))
+    for definition in golden.definitions:
+        count = server.ask(f"SELECT COUNT(*) FROM `{definition['db']}`.`{definition['table']}`")[0][0]
+        assert count == 0, definition["table"]

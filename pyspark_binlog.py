@@ -1,7 +1,7 @@
 """Spark finds the `binlog` data source by itself through this module: ``spark.read.format("binlog")``.
 
-Spark imports every top-level module called ``pyspark_…`` that it can see, and one that fails hides the sources
-of all. So nothing is imported here before it is asked for.
+Spark imports every top-level module called ``pyspark_…`` that it can see, and one that fails hides the
+sources of all. So nothing is imported here before it is asked for.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
-from support.lake import LakeRow, lake_changes, lake_rows
+from support.lake import LakeRow, lake_changes
 from support.truth import Reader, differences
 from support.writer import Log, Table
 
@@ -32,7 +33,9 @@ from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 ORDERS = Table("shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)")], primary_key=["id"])
-WIDER = Table("shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)"), ("extra", "DATE")], primary_key=["id"])
+WIDER = Table(
+    "shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)"), ("extra", "DATE")], primary_key=["id"]
+)
 OTHER = Table("shop", "other", [("id", "INT")])
 
 
@@ -61,7 +64,10 @@ def tables_of(golden: Golden) -> set[str]:
 ONE_TABLE = [
     golden
     for golden in golden_logs("m*/*", max_bytes=200_000)
-    if golden.truth and len(tables_of(golden)) == 1 and len(golden.definitions) == 1 and not golden.needs_schema
+    if golden.truth
+    and len(tables_of(golden)) == 1
+    and len(golden.definitions) == 1
+    and not golden.needs_schema
     and golden.keys is None
 ]
 
@@ -106,15 +112,18 @@ def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None
         assert read(path, table="shop.orders", metadata="full", splitSize=size) == whole
     parts = plan_parts([str(path)], SourceOptions(split_size=777))
     assert len(parts) > 5
-    assert all(a.split.end == b.split.start for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a.split.end == b.split.start for a, b in pairwise(parts))
 
 
 def test_file_numbers_and_epochs_order_logs(tmp_path: Path) -> None:
     path = orders(tmp_path, "plain.log", 1)
     assert read(path, table="shop.orders")[0]["_commit_version"] >> 40 == 1
     assert read(path, table="shop.orders", fileNumber="9")[0]["_commit_version"] >> 40 == 9
-    assert read(path, table="shop.orders", fileNumber="9", epoch="3")[0]["_commit_version"] >> 40 == (3 << 16) + 9
-    with pytest.raises(BinlogError, match="with an epoch"):
+    assert (
+        read(path, table="shop.orders", fileNumber="9", epoch="3")[0]["_commit_version"] >> 40
+        == (3 << 16) + 9
+    )
+    with pytest.raises(BinlogError, match=r"with an epoch"):
         read(path, table="shop.orders", fileNumber="65536", epoch="1")
 
 
@@ -128,7 +137,7 @@ def test_times_and_offsets_cut(tmp_path: Path) -> None:
     assert rest == whole[30:]
     as_json = json.dumps({"file": "bin.000007", "position": offset})
     assert read(path, table="shop.orders", startOffset=as_json, metadata="_position") == rest
-    with pytest.raises(BinlogError, match="no log 'bin.000009'"):
+    with pytest.raises(BinlogError, match=r"no log 'bin.000009'"):
         read(path, table="shop.orders", startOffset="bin.000009:4")
 
 
@@ -198,7 +207,7 @@ def test_keychange_compares_text_by_its_bytes(tmp_path: Path) -> None:
         ("update_postimage", 13),
         ("update_postimage", 14),
     ]
-    with pytest.raises(SchemaError, match="primary key"):
+    with pytest.raises(SchemaError, match=r"primary key"):
         read(path, table="d.t", images="keychange")
 
 
@@ -209,7 +218,9 @@ def changed(tmp_path: Path) -> Path:
     log.commit()
     log.query("ALTER TABLE orders ADD extra DATE", "shop")
     log.begin()
-    log.insert(WIDER, [{"id": 2, "text": "b", "extra": "2024-02-29"}, {"id": 3, "text": "c", "extra": "0000-00-00"}])
+    log.insert(
+        WIDER, [{"id": 2, "text": "b", "extra": "2024-02-29"}, {"id": 3, "text": "c", "extra": "0000-00-00"}]
+    )
     log.commit()
     log.query("TRUNCATE TABLE other", "shop")
     log.query("truncate orders", "shop")
@@ -220,7 +231,7 @@ def changed(tmp_path: Path) -> Path:
 
 def test_a_definition_that_changes(tmp_path: Path) -> None:
     path = changed(tmp_path)
-    with pytest.raises(SchemaError, match="onSchemaChange=ignore") as caught:
+    with pytest.raises(SchemaError, match=r"onSchemaChange=ignore") as caught:
         read(path, table="shop.orders")
     assert (caught.value.path, caught.value.column) == (str(path), "extra")
     assert caught.value.offset is not None
@@ -241,7 +252,7 @@ def test_statements_between_rows(tmp_path: Path) -> None:
         "ALTER TABLE orders ADD extra DATE",
         "truncate orders",
     ]
-    with pytest.raises(SchemaError, match="ALTER TABLE") as caught:
+    with pytest.raises(SchemaError, match=r"ALTER TABLE") as caught:
         read(path, table="shop.orders", ddl="fail")
     assert caught.value.offset is not None
 
@@ -275,7 +286,10 @@ def test_damage_by_mode(tmp_path: Path) -> None:
 def test_all_tables_as_json(tmp_path: Path) -> None:
     path = partial(tmp_path)
     rows = read(path)
-    got = [(row["_change_type"], json.loads(row["before"] or "null"), json.loads(row["after"] or "null")) for row in rows]
+    got = [
+        (row["_change_type"], json.loads(row["before"] or "null"), json.loads(row["after"] or "null"))
+        for row in rows
+    ]
     assert got == [
         ("insert", None, {"id": 1, "text": "a"}),
         ("insert", None, {"id": 2, "text": "b"}),
@@ -313,7 +327,9 @@ def test_wrong_options(options: dict[str, str], message: str) -> None:
 
 
 def test_a_table_that_no_log_has(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"no rows of this table in 1 logs; they have rows of shop.orders, shop.other"):
+    with pytest.raises(
+        SchemaError, match=r"no rows of this table in 1 logs; they have rows of shop.orders, shop.other"
+    ):
         read(orders(tmp_path), table="shop.missing")
 
 

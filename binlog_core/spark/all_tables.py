@@ -87,8 +87,7 @@ class JsonRows:
                 "_database": [batch.table.database] * len(part),
                 "_table": [batch.table.name] * len(part),
                 "before": [
-                    self._before(records, i, op)
-                    for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                    self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
                 ],
                 "after": [
                     None if op == _DELETE else to_json(self._after(records, i, op))

@@ -93,7 +93,8 @@ def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions
         if missing := _missing(wanted, found):
             names = ", ".join(field.name for field in found.fields())
             raise SchemaError(
-                f"no definition in the logs has the columns {', '.join(missing)} of the schema; they have {names}",
+                f"no definition in the logs has the columns {', '.join(missing)} of the schema;"
+                f" they have {names}",
                 table=options.table,
             )
 

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import SchemaError
 from .changes import ChangeReader, check_schema, infer_schema
 from .fit import SPECIAL, own_names
 from .options import SourceOptions, as_text
 from .planning import Part, plan_parts
 from .schema import import_pyarrow, spark_schema
-
-from ..errors import SchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +41,7 @@ def changes_df(
     schema : StructType, str or None
         As ``.schema()`` of a reader: these columns, these types.
     **options
-        Those of the data source, in camel case or with underscores: ``images="after"``, ``split_size="128m"``.
+        Those of the data source, in camel case or with underscores: ``split_size="128m"``.
 
     Returns
     -------
@@ -51,8 +50,8 @@ def changes_df(
     Raises
     ------
     BinlogError, ValueError
-        At once what can be told of the plan: no such logs, no such table, a schema that does not fit, an option.
-        What reading meets is raised in the query.
+        At once what can be told of the plan: no such logs or table, a schema that does not fit, an
+        option. What reading meets is raised in the query.
     """
     import_pyarrow()
     given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
@@ -95,7 +94,9 @@ def _projected(schema: pa.Schema, columns: Sequence[str], table: str | None) -> 
     for name in columns:
         place = places.get(name, places.get(name.lower()))
         if place is None:
-            raise SchemaError(f"no such column; there are {', '.join(schema.names)}", table=table, column=name)
+            raise SchemaError(
+                f"no such column; there are {', '.join(schema.names)}", table=table, column=name
+            )
         wanted.append(place)
     wanted += [i for i, name in enumerate(schema.names) if name.lower() in SPECIAL and i not in wanted]
     return pa.schema([schema.field(i) for i in wanted])

@@ -57,7 +57,7 @@ class LogPartition(InputPartition):
 
 
 class BinlogDataSource(DataSource):
-    """Row changes of MySQL and MariaDB binary logs. Spark makes it; its options are those of `SourceOptions`."""
+    """Row changes of MySQL and MariaDB binary logs; for the options see `SourceOptions`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

@@ -114,8 +114,8 @@ class Fitter:
             absent = chunk.absent()
             if ABSENT not in names and absent.null_count < len(absent):
                 raise self._error(
-                    "a row image lacks columns (binlog_row_image is not FULL): absent=true adds the column _absent"
-                    " that tells which, absent=ignore leaves null there",
+                    "a row image lacks columns (binlog_row_image is not FULL): absent=true adds the column"
+                    " _absent that tells which, absent=ignore leaves null there",
                     chunk,
                 )
         arrays = []
@@ -132,7 +132,9 @@ class Fitter:
                 if cast:
                     array = array.cast(field.type)
             if not field.nullable and array.null_count:
-                raise self._error("null in a column that the given schema declares NOT NULL", chunk, field.name)
+                raise self._error(
+                    "null in a column that the given schema declares NOT NULL", chunk, field.name
+                )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.target.schema)
 
@@ -193,8 +195,8 @@ class Fitter:
             if here != field.type and not widened(here, field.type):
                 if target.on_schema_change == "fail":
                     raise self._error(
-                        f"the column is {here} in the log, which does not fit {field.type}: give a wider type in"
-                        " the schema, or onSchemaChange=rescue",
+                        f"the column is {here} in the log, which does not fit {field.type}: give a wider type"
+                        " in the schema, or onSchemaChange=rescue",
                         chunk,
                         field.name,
                     )
@@ -206,8 +208,8 @@ class Fitter:
                 continue
             if target.on_schema_change == "fail" and not target.projected:
                 raise self._error(
-                    "the table's definition changed, the DataFrame has no such column: onSchemaChange=ignore or"
-                    " rescue, mergeSchema=true, or a schema that names the wanted columns",
+                    "the table's definition changed, the DataFrame has no such column: onSchemaChange=ignore"
+                    " or rescue, mergeSchema=true, or a schema that names the wanted columns",
                     chunk,
                     name,
                 )

@@ -89,9 +89,7 @@ def key_columns(batch: ChangeBatch, key: Sequence[str] | None) -> list[Column]:
     return [known[name] for name in names]
 
 
-def _key_changed(
-    batch: ChangeBatch, before: NDArray[np.intp], key: Iterable[Column]
-) -> NDArray[np.bool_]:
+def _key_changed(batch: ChangeBatch, before: NDArray[np.intp], key: Iterable[Column]) -> NDArray[np.bool_]:
     # The record behind a preimage is its postimage. What a postimage lacks has not changed.
     after = before + 1
     changed = np.zeros(len(before), np.bool_)
@@ -107,7 +105,9 @@ def _key_changed(
             width = old.dtype.itemsize
             if width:
                 shape = (len(before), width)
-                differs |= (old.view(np.uint8).reshape(shape) != new.view(np.uint8).reshape(shape)).any(axis=1)
+                differs |= (old.view(np.uint8).reshape(shape) != new.view(np.uint8).reshape(shape)).any(
+                    axis=1
+                )
         changed |= there & differs
     return changed
 
@@ -158,7 +158,7 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
 
 
 def metadata_column(batch: ChangeBatch, name: str, transactions: NDArray[np.integer[Any]]) -> pa.Array:
-    """`_gtid`, `_file` or `_xid` for row images; `transactions` are their places in ``batch.transactions``."""
+    """`_gtid`, `_file` or `_xid` of row images; `transactions`: their places in ``batch.transactions``."""
     pa = import_pyarrow()
     if name == "_file":
         return pa.repeat(pa.scalar(batch.path, pa.string()), len(transactions))

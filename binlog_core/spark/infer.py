@@ -136,10 +136,9 @@ def find_definitions(
     number = 0
     for log in logs:
         number += 1
-        looked = 0
-        for image_is_partial, tells in _rows_of(log, options, reading, watcher, others):
+        groups = _rows_of(log, options, reading, watcher, others)
+        for looked, (image_is_partial, tells) in enumerate(groups, 1):
             partial = partial or image_is_partial
-            looked += 1
             # Images of inserts are whole with every binlog_row_image.
             if not every and (tells or looked == _GROUPS_LOOKED_AT):
                 break
@@ -155,11 +154,11 @@ def find_definitions(
             raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
         if options.unnamed == "refuse" and not all(column.named for column in table.columns):
             raise SchemaError(
-                "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give a schema"
-                " by schemaFile=, or unnamed=positions for c0, c1 …",
+                "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
+                " schemaFile=, or unnamed=positions for c0, c1 …",
                 table=table.full_name,
             )
-    return Found(watcher.seen, partial)
+    return Found(watcher.seen if every else watcher.seen[:1], partial)
 
 
 def _rows_of(
@@ -184,5 +183,3 @@ def _rows_of(
                     yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
         finally:
             others.update(selection.tables_seen)
-
-

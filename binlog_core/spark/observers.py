@@ -84,7 +84,7 @@ class DamageReport(Report):
 
     damaged: list[Place] = field(default_factory=list)
 
-    def add(  # noqa: D102
+    def add(
         self,
         kind: str,
         *,
@@ -97,9 +97,7 @@ class DamageReport(Report):
     ) -> None:
         if kind == "skipped_events" and count:
             self.damaged.append(Place(path, offset, table, column, detail))
-        super().add(
-            kind, path=path, offset=offset, table=table, column=column, detail=detail, count=count
-        )
+        super().add(kind, path=path, offset=offset, table=table, column=column, detail=detail, count=count)
 
     def take_damaged(self) -> list[Place]:
         """The places since the last call."""

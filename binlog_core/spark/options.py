@@ -20,7 +20,16 @@ OnSchemaChange = Literal["fail", "ignore", "rescue"]
 Statements = Literal["ignore", "fail", "rows"]
 Absent = Literal["auto", "true", "ignore"]
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
 _SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
 _EPOCHS = 128
 _T = TypeVar("_T")
@@ -68,7 +77,7 @@ class SourceOptions:
     file_number : int or None
         Number of the first log in `_commit_version`, where its name has none or a wrong one.
     epoch : int
-        0 to 127: orders the logs of one server behind those of another (after a failover file numbers restart).
+        0 to 127: orders logs behind those of a smaller one (after a failover file numbers restart).
     ddl : "ignore", "fail" or "rows"
         Statements that change what the table is or holds: nothing, an error, or a row with `_statement`.
     push_filters : bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -16,8 +16,7 @@ from ..decoding import Group, LogDecoder, Tail
 from ..definitions import Definitions
 from ..errors import SchemaError
 from ..log_files import LogFile
-from ..report import Report
-from ..selection import Selection
+from ..selection import Selection, matches
 from ..tables import Column, Table
 from ..transcoding import TextErrors
 from .images import METADATA, Images, absent_names, metadata_column, select_images
@@ -99,6 +98,18 @@ class ReadOptions:
         for name in self.metadata:
             if name not in METADATA:
                 raise ValueError(f"metadata={name!r}: {', '.join(METADATA)} are known")
+
+
+class _Selection(Selection):
+    """Column names without case, as Spark takes them."""
+
+    def wanted_columns(self, table: Table) -> Collection[str] | None:
+        wanted: set[str] | None = None
+        for pattern, names in self.columns.items():
+            if matches(table, pattern):
+                small = {name.lower() for name in names}
+                wanted = (wanted or set()) | {c.name for c in table.columns if c.name.lower() in small}
+        return wanted
 
 
 class Chunk(NamedTuple):
@@ -199,7 +210,7 @@ class SplitReader:
         with file.open() as source:
             decoder = LogDecoder(
                 source,
-                selection=Selection(
+                selection=_Selection(
                     tables=options.tables,
                     columns=dict(options.columns or {}),
                     start_position=split.start or None,

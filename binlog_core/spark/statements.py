@@ -133,11 +133,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
             kind = "truncate"
         elif depth == 0 and reader.word() in ("DROP", "EXCHANGE") and reader.word(1) == "PARTITION":
             kind = "unknown"
-        elif (
-            depth == 0
-            and reader.word() == "RENAME"
-            and reader.word(1) not in ("COLUMN", "INDEX", "KEY")
-        ):
+        elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
             reader.take()
             reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")
             names.append(_name(reader, database))

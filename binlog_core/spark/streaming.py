@@ -1,7 +1,7 @@
 """``spark.readStream.format("binlog")``: a directory of logs, the last of which its server still writes.
 
-An offset is a log and a transaction boundary in it, so a micro-batch holds whole transactions, and the same range
-always holds the same rows: that makes a restart exact.
+An offset is a log and a transaction boundary in it, so a micro-batch holds whole transactions, and the same
+range always holds the same rows: that makes a restart exact.
 """
 
 from __future__ import annotations

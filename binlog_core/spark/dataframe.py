@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SchemaError
 from .changes import ChangeReader, check_schema, infer_schema
 from .fit import SPECIAL, own_names
+from .infer import find_definitions
 from .options import SourceOptions, as_text
-from .planning import Part, plan_parts
+from .planning import Part, plan_logs, plan_parts
 from .schema import import_pyarrow, spark_schema
 
 if TYPE_CHECKING:
@@ -114,3 +115,25 @@ def _arrow(schema: Any) -> pa.Schema:
     from .datasource import arrow_schema
 
     return arrow_schema(schema)
+
+
+def primary_key(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], table: str, **options: Any
+) -> tuple[str, ...] | None:
+    """The primary key that the logs tell of a table, for ``apply_changes(keys=…)``.
+
+    Parameters
+    ----------
+    paths, table, **options
+        As of `changes_df`.
+
+    Returns
+    -------
+    tuple of str or None
+        None: the logs do not tell (``binlog_row_metadata=FULL`` would), or there is none.
+    """
+    given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    texts = {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
+    parsed = SourceOptions.parse({**texts, "table": table})
+    found = find_definitions(plan_logs(given, parsed), parsed, parsed.read_options(), every=False)
+    return found.primary_key

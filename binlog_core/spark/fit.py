@@ -76,7 +76,7 @@ class Target:
 
 class _Column(NamedTuple):
     field: pa.Field
-    index: int | None  # in the chunk's batch; None: the definition has no such column
+    place: int | None  # in the chunk's batch; None: the definition has no such column
     cast: bool
 
 
@@ -112,7 +112,7 @@ class Fitter:
         absent = None
         if ABSENT in names or self.target.require_absent:
             absent = chunk.absent()
-            if ABSENT not in names and absent.null_count < len(absent):
+            if ABSENT not in names and absent is not None and absent.null_count < len(absent):
                 raise self._error(
                     "a row image lacks columns (binlog_row_image is not FULL): absent=true adds the column"
                     " _absent that tells which, absent=ignore leaves null there",

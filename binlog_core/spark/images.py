@@ -108,12 +108,12 @@ def _key_changed(batch: ChangeBatch, before: NDArray[np.intp], key: Iterable[Col
                 differs |= (old.view(np.uint8).reshape(shape) != new.view(np.uint8).reshape(shape)).any(
                     axis=1
                 )
-        changed |= there & differs
+        changed |= np.asarray(there & differs)
     return changed
 
 
 def _spans_differ(batch: ChangeBatch, old: NDArray[np.void], new: NDArray[np.void]) -> NDArray[np.bool_]:
-    differs = old["length"] != new["length"]
+    differs = np.asarray(old["length"] != new["length"])
     data = memoryview(batch.buffer).cast("B")
     for i in np.flatnonzero(~differs):
         length = int(old["length"][i])

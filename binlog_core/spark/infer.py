@@ -57,7 +57,7 @@ class Found:
             A column has types that do not go together.
         """
         pa = import_pyarrow()
-        types: dict[str, pa.DataType] = {}
+        types: dict[str, Any] = {}
         for table in self.definitions:
             for column in table.columns:
                 here = lake_type(column)

@@ -16,7 +16,7 @@ OUT := out/changes
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test lint format sanitize bench wheel clean
+.PHONY: run test lint format sanitize bench docs wheel clean
 
 # The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
 run: $(VENV)/.run
@@ -41,6 +41,9 @@ format: $(VENV)/.test
 # Ratios to zlib.crc32 of the same bytes; BINLOG_BENCH_MB is the size of each generated log.
 bench: $(VENV)/.test
 	$(BIN)/pytest benchmarks $(PYTEST_ARGS)
+
+docs: $(VENV)/.test
+	$(BIN)/mkdocs build --strict
 
 wheel:
 	wheels/build

@@ -27,6 +27,7 @@ MODULES = [
     "_spans",
     "_jsonb",
     "_crc32",
+    "_resync",
 ]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
@@ -70,7 +71,7 @@ setup(
                 f"binlog_core.{name}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
-                depends=["src/crc32.h"],
+                depends=["src/crc32.h", "src/resync_scan.h"],
                 extra_compile_args=compile_args,
                 extra_link_args=link_args,
                 define_macros=macros,

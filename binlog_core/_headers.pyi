@@ -11,6 +11,7 @@ WALK_MALFORMED: int
 WALK_CHECKSUM: int
 WALK_DESCRIPTOR: int
 WALK_FULL: int
+WALK_BROKEN: int
 
 def walk_headers(
     data: Buffer | NDArray[np.uint8],
@@ -22,4 +23,5 @@ def walk_headers(
     canonical: Buffer | NDArray[np.uint8],
     checksum: bool,
     verify: bool,
+    positions: bool = False,
 ) -> tuple[int, int, int]: ...

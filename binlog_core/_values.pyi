@@ -28,6 +28,24 @@ class Batch(Protocol):
 
 @final
 class RowChange:
+    """One changed row, as ``log.rows()`` yields them; the parameters are attributes.
+
+    Parameters
+    ----------
+    op : str
+        "insert", "update" or "delete".
+    database, table : str
+    before, after : dict of str to value, or None
+        The row before and after the change: column name to Python value, in table order. None where there
+        is none; a column that is absent from the image is no key.
+    position : int
+        Offset in bytes of the event (the outermost) in its file.
+    timestamp : int
+        Of the event's header, seconds since 1970 UTC.
+    gtid : str or None
+        As the server prints it; None without one, or an anonymous one.
+    """
+
     op: Literal["insert", "update", "delete"]
     database: str
     table: str

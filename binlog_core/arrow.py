@@ -171,8 +171,8 @@ class ArrowStream:
     Parameters
     ----------
     batches : Batches
-    columns, new_columns, **options
-        As in :func:`batch_stream`.
+    columns, **options
+        As in :func:`batch_stream`; `new_columns` is among the options.
     """
 
     def __init__(self, batches: Batches, *, columns: Sequence[Column] | None = None, **options: Any) -> None:
@@ -348,7 +348,7 @@ def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
 
 
 def map_columns(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
-    """The stream's columns, each as this batch has it; SchemaError where it has one of another type or a new one."""
+    """The stream's columns, each as this batch has it; SchemaError where one is new or of another type."""
     if batch.value_columns == columns:
         return columns
     own = {column.name: column for column in batch.value_columns}

@@ -28,14 +28,15 @@ from .format import (
     FormatDescription,
     LogState,
     detect,
-    parse_format_description,
-    parse_start_v3,
+    parse_next_descriptor,
 )
 from .gtid_selection import gtid_of, is_selected
 from .mariadb_encryption import MariaDBDecryptedSource
 from .plans import Plan, plan_of
 from .report import Report
+from .resync import Boundaries
 from .rows_events import inflate_rows_event
+from .salvage import check_tail, resume
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
 from .table_map import table_of
@@ -58,6 +59,14 @@ _GTID_EVENTS = frozenset(
 )
 _LOAD_EVENTS = frozenset(
     (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
+)
+_ROWS = frozenset(
+    (
+        *range(EventType.WRITE_ROWS_V1, EventType.DELETE_ROWS_V1 + 1),
+        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
+        EventType.PARTIAL_UPDATE_ROWS,
+        *_COMPRESSED_ROWS,
+    )
 )
 _ROWS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
 _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
@@ -152,6 +161,7 @@ class LogDecoder:
         self.verify = verify_checksum
         self.skip_errors = skip_errors
         self.tail: Tail | None = None
+        self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.format: FormatDescription | None = None
         self._plans: list[Plan | None] = []
         self._loop = _rows.Decoder(
@@ -163,6 +173,7 @@ class LogDecoder:
         loop.server_id = -1 if selection.server_id is None else selection.server_id
         if selection.stop_position is not None:
             loop.stop_position = selection.stop_position
+            loop.stop_anchor = selection.stop_anchor
         if selection.start_timestamp is not None:
             loop.start_timestamp = selection.start_timestamp
         if selection.stop_timestamp is not None:
@@ -171,6 +182,8 @@ class LogDecoder:
         self._view = source.view()
         self._window: bytes | memoryview = b""
         self._base = 0
+        self._head: bytes | memoryview = b""
+        self._boundaries: Boundaries | None = None
 
     @property
     def resume_position(self) -> int:
@@ -179,12 +192,13 @@ class LogDecoder:
     @property
     def position(self) -> int:
         """Everything before it was read."""
-        return int(self._loop.position)
+        return self._loop.position
 
     def read_format(self) -> FormatDescription | None:
         """Recognise the log; None where it ends before it says what it is."""
         head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
         found = detect(head, self.path, verify_checksum=self.verify)
+        self._head = head
         self.format = found.format
         for note in found.format.notes if found.format else ():
             self.report.add("format_notes", path=self.path, offset=4, detail=note)
@@ -212,6 +226,7 @@ class LogDecoder:
             if self.follower is None or self.follower.wait() != "more":
                 return
         self._set_format(self.format)
+        self._loop.check_positions = self.skip_errors and self.boundaries.splittable
         self._first_feed()
         try:
             yield from self._walk()
@@ -230,6 +245,10 @@ class LogDecoder:
             if status == _rows.MORE:
                 if not self._feed_more():
                     if self.follower is None:
+                        broken_at = loop.position
+                        if self.skip_errors and loop.left and self._pass_over(broken_at, 0):
+                            self.report.add("skipped_events", path=self.path, offset=broken_at)
+                            continue
                         self._end_of_log()
                         return
                     if self._loop.records:
@@ -251,6 +270,7 @@ class LogDecoder:
                 if self._on_error():
                     return
             elif status == _rows.STOP:
+                self.stopped_at = loop.position
                 return
 
     def _take_group(self) -> Group:
@@ -341,6 +361,15 @@ class LogDecoder:
 
     def _end_of_log(self) -> None:
         left = int(self._loop.left)
+        if left and self.follower is None and not self.skip_errors:
+            window = self._window if self._view is None else self._view
+            check_tail(
+                self.boundaries,
+                window,
+                self._loop.position - len(window) + left,
+                len(window) - left,
+                self.path,
+            )
         if left or self.source.withheld:
             self._end_early(
                 int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
@@ -432,7 +461,7 @@ class LogDecoder:
             )
             yield from self._walk_inside(iter((inflated,)))
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
-            yield from self._on_descriptor(kind, offset)
+            yield from self._on_descriptor(offset)
         elif kind in _GTID_EVENTS:
             self._select_transaction()
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
@@ -499,17 +528,15 @@ class LogDecoder:
                 type_code=EventType.MARIADB_START_ENCRYPTION,
             )
 
-    def _on_descriptor(self, kind: int, offset: int) -> Iterator[Group]:
+    def _on_descriptor(self, offset: int) -> Iterator[Group]:
         if offset <= 4:
             return  # read by read_format
-        event = self._loop.event_bytes()
-        if kind == EventType.START_V3:
-            description = parse_start_v3(event, offset, self.path)
-        else:
-            description = parse_format_description(event, offset, self.path, verify_checksum=self.verify)
+        assert self.format is not None
+        description = parse_next_descriptor(
+            self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
+        )
         if self._loop.records:
             yield self._take_group()
-        assert self.format is not None
         if description.is_mariadb != self.format.is_mariadb:
             self._drop_plans()  # the vendors count metadata differently
         self._set_format(description)
@@ -551,8 +578,8 @@ class LogDecoder:
                 if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
                     raise DecodeError("a payload inside a payload")
                 yield from self._on_event()
-            elif status == _rows.ERROR and self._on_error():
-                return
+            elif status == _rows.ERROR:
+                self._on_inner_error()
 
     def _select_transaction(self) -> None:
         self._loop.skip_transaction = not is_selected(
@@ -566,9 +593,10 @@ class LogDecoder:
         if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
+        self.report.lose(self.path, self._loop.event_position, self._loop.position)
 
     def _on_error(self) -> bool:
-        """Raise, or count and say whether to stop here."""
+        """Raise, or count, pass over and say whether to stop here."""
         info = self._loop.failure_info()
         error = self._error_of(info)
         if info["status"] == "no memory":
@@ -577,10 +605,57 @@ class LogDecoder:
             self.report.add("wrong_in_use_checksum", path=self.path, offset=info["position"])
             self._end_early(info["position"], "wrong checksum in the last event of a log in use")
             return True
+        if not self.skip_errors:
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        if self._pass_over(info["position"], self._loop.event_length):
+            return False
+        self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
+        return True
+
+    def _on_inner_error(self) -> None:
+        """The same of an event inside another: there the next one is where this one says, or nowhere."""
+        info = self._loop.failure_info()
+        error = self._error_of(info)
+        if info["status"] == "no memory":
+            raise MemoryError(str(error))
         if not self.skip_errors or info["what"] == "event_length is less than its header":
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
-        return False
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """What tells the log's events from chance."""
+        assert self.format is not None
+        if self._boundaries is None or self._boundaries.description is not self.format:
+            self._boundaries = Boundaries.of(self._head, self.format)
+        return self._boundaries
+
+    def _pass_over(self, position: int, length: int) -> bool:
+        """Go on at the next true event behind a damaged one; False: there is none."""
+        loop, view = self._loop, self._view
+        found = resume(
+            self.boundaries,
+            self.source,
+            self._window if view is None else view,
+            self._base if view is None else 0,
+            position,
+            length,
+            doubtful=loop.doubtful_position,
+            report=self.report,
+        )
+        if not found.chained:
+            loop.break_off()
+            if loop.gtids_to_python:
+                self._select_transaction()
+        elif loop.event_type not in _ROWS:
+            loop.forget_table_maps()  # what it would have mapped is not known
+        if view is None:
+            self._window, self._base = found.window, found.base
+        if found.offset is None:
+            return False
+        loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
+        return True
 
     def _error_of(self, info: dict[str, Any]) -> DecodeError:
         plan = self._plans[info["plan"]] if info["plan"] is not None else None

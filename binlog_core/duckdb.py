@@ -5,12 +5,12 @@
 >>> binlog_core.duckdb.register(con, "mysql-bin.000042")                    # doctest: +SKIP
 >>> con.sql("FROM changes('shop.orders') WHERE _change_type = 'delete'")    # doctest: +SKIP
 
-``changes('database.table')`` has the columns of the table, null where a row image lacks one, then `CHANGE_COLUMNS`;
-an update is two rows. ``events`` has the log's events, ``transactions`` the transactions that change rows. All are
-read anew for each query, group by group: nothing is kept.
+``changes('database.table')`` has the columns of the table, null where a row image lacks one, then
+`CHANGE_COLUMNS`; an update is two rows. ``events`` has the log's events, ``transactions`` those transactions
+that change rows. All are read anew for each query, group by group: nothing is kept.
 
-DuckDB asks an Arrow stream for all of its columns, whatever the query needs. `query` therefore looks through the
-parsed query for the names of columns before it runs, and has only those decoded.
+DuckDB asks an Arrow stream for all of its columns, whatever the query needs. `query` therefore looks through
+the parsed query for the names of columns before it runs, and has only those decoded.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ _MACRO = (
 )
 _VIEWS = {
     "events": (
-        "SELECT file, position, to_timestamp(timestamp) AS timestamp, server_id, event_length, type, type_code,"
-        " nullif(table_name, '') AS table_name, nullif(gtid, '') AS gtid, info"
+        "SELECT file, position, to_timestamp(timestamp) AS timestamp, server_id, event_length, type,"
+        " type_code, nullif(table_name, '') AS table_name, nullif(gtid, '') AS gtid, info"
     ),
     "transactions": (
-        "SELECT file, begin_position, nullif(end_position, 0) AS end_position, to_timestamp(timestamp) AS timestamp,"
+        "SELECT file, begin_position, nullif(end_position, 0) AS end_position,"
+        " to_timestamp(timestamp) AS timestamp,"
         " CASE WHEN commit_time >= 0 THEN make_timestamptz(commit_time) END AS commit_timestamp,"
         " nullif(gtid, '') AS gtid, server_id, nullif(xid, 0) AS xid, outcome, row_images"
     ),

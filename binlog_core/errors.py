@@ -8,6 +8,8 @@ from typing import Self
 class BinlogError(Exception):
     """A binary log could not be read; the base of every error of this package.
 
+    What it was told is in attributes, None where it is not known.
+
     Parameters
     ----------
     message : str
@@ -22,8 +24,6 @@ class BinlogError(Exception):
         ``database.table``.
     column : str or None
         Name of the column.
-
-    All of them are attributes too, None where they are not known.
     """
 
     def __init__(

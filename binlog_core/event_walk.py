@@ -15,7 +15,8 @@ from .compression import payload_chunks
 from .errors import BinlogError, ChecksumError, DecodeError, TruncatedError
 from .event_types import EventType
 from .events import EventHeader, OpaqueEvent, parse_event
-from .format import FormatDescription, parse_format_description, parse_start_v3
+from .format import FormatDescription, parse_next_descriptor
+from .salvage import check_tail, resume
 
 if TYPE_CHECKING:
     from .decoding import LogDecoder
@@ -59,15 +60,27 @@ class _Walk:
                 canonical=canonical,
                 checksum=bool(checksum),
                 verify=decoder.verify,
+                positions=decoder.skip_errors and decoder.boundaries.splittable,
             )
-            if count:
-                yield out[:count], window, base, description
+            damaged = status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN)
+            held = 0
+            if damaged and decoder.skip_errors and count and not out[count - 1]["next_position"]:
+                held = 1  # it told no position: the length that led here may be what is wrong
+            if count > held:
+                yield out[: count - held], window, base, description
+            reason = ""
             if status == _headers.WALK_DESCRIPTOR:
-                following = self._descriptor(window, offset, base, description)
-                if following is not None:
-                    description = following
-                    continue
-                status = _headers.WALK_TRUNCATED
+                try:
+                    following = self._descriptor(window, offset, base, description)
+                except BinlogError as error:
+                    if not decoder.skip_errors:
+                        raise
+                    reason = error.message
+                else:
+                    if following is not None:
+                        description = decoder.format = following
+                        continue
+                    status = _headers.WALK_TRUNCATED
             if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
                 more = self.source.read(max(_READ_LEN, len(window) - offset)) if view is None else b""
                 if more:
@@ -75,30 +88,50 @@ class _Walk:
                     window = memoryview(bytes(window[offset:]) + more)
                     offset = 0
                     continue
-                if offset < len(window):
-                    self._cut(base + offset, "the file ends inside an event")
-                return
-            if status == _headers.WALK_MALFORMED:
-                raise DecodeError(
-                    "event_length is less than its header", path=self.path, offset=base + offset
-                )
-            if status == _headers.WALK_CHECKSUM:
-                length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+                if offset == len(window):
+                    return
+                reason = "the file ends inside an event"
+                if not decoder.skip_errors:
+                    check_tail(decoder.boundaries, window, base, offset, self.path)
+                    self._cut(base + offset, reason)
+                    return
+            position = base + offset
+            length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+            if damaged:
+                reason = "event_length is less than its header, or the event does not end where it says"
+                if not decoder.skip_errors:
+                    raise DecodeError(reason, path=self.path, offset=position)
+            elif status == _headers.WALK_CHECKSUM:
+                reason = "wrong checksum"
                 last = offset + length == len(window) and (view is not None or not self.source.peek(1))
                 if last and description.in_use:
-                    self._cut(base + offset, "wrong checksum in the last event of a log in use")
+                    self._cut(position, "wrong checksum in the last event of a log in use")
                     return
                 if not decoder.skip_errors:
-                    raise ChecksumError(
-                        "wrong checksum",
-                        path=self.path,
-                        offset=base + offset,
-                        type_code=description.canonical(window[offset + 4]),
-                    )
-                decoder.report.add(
-                    "skipped_events", path=self.path, offset=base + offset, detail="wrong checksum"
-                )
-                offset += length
+                    type_code = description.canonical(window[offset + 4])
+                    raise ChecksumError(reason, path=self.path, offset=position, type_code=type_code)
+            before, before_base = window, base
+            found = resume(
+                decoder.boundaries,
+                self.source,
+                window,
+                base,
+                position,
+                length if status != _headers.WALK_TRUNCATED else 0,
+                doubtful=int(out[count - 1]["position"]) if held else None,
+                report=decoder.report,
+            )
+            window, base = memoryview(found.window), found.base
+            if held and (found.offset is None or base + found.offset > position):
+                yield out[count - 1 : count], before, before_base, description
+            if found.offset is None and status == _headers.WALK_TRUNCATED:
+                self._cut(position, reason)
+                return
+            decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+            if found.offset is None:
+                decoder.report.lose(self.path, position, base + len(window))
+                return
+            offset = found.offset
 
     def _cut(self, offset: int, reason: str) -> None:
         if self.decoder.report.strict:
@@ -112,9 +145,9 @@ class _Walk:
         event = window[offset : offset + length]
         if len(event) < length:
             return None
-        if description.canonical(event[4]) == EventType.START_V3:
-            return parse_start_v3(event, base + offset, self.path)
-        return parse_format_description(event, base + offset, self.path, verify_checksum=self.decoder.verify)
+        return parse_next_descriptor(
+            event, base + offset, self.path, description, verify_checksum=self.decoder.verify
+        )
 
 
 def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
@@ -146,7 +179,15 @@ def events_of(
                 yield _parse(decoder, fields, body, description)
             if fields.type_code == EventType.TRANSACTION_PAYLOAD:
                 inner = _inner_events(decoder, fields, body, description, path)
-                yield from (event for event in inner if types is None or event.type_code in types)
+                try:
+                    yield from (event for event in inner if types is None or event.type_code in types)
+                except DecodeError as error:
+                    if not decoder.skip_errors:
+                        raise
+                    decoder.report.add(
+                        "skipped_events", path=path, offset=fields.position, detail=error.message
+                    )
+                    decoder.report.lose(path, fields.position, fields.position + fields.event_length)
 
 
 def _parse(

@@ -378,6 +378,47 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     return artificial_description(reported, _text(server_version), created, from_file=True, notes=notes)
 
 
+def parse_next_descriptor(
+    event: bytes | memoryview,
+    offset: int,
+    path: str | None,
+    in_force: FormatDescription,
+    *,
+    verify_checksum: bool,
+) -> FormatDescription:
+    """The descriptor of an event inside of a log, which replaces the one in force.
+
+    Parameters
+    ----------
+    event : bytes-like, uint8
+        The whole event: FORMAT_DESCRIPTION or START_V3.
+    offset : int
+        Where it is in its file.
+    path : str or None
+    in_force : FormatDescription
+    verify_checksum : bool
+
+    Raises
+    ------
+    FormatError
+        Also for a START_V3 amid events with checksums that names no server: it has none itself, so one
+        flipped byte could make it of any event.
+    ChecksumError
+    """
+    if in_force.canonical(event[4]) != EventType.START_V3:
+        return parse_format_description(event, offset, path, verify_checksum=verify_checksum)
+    description = parse_start_v3(event, offset, path)
+    whole = len(event) in (_START_V1_LENGTH, _START_V3_LENGTH)
+    if in_force.checksum_algorithm and not (whole and description.server_version[:1].isdigit()):
+        raise FormatError(
+            "START_EVENT_V3 amid events with checksums, without a server version",
+            path=path,
+            offset=offset,
+            type_code=EventType.START_V3,
+        )
+    return description
+
+
 def _check_start_v3_length(event_length: int, offset: int, path: str | None) -> None:
     if not _START_V1_LENGTH <= event_length <= _LONGEST_DESCRIPTOR:
         raise FormatError(

@@ -65,9 +65,10 @@ class LogFile:
         BinlogError
             It cannot be opened, its key is missing, or a library for it is.
         """
-        return unwrap(self._open_stored(), self.keys)
+        return unwrap(self.open_stored(), self.keys)
 
-    def _open_stored(self) -> Source:
+    def open_stored(self) -> Source:
+        """Open it as it is stored."""
         if self.target is None:
             return _place_of(self.path, self.storage_options).open(self.path, self.mmap)
         if hasattr(self.target, "read"):

@@ -474,6 +474,35 @@ class Log:
             skip_errors=self._skip,
         )
 
+    @property
+    def source(self) -> Any:
+        """The bytes of the (first) log."""
+        return self._source
+
+    def split_decoder(self, *, start: int | None, stop: int | None, anchors: int) -> LogDecoder:
+        """A decoder of part of the first log, for `splits`.
+
+        Parameters
+        ----------
+        start : int or None
+            Position of the first event.
+        stop : int or None
+            Read up to the first anchor at or behind it.
+        anchors : int
+            What an anchor is: see ``splits.Head``.
+        """
+        self._begin_pass()
+        selection = self._ranged(replace(self._selection, seen_columns={}), 0)
+        selection = replace(
+            selection,
+            start_position=start,
+            stop_position=stop,
+            stop_anchor=anchors,
+        )
+        if self._source.position:
+            self._source.seek(0)
+        return self._decoder(self._source, selection, self._definitions())
+
     def _definitions(self) -> Definitions | None:
         if self._schema is None:
             return None

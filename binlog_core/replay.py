@@ -1,7 +1,7 @@
 """Row changes as SQL: to replay them on a server, or to take them back (flashback).
 
-Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all columns of
-the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
+Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all
+columns of the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ class StatementMaker:
             missing = [n for n in before if n not in after]
             if missing:
                 raise SchemaError(
-                    "the log has no old value of the column (binlog_row_image is not FULL), so that the update"
-                    " cannot be taken back",
+                    "the log has no old value of the column (binlog_row_image is not FULL), so that the"
+                    " update cannot be taken back",
                     column=missing[0],
                 )
             after = {n: after[n] for n in before}
@@ -216,7 +216,7 @@ class StatementMaker:
         if value is None:
             return f"{name} IS NULL"
         if exact and column.kind is Kind.TEXT and isinstance(value, str):
-            # As the collation compares, other rows may be equal too: letters of the other case, spaces at the end.
+            # To the collation other rows may be equal too: letters of the other case, spaces at the end.
             return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY) = {quote_text(value)}"
         if isinstance(value, list) and column.kind is Kind.JSON:
             raise SchemaError(
@@ -236,7 +236,8 @@ class StatementMaker:
         unnamed = next((column for column in table.columns if not column.named), None)
         if unnamed is not None:
             raise SchemaError(
-                "the log does not tell the names of the columns (binlog_row_metadata is not FULL): give a schema",
+                "the log does not tell the names of the columns (binlog_row_metadata is not FULL):"
+                " give a schema",
                 table=table.full_name,
             )
         self._checked[id(table)] = table
@@ -245,8 +246,8 @@ class StatementMaker:
         missing = next((column.name for column in table.columns if column.name not in row), None)
         if missing is not None:
             raise SchemaError(
-                "the log has no value of the column (binlog_row_image is not FULL, or not all columns were read),"
-                " so that the row cannot be brought back",
+                "the log has no value of the column (binlog_row_image is not FULL, or not all columns were"
+                " read), so that the row cannot be brought back",
                 column=missing,
             )
 

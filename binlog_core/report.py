@@ -65,6 +65,13 @@ class Report:
 
     Attributes
     ----------
+    counts : dict
+        By kind.
+    first : dict
+        By kind, where it was met first.
+    lost_ranges : list of (path, start, end)
+        Bytes of damaged events and of what lay between those that could be read, in log order; the first
+        10,000 of them.
     skipped : list of Place
         Where damaged events were passed over, the first 10,000 of them.
     """
@@ -118,6 +125,13 @@ class Report:
                 )
                 warnings.warn(str(error), BinlogWarning, stacklevel=2)
         self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def lose(self, path: str | None, start: int, end: int) -> None:
+        """Bytes ``[start, end)`` of a log could not be read; neighbours become one range."""
+        if self.lost_ranges and self.lost_ranges[-1][0] == path and self.lost_ranges[-1][2] == start:
+            start = self.lost_ranges.pop()[1]
+        if len(self.lost_ranges) < _MOST_PLACES:
+            self.lost_ranges.append((path, start, end))
 
     def as_dict(self) -> dict[str, int]:
         """The counts that are not zero."""

@@ -22,6 +22,7 @@ class Selection:
     rows_v0: bool = False
     start_position: int | None = None
     stop_position: int | None = None
+    stop_anchor: int = 0  # stop at the first of these at or behind stop_position, not at any event
     start_timestamp: int | None = None
     stop_timestamp: int | None = None
     gtids: AnyGtidSet | None = None

@@ -4,7 +4,7 @@
 #
 # Source: MySQL server documentation, "Binlog Event Header".
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from _checksum cimport binlog_crc32
 from _codes cimport (
@@ -47,18 +47,20 @@ cdef inline uint32_t header_len_of(const descriptor_t* descriptor, uint8_t type_
 cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_header_t* header,
                            Cursor* body) noexcept nogil:
     # One whole event: header read, body without its checksum, cursor at the next event.
-    # Truncated: cursor stays. Malformed: header is filled, cursor stays.
+    # Truncated: cursor stays; of header next_position and event_length are told, or 0. Malformed:
+    # header is filled, cursor stays.
     cdef Cursor at = cur[0]
     cdef const uint8_t* start = cur.pos
     cdef uint32_t header_len
     cdef uint32_t checksum_len = descriptor.checksum_len
+    header.next_position = 0
+    header.event_length = 0
     if remaining(&at) < V1_HEADER_LEN:
         return DECODE_TRUNCATED
     header.timestamp = take_u32(&at)
     header.type_code = descriptor.canonical[take_u8(&at)]
     header.server_id = take_u32(&at)
     header.event_length = take_u32(&at)
-    header.next_position = 0
     header.flags = 0
     header_len = header_len_of(descriptor, header.type_code)
     if header_len > V1_HEADER_LEN:
@@ -77,6 +79,11 @@ cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_he
     body.end = start + header.event_length - checksum_len
     cur.pos = start + header.event_length
     return DECODE_OK
+
+
+cdef inline bint position_agrees(const event_header_t* header, uint64_t position) noexcept nogil:
+    # v4: next_position is where the event ends, modulo 2**32; MariaDB 11.4 and later write 0 in transactions.
+    return header.next_position == 0 or header.next_position == <uint32_t> (position + header.event_length)
 
 
 cdef inline bint checksum_holds(const uint8_t* start, uint32_t event_length) noexcept nogil:

@@ -9,7 +9,7 @@ from _codes cimport (
     DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3,
 )
 from _cursor cimport Cursor, cursor_over, remaining
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
+from _event_header cimport checksum_holds, descriptor_t, event_header_t, position_agrees, take_event
 
 # Twin of header_record_t.
 HEADER_DTYPE = np.dtype([
@@ -40,6 +40,7 @@ WALK_MALFORMED = 2      # an event_length that cannot be
 WALK_CHECKSUM = 3       # a CRC32 that does not match
 WALK_DESCRIPTOR = 4     # before a new descriptor, whose lengths and checksums then hold
 WALK_FULL = 5           # out is full
+WALK_BROKEN = 6         # at an event that does not end where it says
 
 
 def walk_headers(
@@ -52,6 +53,7 @@ def walk_headers(
     const uint8_t[::1] canonical,
     bint checksum,
     bint verify,
+    bint positions=False,
 ):
     """Decode event headers until the data, or ``out``, ends, or a new descriptor begins.
 
@@ -71,6 +73,8 @@ def walk_headers(
         Type code in the file to today's type code.
     checksum, verify : bool
         Events end with a CRC32; compare it. Without verify only headers are touched.
+    positions : bool
+        Stop where next_position is neither 0 nor where the event ends.
 
     Returns
     -------
@@ -109,9 +113,15 @@ def walk_headers(
             status = take_event(&cur, &descriptor, &header, &body)
             if status == DECODE_TRUNCATED:
                 ended = 1
+                if positions and not position_agrees(&header, base + <uint64_t> (event - first)):
+                    ended = 6       # the length cannot be believed
                 break
             if status == DECODE_MALFORMED:
                 ended = 2
+                break
+            if positions and not position_agrees(&header, base + <uint64_t> (event - first)):
+                cur.pos = event
+                ended = 6
                 break
             if header.type_code == FORMAT_DESCRIPTION_EVENT or header.type_code == START_EVENT_V3:
                 if event != first + start:

@@ -17,12 +17,13 @@ from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+from _anchor cimport is_anchor
 from _batch cimport *
 from _codes cimport *
 from _cursor cimport (
     Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
 )
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, take_event
+from _event_header cimport checksum_holds, descriptor_t, event_header_t, position_agrees, take_event
 from _plan cimport *
 from _row_image cimport ROOM, copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
@@ -256,6 +257,8 @@ cdef class Decoder:
     cdef public bint gtids_to_python
     cdef public bint queries_to_python
     cdef public uint64_t stop_position
+    cdef public int stop_anchor         # anchor_t: stop at the first of these at or behind stop_position; 0: any event
+    cdef public bint check_positions    # an event that does not end where it says is an error
     cdef public uint64_t start_timestamp
     cdef public uint64_t stop_timestamp
     cdef public int64_t server_id       # -1: all
@@ -267,6 +270,7 @@ cdef class Decoder:
     cdef Cursor body
     cdef Cursor query_body
     cdef readonly uint64_t event_position
+    cdef readonly uint64_t doubtful_position    # of the event before, if it told no position; else of this one
     cdef readonly bint without_map      # the event is a rows event whose table map was not seen
     cdef uint64_t pending_id
     cdef Cursor pending
@@ -549,6 +553,18 @@ cdef class Decoder:
             if not self.depth:
                 self.boundary = self.next_position()
 
+    def break_off(self):
+        """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
+        self.trx_open = False
+        self.trx_index = -1
+        begin_transaction(&self.trx, self.event_position, self.header.timestamp, self.header.server_id)
+        self.header.event_length = 0        # of no event before the next
+        forget_table_ids(&self.tables)
+
+    def forget_table_maps(self):
+        """Rows that follow need their TABLE_MAP again."""
+        forget_table_ids(&self.tables)
+
     def table_map(self):
         """(flags, body) of the table definition that `run` came back with."""
         cdef uint32_t n = self.post_header_len(TABLE_MAP_EVENT)
@@ -628,16 +644,28 @@ cdef class Decoder:
             if remaining(cur) == 0:
                 return RUN_MORE
             self.event = cur.pos
+            self.without_map = False
             if not self.depth:
+                self.doubtful_position = self.event_position
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)
-                if self.event_position >= self.stop_position:
+                if self.header.next_position or not self.header.event_length:
+                    self.doubtful_position = self.event_position
+                if self.event_position >= self.stop_position and not self.stop_anchor:
                     return RUN_STOP
             status = take_event(cur, descriptor, &self.header, &self.body)
+            kind = self.header.type_code
+            if (self.check_positions and not self.depth and status != DECODE_MALFORMED
+                    and not position_agrees(&self.header, self.event_position)):
+                return self.fail(DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
             if status == DECODE_TRUNCATED:
                 return RUN_MORE
-            kind = self.header.type_code
             if status != DECODE_OK:
                 return self.fail(status, NO_TABLE, b"event_length is less than its header")
+            if (self.stop_anchor and not self.depth and self.event_position >= self.stop_position
+                    and is_anchor(self.stop_anchor, kind, self.body,
+                                  self.descriptor.post_header_len[<int> QUERY_EVENT])):
+                cur.pos = self.event
+                return RUN_STOP
             if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
                     and not self.depth):
                 cur.pos = self.event

@@ -1,4 +1,4 @@
-"""SQL over logs: what DuckDB finds in them against the servers' truth, and which columns are decoded for it."""
+"""SQL over logs: what DuckDB finds against the servers' truth, and which columns are decoded for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binlog_core import Log, SchemaError
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pytz")
 
-import binlog_core.duckdb as sql_over_logs
+import binlog_core.duckdb as sql_over_logs  # noqa: E402  (needs duckdb)
 
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 TABLE = "shop.naïve_table_a"
@@ -60,7 +60,7 @@ def test_who_deleted_this_row_when_in_which_transaction(log: Log) -> None:
     commit = next(e for e in GTID.events if e["type"] == "Xid" and e["pos"] > event["pos"])
     found = ask(
         log,
-        f"select c.id, c._gtid, c._position, c._server_id, t.begin_position, t.end_position, t.gtid, t.outcome"
+        "select c.id, c._gtid, c._position, c._server_id, t.begin_position, t.end_position, t.gtid, t.outcome"
         f" from changes('{TABLE}') c join transactions t on t.begin_position = c._transaction"
         " where c._change_type = 'delete'",
     )

@@ -1,4 +1,4 @@
-"""Changes as SQL: the text by hand; a server's log of what the statements did against the first log's truth."""
+"""Changes as SQL: the text by hand, and a server's log of what it did against the first log's truth."""
 
 from __future__ import annotations
 
@@ -134,8 +134,10 @@ def test_partial_json() -> None:
     ]
     found = maker("mysql97/types_json").statement(table(ID, document), change({"id": 1}, {"doc": diffs}))
     assert found == (
-        "UPDATE `shop`.`or``ders` SET `doc` = JSON_INSERT(JSON_ARRAY_INSERT(JSON_REMOVE(JSON_REPLACE(`doc`, '$.a',"
-        " CAST('1' AS JSON)), '$.b'), '$.c[2]', CAST('\"x\"' AS JSON)), '$.d', CAST('{}' AS JSON)) WHERE `id` = 1;"
+        "UPDATE `shop`.`or``ders` SET `doc` ="
+        " JSON_INSERT(JSON_ARRAY_INSERT(JSON_REMOVE(JSON_REPLACE(`doc`, '$.a',"
+        " CAST('1' AS JSON)), '$.b'), '$.c[2]', CAST('\"x\"' AS JSON)),"
+        " '$.d', CAST('{}' AS JSON)) WHERE `id` = 1;"
     )
 
 
@@ -227,7 +229,7 @@ def server() -> Iterator[Server]:
 
 
 def replayable(golden: Golden) -> bool:
-    """One definition of each table, full images, from the beginning; no column that the server makes itself."""
+    """One definition of each table, full images, and no column that the server makes itself."""
     if golden.known < KNOWN_FULL or golden.open_arguments or golden.name.endswith(("/truncated", "/killed")):
         return False
     if "stmt" in golden.name:  # rows of it depend on changes that were logged as statements
@@ -255,7 +257,7 @@ def _statements(path: Path, tmp_path: Path, *, flashback: bool = False) -> bytes
 @needs_server
 @pytest.mark.parametrize("golden", REPLAYED, ids=str)
 def test_replay_and_flashback(golden: Golden, server: Server, tmp_path: Path) -> None:
-    """The server's log of the replay has the same truth; taking it back leaves the tables as empty as before."""
+    """The server's log of the replay has the same truth; taken back, the tables are as empty as before."""
     if not golden.name.startswith(server.vendor):
         pytest.skip("a log of the other vendor: the definitions are not for this server")
     server.ask("DROP DATABASE IF EXISTS shop")

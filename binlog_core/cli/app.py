@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import events, export, info, rows, sql, verify, versions
+from . import events, export, info, report, rows, sql, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
@@ -27,6 +27,7 @@ app.command("info")(info.info)
 app.command("events")(events.events)
 app.command("rows")(rows.rows)
 app.command("sql")(sql.sql)
+app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.command("versions")(versions.versions)

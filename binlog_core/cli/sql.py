@@ -92,5 +92,5 @@ def _cell(value: Any) -> str:
         return "NULL"
     value = plain(value)
     if isinstance(value, dict) and set(value) == {"hex"}:
-        return "0x" + value["hex"]
+        return f"0x{value['hex']}"
     return printable(str(value))

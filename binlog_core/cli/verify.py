@@ -112,7 +112,8 @@ def show(verdict: Verdict, console: Console) -> None:
         line(f"cut: at {verdict.tail.begin:,}: {verdict.tail.reason}")
     for damage in verdict.damages[:_MOST_LINES]:
         line(
-            f"damaged: {damage.begin:,} to {damage.end:,} ({size(damage.end - damage.begin)}): {damage.reason}"
+            f"damaged: {damage.begin:,} to {damage.end:,}"
+            f" ({size(damage.end - damage.begin)}): {damage.reason}"
         )
     for one in verdict.unreadable[:_MOST_LINES]:
         line(f"unreadable: {one.begin:,} to {one.end:,}, although its checksum is right: {one.reason}")

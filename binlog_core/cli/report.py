@@ -1,0 +1,47 @@
+"""``binlog-core report``: a picture of logs as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..report_page import report_page
+from ..summarize import summarize
+from .files import output
+from .options import LogOptions, RangeOptions, RowOptions, spread
+from .output import errors_as_lines
+from .progress import progress
+
+
+@spread
+def report(
+    logs: LogOptions,
+    selection: RowOptions,
+    part: RangeOptions,
+    to: Annotated[
+        Path, typer.Option("--output", "-o", help="The page; - is standard output.", dir_okay=False)
+    ],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    title: Annotated[str | None, typer.Option(help="Heading; the names of the logs without.")] = None,
+) -> None:
+    """One page that shows logs: activity by table and operation, transactions, schema changes and gaps.
+
+    It holds all it needs: no script, no network. It follows the reader's light or dark theme.
+
+    Examples:
+
+      binlog-core report mysql-bin.000042 -o report.html
+
+      binlog-core report /var/lib/mysql --database shop -o shop.html --title 'Black Friday'
+    """
+    with errors_as_lines():
+        chosen = selection.selection() | part.places(logs)
+        with (
+            output(to, overwrite=overwrite) as file,
+            logs.open(passes=True, **chosen) as log,
+            progress(log) as bar,
+        ):
+            page = report_page(summarize(log, bar), title=title)
+            file.write(page.encode("utf-8", "backslashreplace"))

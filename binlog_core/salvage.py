@@ -1,0 +1,121 @@
+"""``on_error="skip"``: where a log goes on behind bytes that are damaged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import _resync
+from .errors import DecodeError
+from .format import HEADER_LENGTH_V3
+from .report import Report
+from .resync import Boundaries, Window
+from .sources import Source
+
+
+class Resumption(NamedTuple):
+    """How reading goes on.
+
+    Parameters
+    ----------
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    offset : int or None
+        In the window, of the next event; None: there is none, the log is lost from here on.
+    chained : bool
+        It follows directly on the damaged event, whose header can be believed.
+    """
+
+    window: Window
+    base: int
+    offset: int | None
+    chained: bool
+
+
+def resume(
+    boundaries: Boundaries,
+    source: Source,
+    window: Window,
+    base: int,
+    position: int,
+    length: int,
+    *,
+    doubtful: int | None = None,
+    report: Report,
+) -> Resumption:
+    """Find the next event after a damaged one, and report the bytes between as lost if there is one.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    source : Source
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    position, length : int
+        Of the damaged event in the log, as far as its header can be believed.
+    doubtful : int or None
+        Position of the event before it, where that told no position: its length may be what is wrong.
+    report : Report
+
+    Returns
+    -------
+    Resumption
+    """
+    offset = position - base
+    follows = position + length
+    if length and follows - base <= len(window) and boundaries.ends_where_it_says(window, base, offset):
+        report.lose(source.path, position, follows)
+        return Resumption(window, base, follows - base, True)
+    start = position
+    found: int | None = None
+    if doubtful is not None and base <= doubtful < position:
+        end = position + 1
+        window, base, found = boundaries.next_event(source, window, base, doubtful + 1 - base, limit=end)
+        if found is not None and base + found < position:
+            start = doubtful
+        else:
+            found = None
+    if found is None:
+        window, base, found = boundaries.next_event(source, window, base, position + 1 - base)
+    if found is None:
+        return Resumption(window, base, None, False)
+    report.lose(source.path, start, base + found)
+    return Resumption(window, base, found, base + found == follows)
+
+
+def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:
+    """Tell an event that a log was cut in from one whose length is damaged, behind which the log goes on.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    window : bytes-like
+        To the end of the log.
+    base, offset : int
+        Position in the log of window[0], and in the window of the event that is not whole.
+    path : str
+
+    Raises
+    ------
+    DecodeError
+        It is damaged.
+    """
+    header = window[offset : offset + HEADER_LENGTH_V3]
+    if len(header) < HEADER_LENGTH_V3 or not boundaries.splittable:
+        return
+    type_code = boundaries.description.canonical(header[4])
+    if any(header[13:17]):
+        if not boundaries.ends_where_it_says(window, base, offset):
+            raise DecodeError(
+                "the event does not end where it says", path=path, offset=base + offset, type_code=type_code
+            )
+        return
+    found, status = boundaries.find(window, offset + 1, len(window), base=base, more=False, zeros=True)
+    if status == _resync.FOUND:
+        raise DecodeError(
+            f"the event is longer than the file, but another begins at {base + found}",
+            path=path,
+            offset=base + offset,
+            type_code=type_code,
+        )

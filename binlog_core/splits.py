@@ -1,0 +1,473 @@
+"""Parts of a log that several workers read at once, found without an index.
+
+A plan is made from file sizes alone. The worker of a part finds the first transaction that begins in
+it by itself (see ``resync.py``) and reads up to the first that begins at or behind its end::
+
+    splits = plan_splits("binlogs/", split_size=64 << 20)
+    results = []
+    for split in splits:  # anywhere, in any order
+        reader = read_split_groups(split)
+        for group in reader:
+            ...
+        results.append(reader.result)
+    again = check_seams(results)  # almost always empty: see there
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Self
+
+from . import _resync
+from .anchors import Head, first_anchor, walk_to_anchor, window_at
+from .decoding import Group, LogDecoder, Tail
+from .errors import BinlogError
+from .format import FIRST_EVENT_POSITION
+from .log_files import LogFile, resolve
+
+if TYPE_CHECKING:
+    from .report import Report
+    from .sources import Source
+
+FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
+DEFAULT_SPLIT_SIZE = 64 << 20
+
+_MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
+
+_NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
+_PATTERN = re.compile(r"[*?\[]")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
+
+Logs = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of one log that one task reads; small, and made to be pickled.
+
+    It owns all transactions that begin in it: everything from the first anchor in ``[start, end)`` up to the
+    first anchor at or behind ``end``. Without an anchor it owns nothing. An anchor is where a transaction
+    begins. The first split of a log begins at its first event.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL of the log, as a worker opens it.
+    start : int
+        Where the part begins, in bytes.
+    end : int or None
+        Where it ends; None: at the end of the log.
+    file_number : int
+        The log's number.
+    index : int
+        Place in the plan, from 0.
+    anchor : int or None
+        The first anchor, or that there is none, where that is known already; see `trusted`.
+    trusted : bool
+        `anchor` is known: it is not looked for.
+    """
+
+    path: str
+    start: int = 0
+    end: int | None = None
+    file_number: int = 0
+    index: int = 0
+    anchor: int | None = None
+    trusted: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole log."""
+        return self.start == 0 and self.end is None
+
+    @property
+    def version_base(self) -> int:
+        """What is added to an offset to order the transactions of several logs: file number * 2**40."""
+        return self.file_number << FILE_NUMBER_SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """Between which anchors a split was read: what `check_seams` needs. Pickled with what a task returns.
+
+    Parameters
+    ----------
+    split : Split
+    first_anchor : int or None
+        Position of its first event; None: it owns nothing.
+    next_anchor : int or None
+        Position where the next split's events begin; None: the log ends before.
+    error : BinlogError or None
+        What ended the reading early. Give it to `check_seams` rather than raise it: of a split that began
+        at no true event it says nothing about the log.
+    """
+
+    split: Split
+    first_anchor: int | None
+    next_anchor: int | None
+    error: BinlogError | None = None
+
+
+# ---------------------------------------------------------------- planning
+
+
+def plan_splits(
+    target: Logs,
+    split_size: int | None = None,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> list[Split]:
+    """The splits of some logs.
+
+    Parameters
+    ----------
+    target : str, path or iterable of them
+        Logs, directories, index files, URLs that fsspec knows, or glob patterns of local paths. A log that is
+        given twice is read once.
+    split_size : int or None
+        Bytes; None: each log is one split. So are in any case v1 and v3 logs, relay logs, encrypted and
+        compressed ones, whose bytes do not tell where events begin.
+    storage_options : dict or None
+        For fsspec.
+
+    Returns
+    -------
+    list of Split
+        By base name and number, then by position. A file's number is the digits at the end of its name
+        (``mysql-bin.000042``: 42), where it has none its place in this order, from 1. What is written to a
+        log after the plan was made belongs to none of several splits.
+
+    Raises
+    ------
+    BinlogError
+        There is no such path, or no log; two logs have the same number, so that their changes would have no
+        order among them.
+    """
+    if split_size is not None and split_size < 1:
+        raise ValueError(f"split_size={split_size}: at least 1")
+    splits: list[Split] = []
+    for number, file in _numbered(target, storage_options):
+        size = _splittable_size(file) if split_size is not None else None
+        if size is None or split_size is None or size <= split_size:
+            splits.append(Split(file.path, file_number=number, index=len(splits)))
+            continue
+        for start in range(0, size, split_size):
+            end = min(start + split_size, size)
+            splits.append(Split(file.path, start, end, number, len(splits)))
+    return splits
+
+
+def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[tuple[int, LogFile]]:
+    targets = [target] if isinstance(target, str | os.PathLike) else list(target)
+    files: dict[str, LogFile] = {}
+    for one in targets:
+        for expanded in _expand(os.fspath(one)):
+            for file in resolve(expanded, storage_options=storage_options):
+                path = file.path if _URL.match(file.path) else os.path.abspath(file.path)
+                files[path] = replace(file, path=path)
+    if not files:
+        raise BinlogError("no logs given")
+    owners: dict[int, str] = {}
+    for i, path in enumerate(sorted(files, key=_by_number)):
+        found = _NUMBERED.fullmatch(path)
+        number = int(found["number"]) if found else i + 1
+        if number > _MAX_FILE_NUMBER:
+            raise BinlogError(f"file number {number}, the largest handled is {_MAX_FILE_NUMBER}", path=path)
+        if number in owners:
+            raise BinlogError(
+                f"{os.path.basename(owners[number])} has the number {number} too, so their changes have no"
+                " order among them: read logs of different servers apart",
+                path=path,
+            )
+        owners[number] = path
+        yield number, files[path]
+
+
+def _expand(target: str) -> list[str]:
+    if _URL.match(target) or os.path.exists(target) or not _PATTERN.search(target):
+        return [target]
+    found = sorted(path for path in glob.glob(target, recursive=True) if os.path.isfile(path))
+    if not found:
+        raise BinlogError("no file has such a name", path=target)
+    return found
+
+
+def _by_number(path: str) -> tuple[str, int, str]:
+    found = _NUMBERED.fullmatch(path)
+    return (found["base"], int(found["number"]), path) if found else (path, -1, path)
+
+
+def _splittable_size(file: LogFile) -> int | None:
+    """Bytes of a log that can be split; of others None. What the log is is told by who reads it."""
+    with file.open_stored() as source:
+        try:
+            head = Head.of(source)
+        except BinlogError:
+            return None
+        return source.size if head is not None and head.splittable else None
+
+
+# ---------------------------------------------------------------- trust
+
+
+def trust_splits(splits: Iterable[Split], *, storage_options: dict[str, Any] | None = None) -> list[Split]:
+    """The same splits with anchors that need no check: walks over all event headers of their logs.
+
+    For roads into a lake that do not commit, so that nothing can be redone later.
+
+    Parameters
+    ----------
+    splits : iterable of Split
+        All of each log, in order.
+    storage_options : dict or None
+        For fsspec.
+
+    Returns
+    -------
+    list of Split
+
+    Raises
+    ------
+    DecodeError
+        A log is damaged.
+    """
+    trusted: list[Split] = []
+    for path, parts in groupby(splits, lambda split: split.path):
+        with LogFile(path, storage_options=storage_options).open() as source:
+            head = Head.of(source)
+            here: int | None = FIRST_EVENT_POSITION
+            for split in parts:
+                if head is None or not head.splittable or split.end is None:
+                    trusted.append(split)
+                    continue
+                if here is None or here >= split.end:
+                    trusted.append(replace(split, anchor=None, trusted=True))
+                    continue
+                trusted.append(replace(split, anchor=here, trusted=True))
+                window, base, offset = window_at(source, here)
+                window, base, offset, status = walk_to_anchor(
+                    source, head, window, base, offset, least=split.end, limit=None
+                )
+                if status == _resync.WALK_BROKEN:
+                    raise BinlogError("no event is here", path=path, offset=base + offset)
+                here = base + offset if status == _resync.WALK_FOUND else None
+    return trusted
+
+
+# ---------------------------------------------------------------- reading
+
+
+class SplitReader:
+    """Iterator over the groups of one split; `read_split_groups` makes it.
+
+    Attributes
+    ----------
+    split : Split
+    first_anchor : int or None
+        Position of the first event that the split owns; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, known once all was read; None: the log ends before.
+    rows : int
+        Row images handed over.
+    end_position : int
+        Everything before it was handed over.
+    report : Report
+        What the log did not tell, skipped or lost, as far as it was read.
+    tail : Tail or None
+        Where the log ended inside an event.
+    error : BinlogError or None
+        What ended the reading early.
+    """
+
+    def __init__(self, split: Split, options: dict[str, Any]) -> None:
+        from . import reader
+
+        for name in ("start", "stop"):
+            if isinstance(options.get(name), int | tuple):
+                raise ValueError(f"{name}={options[name]!r}: positions are what splits are made of")
+        self.split = split
+        self.first_anchor: int | None = None
+        self.next_anchor: int | None = None
+        self.rows = 0
+        self.end_position = 0
+        self.tail: Tail | None = None
+        self.error: BinlogError | None = None
+        self._log = reader.open(split.path, **options)
+        try:
+            source = self._log.source
+            source.seek(0)
+            self._head = Head.of(source)
+            self.first_anchor = self._first_anchor(source)
+        except BaseException:
+            self._log.close()
+            raise
+        self.end_position = self.first_anchor or split.start
+        self._groups = self._read()
+
+    @property
+    def report(self) -> Report:
+        """See above."""
+        return self._log.report
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log from the first anchor to where reading ended."""
+        return self.end_position - self.first_anchor if self.first_anchor is not None else 0
+
+    @property
+    def overrun(self) -> int:
+        """Bytes read behind the split's end: more than its size is skew, by one long transaction."""
+        if self.first_anchor is None or self.split.end is None:
+            return 0
+        return max(self.end_position - self.split.end, 0)
+
+    @property
+    def result(self) -> SplitResult:
+        """What `check_seams` needs; once all was read."""
+        return SplitResult(self.split, self.first_anchor, self.next_anchor, self.error)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Group:
+        return next(self._groups)
+
+    def close(self) -> None:
+        """End reading early. Batches stay valid."""
+        self._groups.close()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _first_anchor(self, source: Source) -> int | None:
+        split, head = self.split, self._head
+        if split.trusted:
+            return split.anchor
+        if split.start <= FIRST_EVENT_POSITION:
+            return FIRST_EVENT_POSITION
+        if head is None or not head.splittable:
+            return None
+        return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
+
+    def _read(self) -> Generator[Group, None, None]:
+        if self.first_anchor is None:
+            self._log.close()
+            return
+        head, end = self._head, self.split.end
+        splittable = head is not None and head.splittable
+        try:
+            decoder = self._log.split_decoder(
+                start=self.first_anchor if self.first_anchor > FIRST_EVENT_POSITION else None,
+                stop=end if splittable else None,
+                anchors=head.anchors if head is not None else 0,
+            )
+            try:
+                for group in decoder.groups():
+                    self.rows += sum(len(batch.array) for batch in group.batches)
+                    self.end_position = group.end_position
+                    yield group
+            finally:
+                self.tail = decoder.tail
+            if splittable:
+                self._find_next_anchor(decoder)
+            self.end_position = max(self.end_position, decoder.position)
+        except BinlogError as error:
+            self.error = error
+            raise
+        finally:
+            self._log.close()
+
+    def _find_next_anchor(self, decoder: LogDecoder) -> None:
+        here, end = decoder.stopped_at, self.split.end
+        if here is None or end is None:
+            return
+        # It stands at the anchor, unless it was a time that it was to stop at.
+        assert self._head is not None
+        source = decoder.source
+        window, base, offset = window_at(source, here)
+        window, base, offset, status = walk_to_anchor(
+            source, self._head, window, base, offset, least=end, limit=None
+        )
+        if status == _resync.WALK_FOUND:
+            self.next_anchor = base + offset
+
+
+def read_split_groups(split: Split, **options: Any) -> SplitReader:
+    """The row changes of a split as groups of batches, as ``Log.groups`` gives them.
+
+    Parameters
+    ----------
+    split : Split
+    **options
+        Of `binlog_core.open`, all but ``follow``; ``start`` and ``stop`` as times only.
+
+    Returns
+    -------
+    SplitReader
+        Its `first_anchor` is known at once, its `next_anchor` when all was read.
+
+    Raises
+    ------
+    BinlogError
+        As `binlog_core.open`; iterating as ``Log.groups``.
+    """
+    return SplitReader(split, options)
+
+
+# ---------------------------------------------------------------- seams
+
+
+def check_seams(results: Iterable[SplitResult]) -> list[Split]:
+    """The splits that must be read again, because they do not begin where the one before them ends.
+
+    A chain of forged events in a BLOB, checksums and positions included, can deceive a worker whose split
+    begins inside it. The one that comes to the BLOB from before is not deceived: it reads a log from its
+    first event on, or from where another such reader ended. So every split's `next_anchor` must be the
+    following one's `first_anchor`, where splits without an anchor are passed over. One that disagrees is
+    given back with the true anchor; read it in place of the old one and check again, until none is left.
+
+    Parameters
+    ----------
+    results : iterable of SplitResult
+        Of all splits of the plan, in any order, with the latest result of each.
+
+    Returns
+    -------
+    list of Split
+        At most one of each log. Empty: every transaction was read exactly once.
+
+    Raises
+    ------
+    BinlogError
+        The `error` of a split that did begin where it should.
+    ValueError
+        A log's splits are not all there.
+    """
+    again = []
+    ordered = sorted(results, key=lambda result: (result.split.path, result.split.start))
+    for path, group in groupby(ordered, lambda result: result.split.path):
+        parts = list(group)
+        covered = [0, *(part.split.end for part in parts[:-1])]
+        if [part.split.start for part in parts] != covered:
+            raise ValueError(f"{path}: its splits do not cover it")
+        anchor: int | None = FIRST_EVENT_POSITION
+        for part in parts:
+            end = part.split.end
+            owned = anchor if anchor is not None and (end is None or anchor < end) else None
+            if part.first_anchor != owned:
+                again.append(replace(part.split, anchor=owned, trusted=True))
+                break
+            if part.error is not None:
+                raise part.error
+            if owned is not None:
+                anchor = part.next_anchor
+    return again

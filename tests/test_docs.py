@@ -1,0 +1,174 @@
+"""The documentation's code blocks run, and print what the pages say.
+
+The Python blocks of a page run one after the other in one namespace, in a folder that has ``tests/data`` and
+little else. A ``text`` block right after a Python block is what it prints; "…" stands for anything. In shell
+blocks the lines that call ``binlog-core`` run; the others only set things up. A block under
+``<!-- not run: REASON -->`` does not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)[^\n`]*$")
+_NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+@dataclass
+class Block:
+    language: str
+    code: str
+    line: int  # of the code's first line, from 1
+    not_run: str | None = None  # the reason
+    output: Block | None = None
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The fenced blocks of a page; a text block after a Python block is that one's output."""
+    found: list[Block] = []
+    lines = text.splitlines()
+    last: Block | None = None  # the block that a text block may belong to
+    reason = None
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if fence := _FENCE.match(line):
+            end = next(i for i in range(number + 1, len(lines)) if lines[i].strip() == "```")
+            code = "\n".join(each.removeprefix(fence["indent"]) for each in lines[number + 1 : end])
+            block = Block(fence["language"], code, number + 2, reason)
+            if last is not None and block.language == "text":
+                last.output = block
+            found.append(block)
+            last, reason, number = (block if block.language in ("python", "sh") else None), None, end
+        elif note := _NOT_RUN.search(line):
+            reason = note["reason"]
+        elif line.strip():
+            last = None
+        number += 1
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with ``tests/data``, where blocks may write."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "data").symlink_to(ROOT / "tests" / "data")
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "binlog-core"  # of the package under test, wherever Python finds it
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m binlog_core.cli "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
+    """Run a block; what it prints. A traceback has the page's own line numbers."""
+    tree = ast.increment_lineno(ast.parse(block.code, str(page)), block.line - 1)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, str(page), "exec"), namespace)
+    return printed.getvalue()
+
+
+def command_lines(code: str) -> Iterator[str]:
+    """The commands of a shell block that call binlog-core, each on one line."""
+    for line in code.replace("\\\n", " ").splitlines():
+        if re.match(r"\s*(\$ )?binlog-core\s", line):
+            yield line.strip().removeprefix("$ ")
+
+
+def run_command(line: str) -> str:
+    """Run a command of a shell block; what it prints on standard output."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def same(printed: str, shown: str) -> bool:
+    """Whether a page shows what was printed, "…" standing for anything."""
+    pieces = [re.escape(piece) for piece in "\n".join(map(str.rstrip, shown.splitlines())).strip().split("…")]
+    plain = "\n".join(map(str.rstrip, printed.splitlines())).strip()
+    return re.fullmatch(".*?".join(pieces), plain, re.DOTALL) is not None
+
+
+def check(block: Block, printed: str, page: Path) -> None:
+    if block.output is not None:
+        assert same(printed, block.output.code), (
+            f"{page.name}, line {block.output.line}: it prints\n{printed}\nand the page says\n"
+            f"{block.output.code}"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_python_blocks(page: Path, folder: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(page.read_text("utf-8")):
+        if block.language == "python" and block.not_run is None:
+            check(block, run_python(block, page, namespace), page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_shell_blocks(page: Path, folder: Path) -> None:
+    blocks = [
+        block
+        for block in blocks_of(page.read_text("utf-8"))
+        if block.language == "sh" and block.not_run is None and any(command_lines(block.code))
+    ]
+    if not blocks:
+        pytest.skip("no commands")
+    pytest.importorskip("typer")
+    pytest.importorskip("rich")
+    for block in blocks:
+        check(block, "".join(run_command(line) for line in command_lines(block.code)), page)
+
+
+@pytest.mark.parametrize("page", PAGES[:-1], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.finditer(re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)):
+        target = unquote(link["target"].partition("#")[0])
+        if target and not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_a_block_that_prints_something_else_fails() -> None:
+    (block, shown) = blocks_of("```python\nprint(1, 'x')\n```\n\n```text\n1 …\n```\n")
+    assert block.output is shown
+    assert same("1 anything\n", "1 …")
+    assert not same("2 anything\n", "1 …")
+    with pytest.raises(AssertionError, match="line 6"):
+        check(block, "2\n", Path("page.md"))
+
+
+def test_a_reason_holds_for_one_block() -> None:
+    first, second = blocks_of("<!-- not run: a server -->\n\n```python\n1\n```\n\n```python\n2\n```\n")
+    assert (first.not_run, second.not_run) == ("a server", None)
+
+
+def test_commands_of_a_shell_block() -> None:
+    code = "pip install x\nbinlog-core info \\\n  LOG\n$ binlog-core rows LOG | head -1"
+    assert list(command_lines(code)) == ["binlog-core info    LOG", "binlog-core rows LOG | head -1"]

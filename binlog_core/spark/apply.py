@@ -249,7 +249,7 @@ def apply_changes(
         done = DeltaTable(target, storage_options=options).transaction_version(app_id)
         if done is not None and done >= batch_id:
             return Applied(skipped=True)
-    table: pa.Table = batch if isinstance(batch, pa.Table) else batch.toArrow()
+    table: Any = batch if isinstance(batch, pa.Table) else batch.toArrow()
     for name in (*CHANGE_COLUMNS[:2], CHANGE_COLUMNS[3], *keys):
         if name not in table.column_names:
             raise ValueError(f"the batch has no column {name}")

@@ -109,7 +109,7 @@ class Fitter:
         pa = import_pyarrow()
         fit = self._fit(chunk)
         names = {name.lower() for name in self.target.schema.names}
-        absent = None
+        absent: Any = None
         if ABSENT in names or self.target.require_absent:
             absent = chunk.absent()
             if ABSENT not in names and absent is not None and absent.null_count < len(absent):

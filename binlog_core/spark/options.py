@@ -60,7 +60,8 @@ class SourceOptions:
     split_size : int or None
         Bytes, also with k, m or g. None: a file is a split.
     verify_splits : bool
-        Walk over the event headers when planning, so that every split begins at a transaction for sure.
+        Walk over the event headers when planning, so that every split begins at a transaction for sure. Else
+        each task finds its first transaction by itself, and forged events in a BLOB could deceive it.
     mode : "FAILFAST", "PERMISSIVE" or "DROPMALFORMED"
         A damaged event is an error, a row with `_corrupt`, or passed over.
     on_schema_change : "fail", "ignore" or "rescue"
@@ -122,6 +123,8 @@ class SourceOptions:
             raise ValueError("option table and option tables: one of them")
         if self.table is not None and not all(self.table.partition(".")):
             raise ValueError(f"option table={self.table!r}: expected database.table")
+        if not self.verify_splits and self.start_offset is not None:
+            raise ValueError("startOffset needs verifySplits=true")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
 

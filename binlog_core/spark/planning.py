@@ -43,15 +43,16 @@ class Part:
         return split.version_base + split.start, split.version_base + end
 
 
-def plan_logs(paths: Iterable[str], options: SourceOptions) -> list[Split]:
-    """Whole logs in order, numbered as `options` say, from its start offset on.
+def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
+    """Logs in order, whole or divided by size alone, numbered as `options` say, from its start offset on.
 
     Raises
     ------
     BinlogError
         There is no such log; numbers do not fit.
     """
-    splits = plan_splits(list(paths), storage_options=options.storage_options or None)
+    size = options.split_size if divided else None
+    splits = plan_splits(list(paths), size, storage_options=options.storage_options or None)
     if options.file_number is not None:
         first = splits[0].file_number
         splits = [replace(s, file_number=options.file_number + s.file_number - first) for s in splits]
@@ -90,6 +91,8 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
     BinlogError
         As `plan_logs`; a log that is to be divided is damaged.
     """
+    if not options.verify_splits:
+        return [Part(split) for split in plan_logs(paths, options, divided=True)]
     parts: list[Part] = []
     for i, log in enumerate(plan_logs(paths, options)):
         start = options.start_offset[1] if options.start_offset is not None and i == 0 else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..anchors import Head, first_anchor
 from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
@@ -159,10 +160,10 @@ class SplitReader:
         Everything before it was read.
     """
 
+    # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
     def __init__(self, split: Split, options: ReadOptions, *, exact: bool = False) -> None:
-        if not (split.whole or exact):
-            raise ValueError(f"{split}: only whole logs are read")
         self.split = split
+        self._exact = exact or split.whole
         self.options = options
         self.report = DamageReport()
         self.tail: Tail | None = None
@@ -208,13 +209,26 @@ class SplitReader:
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with file.open() as source:
+            start, anchors = split.start or None, 0
+            if not self._exact:
+                head = Head.of(source)
+                source.seek(0)
+                if head is not None and head.splittable:
+                    anchors = head.anchors
+                    start = first_anchor(source, head, split.start, split.end or 1 << 63)
+                    source.seek(0)
+                elif split.start:
+                    start = None
+                if start is None:
+                    return
             decoder = LogDecoder(
                 source,
                 selection=_Selection(
                     tables=options.tables,
                     columns=dict(options.columns or {}),
-                    start_position=split.start or None,
+                    start_position=start,
                     stop_position=split.end,
+                    stop_anchor=anchors,
                     start_timestamp=options.start_timestamp,
                     stop_timestamp=options.stop_timestamp,
                 ),

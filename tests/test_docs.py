@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = unquote(link["target"].partition("#")[0])
         if target and not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_tutorial_lists_the_extras() -> None:
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        extras = set(tomllib.load(file)["project"]["optional-dependencies"]) - {"dev"}
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", tutorial, re.MULTILINE)) == extras
 
 
 def test_a_block_that_prints_something_else_fails() -> None:

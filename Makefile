@@ -53,7 +53,7 @@ wheel:
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
 NOT_SANITIZED := $(wildcard tests/test_spark*.py tests/test_cli*.py) \
-    $(addprefix tests/test_,$(addsuffix .py,gtids reference remote schema writer))
+    $(addprefix tests/test_,$(addsuffix .py,docs gtids reference remote schema writer))
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -38,14 +38,14 @@ class Decoder:
     def leave(self) -> None: ...
     def add_plan(
         self,
-        ops: NDArray[Any],
+        ops: bytes,
         *,
         image_len: int,
         record_len: int,
         json_columns: Sequence[int] = (),
         wanted: bool = True,
         raw: bool = False,
-        nullable: Sequence[bool] | None = None,
+        nullable: bytes | None = None,
     ) -> int: ...
     def drop_plans(self) -> None: ...
     @property
@@ -91,6 +91,6 @@ class Decoder:
         self,
     ) -> tuple[
         # Records and heap are bytes-like; no type says so to np.frombuffer before Python 3.12.
-        list[tuple[int, int, Any, Any, NDArray[np.void], NDArray[np.void]]], NDArray[np.void]
+        list[tuple[int, int, Any, Any, NDArray[np.void] | None, NDArray[np.void] | None]], NDArray[np.void]
     ]: ...
     def run(self) -> int: ...

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
 from ._columns import export_batch
-from .arrow_types import ArrowField, ChangeColumn, Vectors, WideDecimals, arrow_field, arrow_fields
+from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, arrow_field, arrow_fields
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
@@ -32,7 +32,7 @@ class ArrowBatch:
     Parameters
     ----------
     batch : ChangeBatch
-    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals
+    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals, geometry
         As in ``ChangeBatch.export``.
     columns : sequence of Column or None
         The columns wanted; None: those of the batch. One that the records do not have is all null.
@@ -49,6 +49,7 @@ class ArrowBatch:
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
         wide_decimals: WideDecimals = "decimal256",
+        geometry: Geometry = "struct",
         columns: Sequence[Column] | None = None,
     ) -> None:
         self.batch = batch
@@ -56,7 +57,11 @@ class ArrowBatch:
         self.rows = rows
         self.fill_absent = fill_absent
         self.text_errors: TextErrors = text_errors
-        self._own_fields = arrow_fields(self.columns, vectors=vectors, wide_decimals=wide_decimals)
+        if geometry not in ("struct", "ewkb"):
+            raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
+        self._own_fields = arrow_fields(
+            self.columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry
+        )
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
         self.change_columns = (*(change_column(batch, name, rows) for name in names), *extras)
         own = {column.name for column in self.columns}
@@ -268,7 +273,7 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     if name == "_change_type":
         return ChangeColumn(name, image["op"], labels=_OP_LABELS)
     if name == "_commit_timestamp":
-        return ChangeColumn(name, _commit_times(batch)[image["transaction"]], utc=True)
+        return ChangeColumn(name, _commit_times(batch, image["transaction"]), utc=True)
     if name == "_timestamp":
         return ChangeColumn(name, image["timestamp"].astype("M8[s]").astype("M8[us]"), utc=True)
     if name == "_file":
@@ -334,11 +339,12 @@ def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> 
     return bytes(data[offset : offset + length])
 
 
-def _commit_times(batch: ChangeBatch) -> NDArray[np.datetime64]:
-    # Of the transactions; a copy, since the array is shared by the batches of a group.
-    times = batch.transactions["commit_time"].copy()
+def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np.datetime64]:
+    # Looked up before they are worked on: a group has many more transactions than a small batch has rows.
+    times = batch.transactions["commit_time"][numbers]
     unknown = times < 0
-    times[unknown] = batch.transactions["timestamp"][unknown].astype(np.int64) * 1_000_000
+    if unknown.any():
+        times[unknown] = batch.transactions["timestamp"][numbers[unknown]].astype(np.int64) * 1_000_000
     return times.view("M8[us]")
 
 

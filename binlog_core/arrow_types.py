@@ -7,8 +7,9 @@ of the Apache Arrow documentation.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from .tables import Column
 
 Vectors = Literal["fixed", "list"]
 WideDecimals = Literal["decimal256", "text"]
+Geometry = Literal["struct", "ewkb"]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"
@@ -26,9 +28,8 @@ _EXTENSION_METADATA = "ARROW:extension:metadata"
 
 # NumPy's type characters are not Arrow's.
 _NUMBER_FORMATS = {
-    "int8": "c", "uint8": "C", "int16": "s", "uint16": "S", "int32": "i", "uint32": "I",
-    "int64": "l", "uint64": "L", "float32": "f", "float64": "g",
-    "datetime64[us]": "tsu:", "timedelta64[us]": "tDu",
+    "|i1": "c", "|u1": "C", "<i2": "s", "<u2": "S", "<i4": "i", "<u4": "I", "<i8": "l", "<u8": "L",
+    "<f4": "f", "<f8": "g", "<M8[us]": "tsu:", "<m8[us]": "tDu",
 }  # fmt: skip
 
 # Kinds with one format whatever the column's attributes.
@@ -91,7 +92,11 @@ class ArrowField:
 
 
 def arrow_field(
-    column: Column, *, vectors: Vectors = "fixed", wide_decimals: WideDecimals = "decimal256"
+    column: Column,
+    *,
+    vectors: Vectors = "fixed",
+    wide_decimals: WideDecimals = "decimal256",
+    geometry: Geometry = "struct",
 ) -> ArrowField:
     """The Arrow field of a column.
 
@@ -103,12 +108,14 @@ def arrow_field(
         those only fit a list.
     wide_decimals : "decimal256" or "text"
         DECIMAL of more than 38 digits as decimal256, which few libraries know, or as text.
+    geometry : "struct" or "ewkb"
+        GEOMETRY as struct of srid and wkb, or as one binary value in PostGIS's EWKB.
     """
     kind, name = column.kind, column.name
     if kind == Kind.BINARY and column.declared_type == "uuid":
         return ArrowField(name, "w:16", ((_EXTENSION_NAME, "arrow.uuid"), (_EXTENSION_METADATA, "")))
     if kind in (Kind.INT, Kind.BIT):
-        return ArrowField(name, number_format(column.dtype.name))
+        return ArrowField(name, number_format(column.dtype))
     if kind == Kind.DECIMAL:
         if column.precision > 38 and wide_decimals == "text":
             return ArrowField(name, "u")
@@ -120,6 +127,8 @@ def arrow_field(
         return _set_field(column)
     if kind == Kind.JSON:
         return ArrowField(name, "u", ((_EXTENSION_NAME, "arrow.json"), (_EXTENSION_METADATA, "")))
+    if kind == Kind.GEOMETRY and geometry == "ewkb":
+        return ArrowField(name, "z")
     if kind == Kind.GEOMETRY:
         return ArrowField(name, "+s", children=(ArrowField("srid", "I"), ArrowField("wkb", "z")))
     if kind == Kind.VECTOR:
@@ -130,21 +139,32 @@ def arrow_field(
     return ArrowField(name, _PLAIN_FORMATS[kind])
 
 
+@lru_cache(maxsize=256)  # batches of one table come again and again, and many tables are alike
 def arrow_fields(
-    columns: Iterable[Column], *, vectors: Vectors = "fixed", wide_decimals: WideDecimals = "decimal256"
+    columns: tuple[Column, ...],
+    *,
+    vectors: Vectors = "fixed",
+    wide_decimals: WideDecimals = "decimal256",
+    geometry: Geometry = "struct",
 ) -> tuple[ArrowField, ...]:
     """The Arrow fields of columns, in their order; see :func:`arrow_field`."""
-    return tuple(arrow_field(c, vectors=vectors, wide_decimals=wide_decimals) for c in columns)
+    options: dict[str, Any] = {"vectors": vectors, "wide_decimals": wide_decimals, "geometry": geometry}
+    return tuple([arrow_field(c, **options) for c in columns])
 
 
-def number_format(dtype_name: str, *, utc: bool = False) -> str:
+def number_format(dtype: np.dtype, *, utc: bool = False) -> str:
     """Arrow's format string of a NumPy number or time type; ``utc`` makes datetimes instants."""
-    return _NUMBER_FORMATS[dtype_name] + ("UTC" if utc and dtype_name == "datetime64[us]" else "")
+    return _NUMBER_FORMATS[dtype.str] + ("UTC" if utc and dtype.kind == "M" else "")
+
+
+@lru_cache(maxsize=64)  # every small batch has the same few
+def _change_field(name: str, kind: str) -> ArrowField:
+    return ArrowField(name, kind, nullable=False)
 
 
 def _enum_field(column: Column) -> ArrowField:
     if column.members is None:
-        return ArrowField(column.name, number_format(value_dtype(Kind.ENUM).name))
+        return ArrowField(column.name, number_format(value_dtype(Kind.ENUM)))
     # Number 0 is '', which a strict server refuses but a lenient one stores. It comes first, as it sorts;
     # a member can be '' too, and members can be equal, but values of a dictionary must not be.
     labels, codes = _distinct(("", *column.members))
@@ -159,7 +179,7 @@ def _enum_field(column: Column) -> ArrowField:
 
 def _set_field(column: Column) -> ArrowField:
     if column.members is None:
-        return ArrowField(column.name, number_format(value_dtype(Kind.SET).name))
+        return ArrowField(column.name, number_format(value_dtype(Kind.SET)))
     labels, codes = _distinct(column.members)
     item = ArrowField("item", "c", dictionary=ArrowField("", "u"), labels=labels, codes=codes)
     return ArrowField(column.name, "+l", children=(item,))
@@ -213,5 +233,5 @@ class ChangeColumn:
     @property
     def field(self) -> ArrowField:
         """Its Arrow field."""
-        kind = "u" if self.labels is not None else number_format(self.values.dtype.name, utc=self.utc)
-        return ArrowField(self.name, kind, nullable=False)
+        kind = "u" if self.labels is not None else number_format(self.values.dtype, utc=self.utc)
+        return _change_field(self.name, kind)

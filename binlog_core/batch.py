@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._columns import span_values
 from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
-from .arrow_types import ArrowField, ChangeColumn, Vectors, WideDecimals
+from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
 from .tables import Column, Table
@@ -63,6 +63,8 @@ INVALID_DATE_DTYPE = np.dtype(
     ]
 )
 
+_NO_INVALID = np.empty(0, INVALID_DATE_DTYPE)
+
 # ChangeBatch.invalid_dates
 INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
 
@@ -72,6 +74,7 @@ RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
 
 # A JSON value that a partial update logged as a list of diffs (its span holds them).
 JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])
+_NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 
 
 class ChangeBatch:
@@ -118,8 +121,8 @@ class ChangeBatch:
         self.array = array
         self.buffer = buffer
         self.transactions = transactions
-        self.invalid = np.empty(0, INVALID_DATE_DTYPE) if invalid is None else invalid
-        self.json_diffs = np.empty(0, JSON_DIFF_DTYPE) if json_diffs is None else json_diffs
+        self.invalid = _NO_INVALID if invalid is None else invalid
+        self.json_diffs = _NO_JSON_DIFFS if json_diffs is None else json_diffs
         self.path = path
 
     def __len__(self) -> int:
@@ -247,6 +250,7 @@ class ChangeBatch:
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
         wide_decimals: WideDecimals = "decimal256",
+        geometry: Geometry = "struct",
     ) -> ArrowBatch:
         """The batch in Arrow's memory layout, without any Arrow library.
 
@@ -271,6 +275,9 @@ class ChangeBatch:
             VECTOR(n) as fixed-size list of floats, or as list, which also takes shorter values.
         wide_decimals : "decimal256" or "text"
             DECIMAL of more than 38 digits as decimal256, which polars and DuckDB refuse, or as text.
+        geometry : "struct" or "ewkb"
+            GEOMETRY as struct of srid (uint32) and wkb (binary), or as binary in the EWKB of PostGIS: the
+            type carries bit 0x20000000, and the SRID follows it. An SRID of 0 leaves the plain WKB.
 
         Returns
         -------
@@ -298,6 +305,7 @@ class ChangeBatch:
             text_errors=text_errors,
             vectors=vectors,
             wide_decimals=wide_decimals,
+            geometry=geometry,
         )
 
     def to_arrow(self, **options: Any) -> pyarrow.RecordBatch:

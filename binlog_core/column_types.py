@@ -156,17 +156,20 @@ SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
 DECIMAL128_DTYPE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
 DECIMAL256_DTYPE = np.dtype([("limb0", "<u8"), ("limb1", "<u8"), ("limb2", "<u8"), ("limb3", "<i8")])
 
-_FIXED_DTYPES = {
-    Kind.NULL: "u1",
-    Kind.FLOAT: "<f4",
-    Kind.DOUBLE: "<f8",
-    Kind.YEAR: "<u2",
-    Kind.DATE: "<M8[D]",
-    Kind.DATETIME: "<M8[us]",
-    Kind.TIMESTAMP: "<M8[us]",
-    Kind.TIME: "<m8[us]",
-    Kind.ENUM: "<u2",
-    Kind.SET: "<u8",
+# By bytes on the wire: INT24 has no dtype of its own.
+_UNSIGNED_DTYPES = {n: np.dtype(t) for n, t in ((1, "u1"), (2, "<u2"), (3, "<u4"), (4, "<u4"), (8, "<u8"))}
+_SIGNED_DTYPES = {n: np.dtype(t) for n, t in ((1, "i1"), (2, "<i2"), (3, "<i4"), (4, "<i4"), (8, "<i8"))}
+_FIXED_DTYPES: dict[Kind, np.dtype] = {
+    Kind.NULL: np.dtype("u1"),
+    Kind.FLOAT: np.dtype("<f4"),
+    Kind.DOUBLE: np.dtype("<f8"),
+    Kind.YEAR: np.dtype("<u2"),
+    Kind.DATE: np.dtype("<M8[D]"),
+    Kind.DATETIME: np.dtype("<M8[us]"),
+    Kind.TIMESTAMP: np.dtype("<M8[us]"),
+    Kind.TIME: np.dtype("<m8[us]"),
+    Kind.ENUM: np.dtype("<u2"),
+    Kind.SET: np.dtype("<u8"),
 }
 
 SPAN_KINDS = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
@@ -195,14 +198,13 @@ def value_dtype(
     numpy.dtype
         Little-endian, packed.
     """
-    if kind == Kind.INT:
-        return np.dtype(f"<{'u' if unsigned else 'i'}{4 if bytes_ == 3 else bytes_}")
-    if kind == Kind.BIT:
-        return np.dtype("u1" if bits <= 8 else "<u2" if bits <= 16 else "<u4" if bits <= 32 else "<u8")
-    if kind == Kind.DECIMAL:
-        return (
-            np.dtype("<i8") if precision <= 18 else DECIMAL128_DTYPE if precision <= 38 else DECIMAL256_DTYPE
-        )
+    if kind is Kind.INT:
+        return (_UNSIGNED_DTYPES if unsigned else _SIGNED_DTYPES)[bytes_]
+    if kind is Kind.BIT:
+        return _UNSIGNED_DTYPES[1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8]
+    if kind is Kind.DECIMAL:
+        narrow = _SIGNED_DTYPES[8]
+        return narrow if precision <= 18 else DECIMAL128_DTYPE if precision <= 38 else DECIMAL256_DTYPE
     if kind in SPAN_KINDS:
         return SPAN_DTYPE
-    return np.dtype(_FIXED_DTYPES[kind])
+    return _FIXED_DTYPES[kind]

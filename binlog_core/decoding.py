@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _rows
-from ._table_map import decode_table_map
 from .batch import ChangeBatch
 from .column_types import OLD_TEMPORAL_TYPES, Kind
 from .compression import inflate_columns, payload_chunks
@@ -32,14 +31,14 @@ from .format import (
 )
 from .gtid_selection import gtid_of, is_selected
 from .mariadb_encryption import MariaDBDecryptedSource
-from .plans import Plan, plan_of
+from .plans import Plan, Plans
 from .report import Report
 from .resync import Boundaries
 from .rows_events import inflate_rows_event
 from .salvage import check_tail, resume
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
-from .table_map import table_of
+from .table_map import TableMaps
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -163,7 +162,9 @@ class LogDecoder:
         self.tail: Tail | None = None
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.format: FormatDescription | None = None
-        self._plans: list[Plan | None] = []
+        self._plans: list[tuple[Table, Plan] | None] = []  # as the loop numbers them
+        self._made_plans = Plans()
+        self._table_maps = TableMaps()
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows, group_bytes=limits.group_bytes, verify=verify_checksum
         )
@@ -277,12 +278,12 @@ class LogDecoder:
         gathered, transactions = self._loop.take_group()
         batches = []
         for index, count, records, heap, invalid, json_diffs in gathered:
-            plan = self._plans[index]
-            assert plan is not None
-            table = plan.table
+            planned = self._plans[index]
+            assert planned is not None
+            table, plan = planned
             array = np.frombuffer(records, plan.dtype, count)
             buffer: Any = self._view if heap is None else heap
-            if any(c.compressed for c in plan.columns):
+            if plan.compressed:
                 buffer = inflate_columns(
                     array,
                     plan.columns,
@@ -291,7 +292,7 @@ class LogDecoder:
                     path=self.path,
                     table=table.full_name,
                 )
-            if len(invalid):
+            if invalid is not None:
                 first = invalid[0]
                 self.report.add(
                     "invalid_dates",
@@ -328,6 +329,8 @@ class LogDecoder:
     def _drop_plans(self) -> None:
         self._loop.drop_plans()
         self._plans.clear()
+        self._made_plans.clear()
+        self._table_maps.clear()
 
     # ------------------------------------------------------------ bytes
 
@@ -392,35 +395,38 @@ class LogDecoder:
         flags, body = loop.table_map()
         assert self.format is not None
         try:
-            table, notes = table_of(decode_table_map(body), flags=flags, mariadb=self.format.is_mariadb)
+            table, notes = self._table_maps.table_of(body, flags=flags, mariadb=self.format.is_mariadb)
         except BinlogError as error:
             if not self.skip_errors:
                 raise error.located(path=self.path, offset=offset, type_code=19) from None
             self.report.add("skipped_events", path=self.path, offset=offset, detail=str(error))
-            loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
-            self._plans.append(None)
+            self._add_no_plan()
             return
         for note in notes:
             self.report.add(
                 "metadata_misfits", path=self.path, offset=offset, table=table.full_name, detail=note
             )
         if not self.selection.wants_table(table):
-            loop.add_plan(np.zeros(0, _rows.OP_DTYPE), image_len=0, record_len=0, wanted=False)
-            self._plans.append(None)
+            self._add_no_plan()
             return
         if self.definitions is not None:
             table = self.definitions.complete(table, self.report, path=self.path, offset=offset)
         self._report_silence(table, offset)
-        plan = plan_of(table, self.selection.wanted_columns(table))
+        plan = self._made_plans.plan_of(table, self.selection.wanted_columns(table))
         loop.add_plan(
             plan.ops,
             image_len=plan.image_len,
             record_len=plan.dtype.itemsize,
             json_columns=plan.json_columns,
             raw=plan.raw,
-            nullable=[c.nullable is not False for c in table.columns],
+            nullable=plan.nullable,
         )
-        self._plans.append(plan)
+        self._plans.append((table, plan))
+
+    def _add_no_plan(self) -> None:
+        """The rows of this table are stepped over."""
+        self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
+        self._plans.append(None)
 
     def _report_silence(self, table: Table, offset: int) -> None:
         where: dict[str, Any] = {"path": self.path, "offset": offset, "table": table.full_name}
@@ -650,22 +656,23 @@ class LogDecoder:
         return True
 
     def _error_of(self, info: dict[str, Any]) -> DecodeError:
-        plan = self._plans[info["plan"]] if info["plan"] is not None else None
+        planned = self._plans[info["plan"]] if info["plan"] is not None else None
+        table = planned[0] if planned is not None else None
         column = None
-        if plan is not None and info["column"] < len(plan.table.columns):
-            column = plan.table.columns[info["column"]].name
+        if table is not None and info["column"] < len(table.columns):
+            column = table.columns[info["column"]].name
         kind = ChecksumError if info["status"] == "checksum" else DecodeError
         message = info["what"]
-        if plan is not None:
+        if table is not None:
             message += f", row {info['row']} of the event"
-            if self._may_have_old_fractions(plan.table):
+            if self._may_have_old_fractions(table):
                 message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
         return kind(
             message,
             path=self.path,
             offset=info["position"],
             type_code=info["type_code"],
-            table=plan.table.full_name if plan is not None else None,
+            table=table.full_name if table is not None else None,
             column=column,
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,74 +42,101 @@ _MARIADB_FRACTION_OPS = {
     MYSQL_TYPE_TIME: ("MARIA_TIME", (4, 4, 5, 5, 5, 6)),
     MYSQL_TYPE_DATETIME: ("MARIA_DATETIME", (6, 6, 7, 7, 7, 8)),
 }
+_OP = struct.Struct("<BBBBHHII")  # twin of OP_DTYPE
 _DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decimal digits
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the rows of one table definition are decoded, and into what.
+    """How the rows of tables with certain columns are decoded, and into what.
 
     Parameters
     ----------
-    table : Table
     columns : tuple of Column
         The decoded ones.
     dtype : numpy.dtype
         Of the records.
-    ops : ndarray, shape (n_columns,), OP_DTYPE
-        One wire operation per column of the table, decoded or stepped over.
+    ops : bytes
+        One wire operation (OP_DTYPE) per column of the table, decoded or stepped over.
+    json_columns : tuple of int
+        Indexes of the table's JSON columns.
+    nullable : bytes
+        Of each column of the table: 1 where it can be NULL, or that is unknown.
     raw : bool
         The table cannot be decoded: a record has one field, a span of the event's row area.
     """
 
-    table: Table
     columns: tuple[Column, ...]
     dtype: np.dtype
-    ops: np.ndarray
+    ops: bytes
+    json_columns: tuple[int, ...]
+    nullable: bytes
     raw: bool = False
+    image_len: int = field(init=False)
+    compressed: bool = field(init=False)  # some of `columns` are
 
-    @property
-    def image_len(self) -> int:
-        return int(self.dtype["image"].itemsize)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image_len", self.dtype["image"].itemsize)
+        object.__setattr__(self, "compressed", any(c.compressed for c in self.columns))
 
-    @property
-    def json_columns(self) -> list[int]:
-        return [c.index for c in self.table.columns if c.kind is Kind.JSON]
+
+class Plans:
+    """Plans of table definitions; tables that share their columns share their plan."""
+
+    def __init__(self) -> None:
+        # By the identity of the columns, which stand in the value to keep it their own.
+        self._plans: dict[tuple[int, frozenset[str] | None], tuple[tuple[Column, ...], Plan]] = {}
+
+    def plan_of(self, table: Table, wanted: Collection[str] | None = None) -> Plan:
+        """The plan for a table definition.
+
+        Parameters
+        ----------
+        table : Table
+        wanted : collection of str or None
+            Names of the columns to decode; None: all.
+        """
+        key = (id(table.columns), None if wanted is None else frozenset(wanted))
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = table.columns, plan_of(table, wanted)
+        return known[1]
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._plans.clear()
 
 
 def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
-    """The plan for a table definition.
-
-    Parameters
-    ----------
-    table : Table
-    wanted : collection of str or None
-        Names of the columns to decode; None: all.
-    """
+    """A plan made anew; as :meth:`Plans.plan_of`."""
+    count = len(table.columns)
+    nullable = bytes([c.nullable is not False for c in table.columns])
     if table.undecodable is not None:
-        dtype = np.dtype(
-            [("image", image_dtype(len(table.columns))), ("row", np.dtype([("raw", SPAN_DTYPE)]))]
-        )
-        return Plan(table, (), dtype, np.zeros(len(table.columns), OP_DTYPE), raw=True)
+        dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
+        return Plan((), dtype, bytes(count * OP_DTYPE.itemsize), (), nullable, raw=True)
     columns = table.columns
     if wanted is not None:
-        columns = tuple(c for c in columns if c.name in wanted)
-    dtype = record_dtype(len(table.columns), columns)
-    row_offset = dtype["image"].itemsize
-    fields: Mapping[str, Any] = dtype["row"].fields or {}
-    decoded = {c.index for c in columns}
+        columns = tuple([c for c in columns if c.name in wanted])
+    dtype = record_dtype(count, columns)
+    row = dtype["row"]
+    ops = _wire_ops(table.columns, row.fields or {}, dtype.itemsize - row.itemsize)
+    json_columns = tuple([c.index for c in table.columns if c.kind is Kind.JSON])
+    return Plan(columns, dtype, ops, json_columns, nullable)
+
+
+def _wire_ops(columns: Iterable[Column], fields: Mapping[str, Any], row_offset: int) -> bytes:
+    """The operations of all columns; those that are no field of the record are stepped over."""
     ops = []
-    for column in table.columns:
+    for column in columns:
         name, width, (a, b, c) = wire_op(column)
-        if column.index in decoded:
-            field = fields[column.name]
-            ops.append(
-                (_code(name, width), a, b, c, column.index, field[0].itemsize, width, row_offset + field[1])
-            )
+        place = fields.get(column.name)
+        if place is not None:
+            code, out_width, out = _code(name, width), place[0].itemsize, row_offset + place[1]
         else:
-            name = "SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING"
-            ops.append((_code(name, width), 0, 0, 0, column.index, 0, width, 0))
-    return Plan(table, columns, dtype, np.array(ops, OP_DTYPE))
+            code = _code("SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING", width)
+            a = b = c = out_width = out = 0
+        ops.append(_OP.pack(code, a, b, c, column.index, out_width, width, out))
+    return b"".join(ops)
 
 
 def _code(name: str, width: int) -> int:

@@ -9,9 +9,11 @@ Source: MySQL server documentation, "Table_map_event"; MariaDB Knowledge Base, "
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import charsets
+from ._table_map import decode_table_map, decode_table_name
 from .column_types import (
     COLUMN_TYPES,
     MYSQL_TYPE_BIT,
@@ -67,27 +69,78 @@ _MARIADB_CHARACTER_TYPES = _CHARACTER_TYPES | {MYSQL_TYPE_GEOMETRY}
 _FSP_TYPES = {MYSQL_TYPE_TIMESTAMP2, MYSQL_TYPE_DATETIME2, MYSQL_TYPE_TIME2}
 
 
-def table_of(table_map: TableMap, *, flags: int, mariadb: bool) -> tuple[Table, list[str]]:
-    """The Table that a TABLE_MAP event describes.
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a TABLE_MAP event says of its table, the names of database and table apart.
 
     Parameters
     ----------
-    table_map : TableMap
-    flags : int
-        Of the event's post-header.
-    mariadb : bool
-        The server of the descriptor in force is a MariaDB.
-
-    Returns
-    -------
-    (Table, notes)
-        notes: what of the optional metadata did not fit and was left out.
-
-    Raises
-    ------
-    DecodeError
-        Metadata that no type has, or as many names as there are no columns.
+    columns, primary_key, flags, undecodable
+        As in Table.
+    notes : tuple of str
+        What of the optional metadata did not fit and was left out.
     """
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] | None
+    flags: int
+    undecodable: str | None
+    notes: tuple[str, ...]
+
+
+class TableMaps:
+    """The tables that TABLE_MAP events describe; those of one shape share their columns.
+
+    Many logs hold thousands of tables of a few shapes, one per tenant or partition.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[bytes, int, bool], Shape] = {}
+
+    def table_of(self, body: bytes, *, flags: int, mariadb: bool) -> tuple[Table, tuple[str, ...]]:
+        """The Table that a TABLE_MAP event describes.
+
+        Parameters
+        ----------
+        body : bytes
+            Of the event, behind its post-header.
+        flags : int
+            Of the event's post-header.
+        mariadb : bool
+            The server of the descriptor in force is a MariaDB.
+
+        Returns
+        -------
+        (Table, notes)
+            notes: what of the optional metadata did not fit and was left out.
+
+        Raises
+        ------
+        DecodeError
+            Metadata that no type has, or as many names as there are no columns.
+        """
+        database, name, rest = decode_table_name(body)
+        shape = self._shapes.get((rest, flags, mariadb))
+        if shape is None:
+            shape = shape_of(decode_table_map(body), flags=flags, mariadb=mariadb)
+            self._shapes[rest, flags, mariadb] = shape
+        table = Table(
+            database=_text(database),
+            name=_text(name),
+            columns=shape.columns,
+            primary_key=shape.primary_key,
+            flags=flags,
+            undecodable=shape.undecodable,
+        )
+        return table, shape.notes
+
+    def clear(self) -> None:
+        """Forget all shapes."""
+        self._shapes.clear()
+
+
+def shape_of(table_map: TableMap, *, flags: int, mariadb: bool) -> Shape:
+    """What a TABLE_MAP event says of its table; arguments and errors as in :meth:`TableMaps.table_of`."""
     notes: list[str] = []
     fields = [_fields(i, code, table_map.column_metadata[i]) for i, code in enumerate(table_map.column_types)]
     undecodable = next((_why_undecodable(f) for f in fields if f["type_code"] not in _DECODABLE), None)
@@ -108,17 +161,7 @@ def table_of(table_map: TableMap, *, flags: int, mariadb: bool) -> tuple[Table, 
         if any(i >= len(columns) for i, _ in table_map.primary_key):
             raise DecodeError("the primary key names a column that the table does not have")
         primary_key = tuple(columns[i].name for i, _ in table_map.primary_key)
-    return (
-        Table(
-            database=_text(table_map.database),
-            name=_text(table_map.table),
-            columns=columns,
-            primary_key=primary_key,
-            flags=flags,
-            undecodable=undecodable,
-        ),
-        notes,
-    )
+    return Shape(columns, primary_key, flags, undecodable, tuple(notes))
 
 
 def _kind_of_text(type_code: int, collation: int | None, length: int) -> Fields:
@@ -309,6 +352,11 @@ def _add_names(fields: list[Fields], table_map: TableMap, flags: int) -> bool:
         seen.add(name)
         field["name"] = name
         field["named"] = True
+    for field in fields if len(seen) < len(fields) else ():
+        if not field["named"]:
+            while field["name"] in seen:
+                field["name"] += "_"
+            seen.add(field["name"])
     return True
 
 

@@ -79,6 +79,10 @@ class Column:
     pad_to: int = 0
     declared_type: str | None = None
 
+    def __hash__(self) -> int:
+        # Of what tells columns apart: a hash of all fields would cost more than what is looked up by it.
+        return hash((self.name, self.index, self.type_code))
+
     @property
     def dtype(self) -> np.dtype:
         """dtype of this column's field in ``batch.array["row"]``."""

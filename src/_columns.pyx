@@ -14,11 +14,14 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 
 from _arrow cimport ArrowArray, init_array
-from _codes cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+from _codes cimport (
+    KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL, KIND_SET,
+    KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE,
+)
 from _gather cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT,
     GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS,
-    LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY,
+    LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY,
     LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
     LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE, all_null, allocate_slots,
     column_t, gather, mark_null, reserve, store_validity, take_spans, tile_t,
@@ -28,7 +31,6 @@ from _labels cimport fill_change_column, fill_dictionary
 import numpy as np
 
 from binlog_core import transcoding
-from binlog_core.column_types import SPAN_KINDS, Kind
 from binlog_core.errors import DecodeError
 
 cnp.import_array()
@@ -91,13 +93,14 @@ cdef class _Columns:
         if self.seen == NULL or self.items == NULL:
             raise MemoryError
         row, row_offset = records.dtype.fields["row"][:2]
+        places = row.fields or {}
         for column, field in zip(columns, fields, strict=True):
-            if column.name not in row.fields:
+            if column.name not in places:
                 self.plan(&self.items[self.count], column, field, column.dtype.itemsize)
                 self.items[self.count].missing = True
                 self.count += 1
                 continue
-            dtype, offset = row.fields[column.name][:2]
+            dtype, offset = places[column.name][:2]
             if dtype != column.dtype:
                 raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
             if column.index // 8 >= self.bitmap_len:
@@ -139,21 +142,21 @@ cdef class _Columns:
 
     cdef int plan(self, column_t* c, object column, object field, uint32_t itemsize) except -1:
         # Which loop takes the column out, and what that loop needs.
-        kind = column.kind
+        cdef int kind = column.kind
         c.width = itemsize
         c.layout = LAYOUT_COPY
-        if kind == Kind.NULL:
+        if kind == KIND_NULL:
             c.layout = LAYOUT_NULL
             c.width = 0
-        elif kind == Kind.DATE:
+        elif kind == KIND_DATE:
             c.layout = LAYOUT_DAYS
             c.width = 4
-        elif kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
+        elif kind in (KIND_DATETIME, KIND_TIMESTAMP, KIND_TIME):
             c.layout = LAYOUT_MICROS
-        elif kind == Kind.DECIMAL and itemsize == 8:
+        elif kind == KIND_DECIMAL and itemsize == 8:
             c.layout = LAYOUT_DECIMAL64
             c.width = 16
-        elif kind == Kind.DECIMAL and field.format == "u":
+        elif kind == KIND_DECIMAL and field.format == "u":
             if itemsize != 32 or not 0 <= column.scale <= 40:
                 raise DecodeError(
                     f"no text of DECIMAL({column.precision},{column.scale})", column=column.name
@@ -161,15 +164,15 @@ cdef class _Columns:
             c.layout = LAYOUT_DECIMAL_TEXT
             c.width = 0
             c.scale = column.scale
-        elif kind == Kind.ENUM and field.dictionary is not None:
+        elif kind == KIND_ENUM and field.dictionary is not None:
             c.layout = LAYOUT_ENUM
             c.width = 2 if field.format == "s" else 4
             self.plan_codes(c, field.codes)
-        elif kind == Kind.SET and field.children:
+        elif kind == KIND_SET and field.children:
             c.layout = LAYOUT_SET
             c.width = 0
             self.plan_codes(c, field.children[0].codes)
-        elif kind in SPAN_KINDS:
+        elif kind in (KIND_TEXT, KIND_BINARY, KIND_JSON, KIND_GEOMETRY, KIND_VECTOR):
             c.width = 0
             self.plan_span(c, column, field)
         return 0
@@ -186,7 +189,7 @@ cdef class _Columns:
 
     cdef int plan_span(self, column_t* c, object column, object field) except -1:
         cdef const uint32_t[::1] table
-        kind = column.kind
+        cdef int kind = column.kind
         if field.format.startswith("w:"):
             c.layout = LAYOUT_FIXED_BYTES
             c.width = c.pad = int(field.format[2:])
@@ -194,14 +197,14 @@ cdef class _Columns:
             c.layout = LAYOUT_FIXED_BYTES
             c.width = 4 * <uint32_t> int(field.format[3:])
         elif field.format == "z":
-            c.layout = LAYOUT_BYTES
-            c.pad = column.pad_to if kind == Kind.BINARY else 0
-        elif kind == Kind.GEOMETRY:
+            c.layout = LAYOUT_EWKB if kind == KIND_GEOMETRY else LAYOUT_BYTES
+            c.pad = column.pad_to if kind == KIND_BINARY else 0
+        elif kind == KIND_GEOMETRY:
             c.layout = LAYOUT_GEOMETRY
             c.width = 4
-        elif kind == Kind.VECTOR:
+        elif kind == KIND_VECTOR:
             c.layout = LAYOUT_VECTOR
-        elif kind == Kind.JSON:
+        elif kind == KIND_JSON:
             c.layout = LAYOUT_JSON
         else:
             encoding = transcoding.encoding_of(column.charset)
@@ -426,7 +429,7 @@ cdef object failure(_Columns gathered, int k, object column, object where):
         GATHER_BAD_NUMBER: f"record {record}: a number that {column.kind.name} cannot have",
         GATHER_TOO_LARGE: f"more than {INT32_MAX} bytes of values in one batch; read in smaller groups",
     }[c.status]
-    if c.status == GATHER_BAD_LENGTH and column.kind == Kind.VECTOR and column.dimensions is not None:
+    if c.status == GATHER_BAD_LENGTH and column.kind == KIND_VECTOR and column.dimensions is not None:
         message += f" with {column.dimensions} dimensions; vectors='list' takes shorter ones"
     return DecodeError(
         message,
@@ -574,6 +577,8 @@ def span_values(cnp.ndarray records not None, column, field, buffer, *, table=No
     cdef bint as_text
     used = [field]
     gathered = _Columns(records, (column,), used, buffer, None, False)
+    if column.kind == KIND_GEOMETRY:
+        gathered.items[0].layout = LAYOUT_BYTES     # as logged: SRID and WKB
     take_out(gathered, (column,), used, text_errors, documents or {}, (table, path))
     c = &gathered.items[0]
     as_text = used[0].format == "u"

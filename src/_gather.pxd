@@ -31,6 +31,7 @@ cdef enum layout_t:
     LAYOUT_BYTES          # from here on with offsets
     LAYOUT_DECIMAL_TEXT   # four limbs to text
     LAYOUT_GEOMETRY
+    LAYOUT_EWKB
     LAYOUT_VECTOR
     LAYOUT_UTF8
     LAYOUT_TABLE          # one-byte character set
@@ -447,6 +448,43 @@ cdef inline gather_status_t gather_geometry(column_t* c, tile_t* tile) noexcept 
     return GATHER_OK
 
 
+cdef inline gather_status_t gather_ewkb(column_t* c, tile_t* tile) noexcept nogil:
+    # PostGIS's form: the SRID stands within the WKB, told by a bit of the type; SRID 0 is left out.
+    cdef int i
+    cdef uint64_t total
+    cdef gather_status_t status = take_spans(c, tile, &total)
+    cdef const uint8_t* end = tile.buffer + tile.buffer_len
+    cdef const uint8_t* wkb
+    cdef uint8_t* out
+    cdef uint32_t srid
+    cdef uint32_t k
+    if status != GATHER_OK:
+        return status
+    if c.data_len + total > <uint64_t> INT32_MAX:
+        return fail(c, tile, 0, GATHER_TOO_LARGE)
+    if not reserve(c, total):
+        return GATHER_NO_MEMORY
+    for i in range(tile.count):
+        if tile.lengths[i]:
+            if tile.lengths[i] < 9:     # SRID, byte order, type
+                return fail(c, tile, i, GATHER_BAD_LENGTH)
+            srid = load_u32(tile.starts[i])
+            wkb = tile.starts[i] + 4
+            if wkb[0] > 1:
+                return fail(c, tile, i, GATHER_BAD_NUMBER)
+            if srid:
+                out = c.data + c.data_len
+                memcpy(out, wkb, 5)
+                out[4 if wkb[0] else 1] |= 0x20
+                for k in range(4):      # in the byte order of the rest
+                    out[5 + k] = <uint8_t> (srid >> (8 * k if wkb[0] else 24 - 8 * k))
+                c.data_len += 9
+                wkb += 5
+            append_bytes(c, wkb, tile.lengths[i] - <uint32_t> (wkb - tile.starts[i]), end)
+        c.offsets[tile.first + i + 1] = <int32_t> c.data_len
+    return GATHER_OK
+
+
 cdef inline gather_status_t gather_vector(column_t* c, tile_t* tile) noexcept nogil:
     # Offsets count floats.
     cdef int i
@@ -486,6 +524,8 @@ cdef inline gather_status_t gather(column_t* c, tile_t* tile) noexcept nogil:
         return gather_bytes(c, tile)
     if c.layout == LAYOUT_GEOMETRY:
         return gather_geometry(c, tile)
+    if c.layout == LAYOUT_EWKB:
+        return gather_ewkb(c, tile)
     if c.layout == LAYOUT_VECTOR:
         return gather_vector(c, tile)
     if c.layout == LAYOUT_DECIMAL_TEXT:

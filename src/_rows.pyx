@@ -386,34 +386,36 @@ cdef class Decoder:
                 self.windows[i].held = False
         self.depth = 0
 
-    def add_plan(self, ops, *, uint32_t image_len, uint32_t record_len, json_columns=(), bint wanted=True,
-                 bint raw=False, nullable=None):
+    def add_plan(self, bytes ops not None, *, uint32_t image_len, uint32_t record_len, json_columns=(),
+                 bint wanted=True, bint raw=False, bytes nullable=None):
         """The plan of the table definition that `run` came back with RUN_TABLE for.
 
         Parameters
         ----------
-        ops : ndarray, shape (n_columns,), OP_DTYPE
+        ops : bytes
+            One item of OP_DTYPE per column.
         image_len, record_len : int
             Bytes of the record's image group, and of the whole record.
         json_columns : sequence of int
             Indexes of the table's JSON columns.
         wanted, raw : bool
             Rows are decoded at all; rows are given as spans of undecoded bytes.
-        nullable : sequence of bool or None
-            Which columns can be NULL, for rows of version 0; None: all.
+        nullable : bytes or None
+            Not zero for each column that can be NULL, for rows of version 0; None: all.
 
         Returns
         -------
         int
             Index of the plan.
         """
-        cdef op_t[::1] given = ops
-        cdef uint32_t n = <uint32_t> given.shape[0]
+        cdef uint32_t n = <uint32_t> (len(ops) // sizeof(op_t))
         cdef plan_t* plan
         cdef plan_t** plans
         cdef int32_t* slots
         cdef uint32_t capacity
         cdef uint32_t i
+        if len(ops) != n * sizeof(op_t) or (nullable is not None and len(nullable) != n):
+            raise ValueError(f"{len(ops)} bytes of operations")
         if self.plan_count == self.plan_capacity:
             capacity = self.plan_capacity * 2 if self.plan_capacity else 32
             plans = <plan_t**> realloc(self.plans, capacity * sizeof(plan_t*))
@@ -441,9 +443,11 @@ cdef class Decoder:
         if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
-        for i in range(n):
-            plan.ops[i] = given[i]
-            plan.nullable[i] = 1 if nullable is None else nullable[i]
+        memcpy(plan.ops, <const char*> ops, n * sizeof(op_t))
+        if nullable is None:
+            memset(plan.nullable, 1, n)
+        else:
+            memcpy(plan.nullable, <const char*> nullable, n)
         for i in range(plan.json_count):
             plan.json_columns[i] = json_columns[i]
         self.plans[self.plan_count] = plan
@@ -589,7 +593,7 @@ cdef class Decoder:
         -------
         (batches, transactions)
             batches: list of (plan index, count, records, heap or None, invalid dates, JSON diffs), where
-            records is bytes-like and the last two are arrays; transactions: array of TRANSACTION_DTYPE.
+            records is bytes-like and the last two are arrays or None; transactions: array of TRANSACTION_DTYPE.
         """
         cdef batch_t* batch
         cdef uint32_t i
@@ -604,8 +608,8 @@ cdef class Decoder:
                     batch.count,
                     take_memory(&batch.records, self.pool),
                     take_memory(&batch.heap, self.pool) if batch.copies else None,
-                    np.frombuffer(take_memory(&batch.invalid_dates, self.pool), INVALID_DATE_DTYPE),
-                    np.frombuffer(take_memory(&batch.json_diffs, self.pool), JSON_DIFF_DTYPE),
+                    self.side_list(&batch.invalid_dates, INVALID_DATE_DTYPE),
+                    self.side_list(&batch.json_diffs, JSON_DIFF_DTYPE),
                 ))
             release_batch(batch)
         self.batch_count = 0
@@ -619,6 +623,10 @@ cdef class Decoder:
             if self.note_transaction() != DECODE_OK:
                 raise MemoryError
         return out, transactions
+
+    cdef object side_list(self, memory_t* memory, object dtype):
+        # Mostly empty, and then nothing is allocated for it.
+        return np.frombuffer(take_memory(memory, self.pool), dtype) if memory.length else None
 
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""

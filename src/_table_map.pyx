@@ -38,7 +38,7 @@ cdef class TableMap:
 
     Attributes are named after the fields in the server's documentation; those that the
     event lacks are None. Lists of the optional metadata have the order and counting of
-    the event: see ``binlog_core.tables.table_of``.
+    the event: see ``binlog_core.table_map.shape_of``.
     """
 
     cdef readonly bytes database
@@ -169,6 +169,28 @@ cdef int take_optional_metadata(TableMap map, Cursor* cur) except -1:
         else:
             map.unknown_fields.append(kind)     # later servers may add more
     return 0
+
+
+def decode_table_name(const uint8_t[::1] data):
+    """The names at the head of a TABLE_MAP_EVENT's body, and what is behind them.
+
+    Parameters
+    ----------
+    data : bytes-like, shape (n_bytes,), uint8
+        As in :func:`decode_table_map`.
+
+    Returns
+    -------
+    (database, table, rest) : tuple of bytes
+
+    Raises
+    ------
+    DecodeError
+        A length reaches past the event.
+    """
+    cdef Cursor cur = cursor_over(&data[0] if data.shape[0] else NULL, <size_t> data.shape[0])
+    database = take_name(&cur, "database name")
+    return database, take_name(&cur, "table name"), cur.pos[:remaining(&cur)]
 
 
 def decode_table_map(const uint8_t[::1] data):

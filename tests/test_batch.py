@@ -447,6 +447,14 @@ def notes(*notes):
     return Batches(lambda: iter([orders([note]) for note in notes]))
 
 
+def test_geometry_of_a_stream():
+    point = bytes.fromhex("0101000000 000000000000f03f 0000000000000040")
+    batch = make_batch([column("g", Kind.GEOMETRY)], [{"g": b"\xe6\x10\x00\x00" + point}])
+    table = pa.table(Batches(lambda: iter([batch, batch])).stream(geometry="ewkb", change_columns=False))
+    assert table.schema == pa.schema([("g", pa.binary())])
+    assert table["g"].to_pylist() == [bytes.fromhex("0101000020 e6100000") + point[5:]] * 2
+
+
 def test_batches_are_an_iterator_and_a_stream():
     batches = notes(b"one", b"two", b"three")
     assert next(batches).column("note").tolist() == ["one"]

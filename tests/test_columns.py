@@ -342,6 +342,57 @@ def test_values_that_cannot_be(kind, attributes, value):
     assert (info.value.column, info.value.offset) == ("v", 1000)
 
 
+POINT = bytes.fromhex("0101000000 000000000000f03f 0000000000000040")  # POINT(1 2), little-endian WKB
+BIG_ENDIAN_POINT = bytes.fromhex("0000000001 3ff0000000000000 4000000000000000")
+MULTIPOINT = bytes.fromhex("0104000000 01000000") + POINT
+
+
+@pytest.mark.parametrize(
+    ("logged", "ewkb"),
+    [
+        pytest.param(
+            bytes.fromhex("e6100000") + POINT,
+            bytes.fromhex("0101000020 e6100000 000000000000f03f 0000000000000040"),
+            id="SRID 4326",
+        ),
+        pytest.param(bytes(4) + POINT, POINT, id="SRID 0"),
+        pytest.param(
+            bytes.fromhex("110f0000") + MULTIPOINT,
+            bytes.fromhex("0104000020 110f0000 01000000") + POINT,
+            id="only the outer geometry has the SRID",
+        ),
+        pytest.param(
+            bytes.fromhex("e6100000") + BIG_ENDIAN_POINT,
+            bytes.fromhex("0020000001 000010e6 3ff0000000000000 4000000000000000"),
+            id="big-endian",
+        ),
+        pytest.param(b"", b"", id="empty"),
+        pytest.param(None, None, id="NULL"),
+    ],
+)
+def test_geometry_as_ewkb(logged, ewkb):
+    """Expected bytes by hand, from the EWKB form of PostGIS: type | 0x20000000, then the SRID."""
+    batch = make_batch([column("g", Kind.GEOMETRY)], [{"g": b"\x01\x00\x00\x00" + POINT}, {"g": logged}])
+    values = batch.to_arrow(geometry="ewkb").column("g")
+    assert values.type == pa.binary()
+    assert values.to_pylist() == [bytes.fromhex("0101000020 01000000") + POINT[5:], ewkb]
+
+
+@pytest.mark.parametrize(
+    "logged", [b"\xe6\x10\x00\x00\x01\x01\x00\x00", b"\xe6\x10\x00\x00\x02\x01\x00\x00\x00"]
+)
+def test_no_ewkb_of_what_is_no_wkb(logged):
+    batch = make_batch([column("g", Kind.GEOMETRY)], [{"g": logged}])
+    with pytest.raises(DecodeError, match="GEOMETRY") as raised:
+        batch.to_arrow(geometry="ewkb")
+    assert raised.value.column == "g"
+
+
+def test_geometry_takes_known_forms():
+    with pytest.raises(ValueError, match="struct and ewkb"):
+        make_batch([column("g", Kind.GEOMETRY)], [{"g": b""}]).to_arrow(geometry="wkt")
+
+
 @pytest.mark.parametrize(
     ("unscaled", "scale", "text"),
     [

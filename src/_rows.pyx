@@ -319,7 +319,8 @@ cdef class Decoder:
         """
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
-        if self.boundary < base + start:
+        # A window that begins inside a transaction goes on with what a stream had left.
+        if self.boundary < base + start and not self.trx_open:
             self.boundary = base + start
 
     def enter(self, buffer):

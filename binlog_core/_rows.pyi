@@ -32,8 +32,9 @@ class Decoder:
         *,
         group_rows: int = 65536,
         group_bytes: int = 16 << 20,
-        verify: bool = True,
+        group_memory: int = 8 << 20,
         record_bytes: int = 1 << 30,
+        verify: bool = True,
     ) -> None: ...
     def set_format(
         self, header_length: int, post_header_lengths: NDArray[Any], canonical: NDArray[Any], checksum: bool

@@ -207,7 +207,18 @@ class ChangeBatch:
     def is_absent(self, name: str) -> NDArray[np.bool_]:
         """Where a column is not in the row image (``binlog_row_image`` other than FULL).
 
-        Parameters, result and errors as in :meth:`is_null`.
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        SchemaError
+            No decoded column has this name.
         """
         return self._bit("absent_bitmap", name)
 
@@ -321,7 +332,17 @@ class ChangeBatch:
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """The batch as ``pandas.DataFrame`` with Arrow-backed columns.
 
-        Parameters and errors as in :meth:`to_arrow`.
+        Parameters
+        ----------
+        **options
+            As in :meth:`export`.
+
+        Raises
+        ------
+        MissingExtraError
+            pandas or pyarrow is not installed.
+        DecodeError, SchemaError
+            As in :meth:`export`.
         """
         try:
             import pandas

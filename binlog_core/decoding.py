@@ -169,6 +169,7 @@ class LogDecoder:
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
+            group_memory=limits.group_memory,
             record_bytes=limits.record_bytes,
             verify=verify_checksum,
         )
@@ -505,7 +506,7 @@ class LogDecoder:
         elif kind in _GTID_EVENTS:
             self._select_transaction()
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
-            header = EventHeader(offset, 0, kind, 0, int(loop.event_length), 0, 0)
+            header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
             assert self.format is not None
             event = parse_event(header, loop.event_body(), self.format, self.path)
             assert isinstance(event, QueryEvent)
@@ -541,7 +542,15 @@ class LogDecoder:
         """The QUERY event at hand with its status variables."""
         loop = self._loop
         assert self.format is not None
-        header = EventHeader(int(loop.event_position), 0, EventType.QUERY, 0, int(loop.event_length), 0, 0)
+        header = EventHeader(
+            int(loop.event_position),
+            int(loop.event_timestamp),
+            EventType.QUERY,
+            0,
+            int(loop.event_length),
+            0,
+            0,
+        )
         # Up to the statement's end: events inside a payload have no checksum to cut off.
         body = loop.event_bytes()
         body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]

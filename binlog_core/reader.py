@@ -114,8 +114,16 @@ def open(
 
     Raises
     ------
+    NotABinlogError, FormatError
+        The first log is none, or its descriptor cannot be.
+    EncryptionError, MissingExtraError
+        A key or a library is missing.
+    GtidError
+        A text is no GTID set.
     BinlogError
-        Not a binary log, no key, a missing extra.
+        The target does not exist or cannot be read.
+    ValueError
+        An argument has a value that is not among those named here.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
@@ -256,7 +264,8 @@ class Log:
 
         Raises
         ------
-        DecodeError, ChecksumError
+        DecodeError
+            A length cannot be, or (`ChecksumError`) a checksum is wrong.
         """
         parts = list(self.header_chunks())
         return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
@@ -290,6 +299,11 @@ class Log:
         ------
         Event
             See `binlog_core.events`; unknown types are `OpaqueEvent`.
+
+        Raises
+        ------
+        DecodeError
+            An event cannot be what its type says, or (`ChecksumError`) its checksum is wrong.
         """
         self._begin_pass()
         for source in self._sources():
@@ -334,6 +348,15 @@ class Log:
         Yields
         ------
         Group
+
+        Raises
+        ------
+        DecodeError
+            A length, count, type or value cannot be; what was decoded before has been yielded.
+        SchemaError
+            A given definition does not fit; at the end, a wanted column that no definition had.
+        StrictError, TruncatedError
+            With ``strict=True``.
         """
         selection = replace(self._selection, seen_columns={})
         if tables is not None:
@@ -371,7 +394,7 @@ class Log:
         Returns
         -------
         Batches
-            An iterator of ChangeBatch.
+            An iterator of ChangeBatch; errors while it is read are those of `groups`.
         """
         return Batches(lambda: self._batches(tables, columns))
 
@@ -399,6 +422,11 @@ class Log:
         Yields
         ------
         RowChange
+
+        Raises
+        ------
+        DecodeError
+            As `groups`; also text that its character set does not have.
         """
         reader = None
         for group in self.groups(tables, columns):

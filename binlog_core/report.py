@@ -10,7 +10,7 @@ from .errors import BinlogError, StrictError
 
 
 class Place(NamedTuple):
-    """Where something was met first."""
+    """Where something was met first: file, offset of the event in bytes, table, column, and what it was."""
 
     path: str | None
     offset: int | None
@@ -99,7 +99,22 @@ class Report:
         detail: str | None = None,
         count: int = 1,
     ) -> None:
-        """Count something; in strict mode raise what is the log's silence."""
+        """Count something; in strict mode raise what is the log's silence.
+
+        Parameters
+        ----------
+        kind : str
+            A name of ``KINDS``.
+        path, offset, table, column, detail
+            As in `Place`.
+        count : int
+            How many; 0 does nothing.
+
+        Raises
+        ------
+        StrictError
+            In strict mode, unless the kind is a fact of the data.
+        """
         if not count:
             return
         place = Place(path, offset, table, column, detail)

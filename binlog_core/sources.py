@@ -75,7 +75,7 @@ class Source(ABC):
         """
         return 0
 
-    def check_size(self) -> None:
+    def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
         """Raise BinlogError where a mapped file has become shorter than its mapping.
 
         Touching what is gone would end the process (SIGBUS).

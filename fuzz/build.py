@@ -31,6 +31,7 @@ MODULES = [
     "_spans",
     "_jsonb",
     "_crc32",
+    "_resync",
 ]
 SANITIZERS = "address,undefined"
 # Not for the C that Cython writes around our code: calls through pointers of another type, NULL + 0.

@@ -20,14 +20,13 @@ import numpy as np
 import binlog_core
 from binlog_core import gtids
 from binlog_core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
-from binlog_core._table_map import decode_table_map
 from binlog_core.compression import inflate_block, payload_chunks
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
 from binlog_core.format import FormatDescription, detect
 from binlog_core.plans import plan_of
 from binlog_core.schema import parse_create_table
-from binlog_core.table_map import table_of
+from binlog_core.table_map import TableMaps
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)
 
@@ -139,10 +138,9 @@ def event(data: bytes) -> None:
 @target
 def table_map(data: bytes) -> None:
     """The body behind the flags; a plan writes inside its record only."""
-    found = decode_table_map(data)
     for mariadb in (False, True):
         try:
-            table, _ = table_of(found, flags=0, mariadb=mariadb)
+            table, _ = TableMaps().table_of(data, flags=0, mariadb=mariadb)
         except BinlogError:
             continue
         plan = plan_of(table)

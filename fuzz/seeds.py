@@ -19,10 +19,9 @@ from typing import Any
 
 import binlog_core
 from binlog_core._rows import WIRE_OPS
-from binlog_core._table_map import decode_table_map
 from binlog_core.column_types import Kind
 from binlog_core.plans import wire_op
-from binlog_core.table_map import table_of
+from binlog_core.table_map import TableMaps
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 MAX_LEN = 20_000  # of a log
@@ -74,7 +73,7 @@ def row_events(events: list[tuple[int, bytes]], mariadb: bool) -> Iterator[bytes
         number = 0
         if kind == TABLE_MAP:
             number = ids.setdefault(body[:6], len(ids) % 250)
-            table, _ = table_of(decode_table_map(body[8:]), flags=1, mariadb=mariadb)
+            table, _ = TableMaps().table_of(body[8:], flags=1, mariadb=mariadb)
             body = b"\0\0" + b"".join(operation_of(c) for c in table.columns)
         elif kind in ROWS:
             number, body = ids.setdefault(body[:6], len(ids) % 250), body[6:]

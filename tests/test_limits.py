@@ -172,15 +172,15 @@ def test_rows_within_the_limit_are_all_there() -> None:
 
 
 def test_wide_rows_close_their_group_by_memory() -> None:
-    """A group holds at most sixteen times its bytes of wire in records."""
+    """A group holds no more records than its memory, and those of the event that filled it."""
     log = Log(checksum=False)
     data = wide_and_absent(1024, 10)
     log.raw(data[len(log.getvalue()) :] * 20)
-    with binlog_core.open(log.getvalue(), limits=Limits(group_bytes=65536)) as opened:
+    with binlog_core.open(log.getvalue(), limits=Limits(group_memory=MEGABYTE)) as opened:
         sizes = [sum(batch.array.nbytes for batch in group.batches) for group in opened.groups()]
     assert len(sizes) > 1
     record = 25 + 2 * 128 + 1024 * 32
-    assert max(sizes) <= 16 * 65536 + 10 * record
+    assert max(sizes) <= MEGABYTE + 10 * record
     assert sum(sizes) == 200 * record
 
 

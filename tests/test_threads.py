@@ -140,7 +140,7 @@ def _in_child(path: str, log: binlog_core.Log | None, out: Any) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_forked_while_open(path: Path) -> None:
-    """A mapping is the child's too. A file that is read piece by piece shares its place: that is not for both."""
+    """A mapping is the child's too. A file read piece by piece shares its place: that is not for both."""
     with binlog_core.open(path, mmap=True) as log:
         passing = log.rows()
         next(passing)

@@ -1,0 +1,256 @@
+"""A server under write load, and a reader that follows its logs and is killed at random: nothing lost, nothing doubled.
+
+    python soak/soak.py --seconds 60                                  # starts mariadbd of this machine, if it has one
+    python soak/soak.py --seconds 60 --port 3306 --logs DIR/bin.index # a running server (root without password)
+
+The reader writes changes and its checkpoint into one SQLite transaction; after SIGKILL it goes on from there. At the
+end the changes, applied one by one to an empty table, must give the server's own table: each insert finds no row, each
+update and delete the very row that its before image holds. Ends by itself; listens on the loopback only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+SERVER_OPTIONS = (
+    "--log-bin=bin --binlog-format=ROW --server-id=1 --max-binlog-size=1048576 --binlog-row-metadata=FULL "
+    "--sync-binlog=0 --innodb-flush-log-at-trx-commit=0 --bind-address=127.0.0.1"
+).split()
+WRITERS = 2
+
+
+# ---------------------------------------------------------------- the reader
+
+
+def read(logs: str, store: str) -> None:
+    """Follow the logs for ever; the checkpoint is in the store."""
+    import binlog_core
+    from binlog_core.merge import ChangeReader
+
+    warnings.simplefilter("ignore", binlog_core.BinlogWarning)
+    db = sqlite3.connect(store, timeout=60)
+    found = db.execute("SELECT file, position FROM checkpoint").fetchone()
+    if found:
+        # Of a transaction that was still open when its group was written.
+        db.execute("DELETE FROM changes WHERE file = ? AND position >= ?", found)
+        db.commit()
+    with binlog_core.open(logs, follow=True, start=found, tables="soak.*") as log:
+        reader = ChangeReader(log.report, skip_errors=False)
+        for group in log.groups():
+            for change in reader.changes(group):
+                row = (group.path, change.position, change.op, change.table)
+                images = json.dumps(change.before), json.dumps(change.after)
+                db.execute(
+                    "INSERT INTO changes (file, position, op, tbl, old, new) VALUES (?,?,?,?,?,?)",
+                    row + images,
+                )
+            db.execute("DELETE FROM checkpoint")
+            db.execute("INSERT INTO checkpoint VALUES (?, ?)", (group.path, group.resume_position))
+            db.commit()
+
+
+# ---------------------------------------------------------------- the load
+
+
+def connect(port: int) -> Any:
+    import pymysql
+
+    return pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=False)
+
+
+def write(port: int, number: int, stop: threading.Event, done: list[int]) -> None:
+    """Transactions of inserts, updates and deletes; one in ten is rolled back."""
+    chance = random.Random(number)
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        mine: list[int] = []
+        while not stop.is_set():
+            added, removed = [], []
+            for _ in range(chance.randrange(1, 20)):
+                text = "x" * chance.randrange(200) + "ü𝒳"
+                cursor.execute("INSERT INTO soak.t (writer, value, text) VALUES (%s, 0, %s)", (number, text))
+                added.append(cursor.lastrowid)
+            for key in chance.sample(mine, min(len(mine), chance.randrange(10))):
+                cursor.execute("UPDATE soak.t SET value = value + 1 WHERE id = %s", (key,))
+            for key in chance.sample(mine, min(len(mine), chance.randrange(6))):
+                cursor.execute("DELETE FROM soak.t WHERE id = %s", (key,))
+                removed.append(key)
+            if chance.random() < 0.1:
+                connection.rollback()
+                continue
+            connection.commit()
+            done[number] += 1
+            mine = [key for key in mine if key not in set(removed)][-500:] + added
+
+
+# ---------------------------------------------------------------- the judge
+
+
+def judge(store: str, rows: dict[int, tuple[Any, ...]]) -> dict[str, int]:
+    """Apply the changes, count what does not fit, and compare with the server's table."""
+    table: dict[int, tuple[Any, ...]] = {}
+    figures = {"changes": 0, "doubled": 0, "lost": 0}
+    with closing(sqlite3.connect(store)) as db:
+        for op, old, new in db.execute("SELECT op, old, new FROM changes WHERE tbl = 't' ORDER BY number"):
+            before, after = (
+                tuple(image.values()) if image else None for image in (json.loads(old), json.loads(new))
+            )
+            figures["changes"] += 1
+            if op == "insert":
+                figures["doubled"] += after[0] in table
+                table[after[0]] = after
+                continue
+            if table.pop(before[0], None) != before:
+                figures["lost"] += 1
+            if after is not None:
+                table[after[0]] = after
+    figures["lost"] += sum(table.get(key) != row for key, row in rows.items())
+    figures["doubled"] += len(table.keys() - rows.keys())
+    return figures
+
+
+def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
+    store = str(folder / "changes.sqlite")
+    with closing(sqlite3.connect(store)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(
+            "CREATE TABLE changes (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
+        )
+        db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
+        db.commit()
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE DATABASE soak")
+        cursor.execute(
+            "CREATE TABLE soak.t (id INT PRIMARY KEY AUTO_INCREMENT, writer INT, value INT, text VARCHAR(300))"
+            " CHARACTER SET utf8mb4"
+        )
+        connection.commit()
+
+    stop = threading.Event()
+    done = [0] * WRITERS
+    writers = [threading.Thread(target=write, args=(port, n, stop, done)) for n in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    command = [sys.executable, __file__, "--read", logs, store]
+    chance = random.Random(1)
+    kills = 0
+    end = time.monotonic() + seconds
+    reader = subprocess.Popen(command)
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0.4, 3.0))
+        if reader.poll() is not None:
+            stop.set()
+            sys.exit(f"the reader ended by itself: {reader.returncode}")
+        reader.send_signal(signal.SIGKILL)
+        reader.wait()
+        kills += 1
+        reader = subprocess.Popen(command)
+    stop.set()
+    for writer in writers:
+        writer.join()
+
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW MASTER STATUS")
+        file, position = cursor.fetchone()[:2]
+        cursor.execute("SELECT id, writer, value, text FROM soak.t")
+        rows = {row[0]: row for row in cursor.fetchall()}
+    patience = time.monotonic() + 120
+    while reader.poll() is None and time.monotonic() < patience and not reached(store, file, position):
+        time.sleep(0.2)
+    reader.kill()
+    reader.wait()
+    figures = judge(store, rows)
+    last = int(file.rsplit(".", 1)[1])
+    print(
+        f"{seconds:.0f} s, {sum(done)} transactions, {figures['changes']} row changes, {last} logs, {kills} kills: "
+        f"{figures['lost']} lost, {figures['doubled']} doubled; caught up: {reached(store, file, position)}"
+    )
+    fine = (
+        reached(store, file, position)
+        and figures["lost"] == figures["doubled"] == 0
+        and figures["changes"] > 0
+    )
+    return 0 if fine else 1
+
+
+def reached(store: str, file: str, position: int) -> bool:
+    with closing(sqlite3.connect(store, timeout=60)) as db:
+        found = db.execute("SELECT file, position FROM checkpoint").fetchone()
+    return found is not None and (os.path.basename(found[0]), found[1]) >= (file, position)
+
+
+# ---------------------------------------------------------------- a server of our own
+
+
+def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], int, str]:
+    program = shutil.which("mariadbd") or shutil.which("mysqld", path="/usr/sbin:/usr/bin")
+    install = shutil.which("mariadb-install-db")
+    if program is None or install is None:
+        print(
+            "skipped: no MariaDB server here (apt-get install mariadb-server), and no --port and --logs given"
+        )
+        sys.exit(0)
+    data = folder / "data"
+    user = ["--user=root"] if hasattr(os, "getuid") and os.getuid() == 0 else []
+    subprocess.run(
+        [install, f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db", *user],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [f"--datadir={data}", f"--port={port}", f"--socket={folder / 's'}", "--no-defaults"]
+    server = subprocess.Popen(
+        [program, options[-1], *options[:-1], *user, *SERVER_OPTIONS],
+        stderr=(folder / "server.log").open("wb"),
+    )
+    for _ in range(300):
+        try:
+            connect(port).close()
+            return server, port, str(data / "bin.index")
+        except Exception:  # not up yet
+            time.sleep(0.1)
+    server.kill()
+    sys.exit("the server does not come up: " + (folder / "server.log").read_text()[-2000:])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Follow a server's logs under load, with kills.")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--logs", help="index file or directory of a running server's logs")
+    parser.add_argument("--read", nargs=2, metavar=("LOGS", "STORE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        read(*options.read)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="soak") as name:
+        folder = Path(name)
+        if options.port and options.logs:
+            return soak(options.port, options.logs, options.seconds, folder)
+        server, port, logs = start_server(folder)
+        try:
+            return soak(port, logs, options.seconds, folder)
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

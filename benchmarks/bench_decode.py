@@ -1,4 +1,4 @@
-"""Decoding the seeded logs into arrays, Arrow and Python rows; each answer is checked before it is timed.
+"""Decoding the seeded logs into arrays, Arrow, pandas and Python rows; each answer is checked first.
 
 Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32 is in the closing table.
 """
@@ -6,17 +6,19 @@ Sizes and shapes are told by the generators' docstrings; the ratio to zlib.crc32
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from logs import WORKLOADS, BenchLog, bench_log, megabytes
-from measure import FLOORS, measure
+from logs import MEMORY_WORKLOADS, WORKLOADS, BenchLog, bench_log, megabytes
+from measure import FLOORS, measure, measure_memory
 from reference import read_log
 
 import binlog_core
 
-ROWS_MB = 8  # rows() makes Python objects: a smaller log tells as much
+ROWS_MB = 8  # Python objects and DataFrames take long: a smaller log tells as much
+MOST_MEMORY = 128e6  # of a group of batches and what it takes to decode it, whatever the log's size
 UPDATE_PREIMAGE = 2
 
 
@@ -107,6 +109,25 @@ def test_rows(benchmark: Any, small_log: BenchLog) -> None:
                 pass
 
     measure(benchmark, small_log, "rows()", decode, most_rounds=3)
+
+
+def test_pandas(benchmark: Any, small_log: BenchLog) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+
+    def decode() -> None:
+        with binlog_core.open(small_log.path, verify_checksum=False) as source:
+            for batch in source.batches():
+                batch.to_pandas()
+
+    measure(benchmark, small_log, "pandas", decode, most_rounds=3)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read RssAnon from")
+@pytest.mark.parametrize("name", list(MEMORY_WORKLOADS))
+def test_memory(name: str) -> None:
+    """Peak anonymous memory of decoding into arrays is bounded, also where the log is one transaction."""
+    assert measure_memory(bench_log(name)).taken < MOST_MEMORY
 
 
 def test_headers(benchmark: Any, log: BenchLog) -> None:

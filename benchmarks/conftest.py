@@ -12,13 +12,30 @@ for folder in (HERE, HERE.parent / "tests"):  # the generators, and the writer t
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from measure import FLOORS, RESULTS  # noqa: E402
+from measure import FLOORS, MEMORY, RESULTS  # noqa: E402
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Our rate over that of zlib.crc32 on the same bytes, alternated in this process."""
-    if not RESULTS:
-        return
+    """Rates over that of zlib.crc32 on the same bytes, alternated in this process; and memory."""
+    if RESULTS:
+        _write_rates(terminalreporter)
+    if MEMORY:
+        _write_memory(terminalreporter)
+
+
+def _write_memory(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("peak anonymous memory of decoding into arrays, in a process of its own")
+    terminalreporter.write_line(
+        f"{'workload':<10}{'log MB':>8}{'before MB':>11}{'peak MB':>9}{'taken MB':>10}"
+    )
+    for m in MEMORY:
+        terminalreporter.write_line(
+            f"{m.workload:<10}{m.size / 1e6:>8.1f}{m.before / 1e6:>11.1f}"
+            f"{m.peak / 1e6:>9.1f}{m.taken / 1e6:>10.1f}"
+        )
+
+
+def _write_rates(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("decode rate over zlib.crc32 of the same bytes")
     terminalreporter.write_line(
         f"{'workload':<10}{'into':<18}{'MB':>7}{'rows':>12}{'rows/s':>14}"

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from many_tables import tables, tpcc
-from workloads import RECIPE, Answer, Maker, lineitem, narrow, sysbench, wide
+from workloads import RECIPE, Answer, Maker, huge, lineitem, narrow, sysbench, wide
 
 FOLDER = Path(__file__).parent / "data"
 WORKLOADS: dict[str, Callable[[Maker], None]] = {
     make.__name__: make for make in (narrow, sysbench, lineitem, wide, tpcc, tables)
 }
+MEMORY_WORKLOADS = {**WORKLOADS, huge.__name__: huge}
 
 
 def megabytes() -> int:
@@ -40,7 +41,7 @@ def bench_log(name: str, mb: int | None = None) -> BenchLog:
     Parameters
     ----------
     name : str
-        A key of WORKLOADS.
+        A key of MEMORY_WORKLOADS.
     mb : int, optional
         Size in 10**6 bytes.
     """
@@ -50,7 +51,7 @@ def bench_log(name: str, mb: int | None = None) -> BenchLog:
     if not (path.exists() and told.exists()):
         FOLDER.mkdir(exist_ok=True)
         make = Maker(size * 10**6)
-        WORKLOADS[name](make)
+        MEMORY_WORKLOADS[name](make)
         make.log.rotate("bench.000002")
         path.write_bytes(make.log.getvalue())
         told.write_text(json.dumps(dataclasses.asdict(make.answer)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from logs import BenchLog
@@ -34,7 +38,31 @@ class Result:
         return self.crc_seconds / self.seconds
 
 
+@dataclass
+class Memory:
+    """Peak anonymous resident memory of a process that decodes a log, in bytes."""
+
+    workload: str
+    size: int  # of the log
+    before: int  # Python and the imported package
+    peak: int
+
+    @property
+    def taken(self) -> int:
+        return self.peak - self.before
+
+
 RESULTS: list[Result] = []
+MEMORY: list[Memory] = []
+
+
+def measure_memory(log: BenchLog) -> Memory:
+    """Decode a log into arrays in a process of its own, for the closing table."""
+    script = Path(__file__).with_name("memory.py")
+    done = subprocess.run([sys.executable, script, log.path], check=True, capture_output=True, text=True)
+    result = Memory(log.name, log.size, **json.loads(done.stdout))
+    MEMORY.append(result)
+    return result
 
 
 def measure(

@@ -108,24 +108,34 @@ NARROW = Table(
 
 def narrow(make: Maker) -> None:
     """Bulk inserts of 27-byte rows: 6 columns, none of them text; 5,000 rows a transaction."""
-    first = 1
     while not make.full:
-        n = np.arange(first, first + 5000)
-        first += 5000
-        a = c.below(n, 1, 1 << 32) - (1 << 31)
-        columns = [
-            c.little(n, 8),
-            c.little(a, 4),
-            c.little(c.below(n, 2, 1 << 32), 4),
-            c.little(c.below(n, 3, 1 << 16) - (1 << 15), 2),
-            c.little(c.below(n, 4, 256) - 128, 1),
-            c.timestamps((1_600_000_000 + 3 * n) * 10**6 + c.below(n, 5, 10**6), 6),
-        ]
         make.begin()
-        make.statement("INSERT INTO narrow SELECT ...", NARROW, WRITE, c.pieces(c.row_images(columns)))
+        _insert_narrow(make)
         make.commit()
-        make.answer.add_sum("bench.narrow.id", n.sum())
-        make.answer.add_sum("bench.narrow.a", a.sum())
+
+
+def huge(make: Maker) -> None:
+    """The rows of narrow, all in one transaction."""
+    make.begin()
+    while not make.full:
+        _insert_narrow(make)
+    make.commit()
+
+
+def _insert_narrow(make: Maker) -> None:
+    n = np.arange(5000) + make.answer.rows + 1
+    a = c.below(n, 1, 1 << 32) - (1 << 31)
+    columns = [
+        c.little(n, 8),
+        c.little(a, 4),
+        c.little(c.below(n, 2, 1 << 32), 4),
+        c.little(c.below(n, 3, 1 << 16) - (1 << 15), 2),
+        c.little(c.below(n, 4, 256) - 128, 1),
+        c.timestamps((1_600_000_000 + 3 * n) * 10**6 + c.below(n, 5, 10**6), 6),
+    ]
+    make.statement("INSERT INTO narrow SELECT ...", NARROW, WRITE, c.pieces(c.row_images(columns)))
+    make.answer.add_sum("bench.narrow.id", n.sum())
+    make.answer.add_sum("bench.narrow.a", a.sum())
 
 
 # ---------------------------------------------------------------- sysbench

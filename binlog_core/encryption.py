@@ -42,11 +42,20 @@ class MySQLDecryptedSource(Source):
         self._inner = inner
         self.seekable = inner.seekable
         self._start = inner.position + _HEADER_LEN
+        try:
+            self._unlock(keys)
+        except EncryptionError as error:
+            if error.path == self.path:  # and not that of the file of keys
+                error.located(offset=0)
+            raise
+
+    def _unlock(self, keys: Any) -> None:
+        inner = self._inner
         header = inner.peek(_HEADER_LEN)
-        key_id, password, iv = _parse_mysql_header(header, inner.path)
+        key_id, password, iv = _parse_mysql_header(header, self.path)
         inner.read(len(header))
-        key = mysql_key(keys, key_id, inner.path)
-        digest = hashlib.sha512(_decrypt_cbc(key, iv, password, inner.path)).digest()
+        key = mysql_key(keys, key_id, self.path)
+        digest = hashlib.sha512(_decrypt_cbc(key, iv, password, self.path)).digest()
         self._key, self._nonce = digest[:32], digest[32:40]
         self._stream = self._stream_at(0)
         magic = self.peek(4)

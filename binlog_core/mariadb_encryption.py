@@ -36,6 +36,8 @@ class StartEncryption:
 
     Parameters
     ----------
+    offset : int
+        Of the event.
     key_version : int
     nonce : bytes
         12 bytes; an event's initialisation vector is these and its position.
@@ -45,6 +47,7 @@ class StartEncryption:
         Events end with a CRC32.
     """
 
+    offset: int
     key_version: int
     nonce: bytes
     end: int
@@ -98,7 +101,8 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
             f"encryption scheme {body[0]} is not known: 1 is",
             path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
         )  # fmt: skip
-    return StartEncryption(int.from_bytes(body[1:5], "little"), body[5:17], start + event_length, checksum)
+    version = int.from_bytes(body[1:5], "little")
+    return StartEncryption(start, version, body[5:17], start + event_length, checksum)
 
 
 class MariaDBDecryptedSource(Source):
@@ -131,7 +135,12 @@ class MariaDBDecryptedSource(Source):
         self._inner = inner
         self.seekable = inner.seekable
         self._start = start
-        key = mariadb_key(keys, start.key_version, inner.path)
+        try:
+            key = mariadb_key(keys, start.key_version, inner.path)
+        except EncryptionError as error:
+            if error.path == self.path:  # and not that of the file of keys
+                error.located(offset=start.offset, type_code=START_ENCRYPTION_EVENT)
+            raise
         self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
         self._restart(0, start.end)
         telling = self._peek_telling_event()

@@ -166,7 +166,10 @@ class LogDecoder:
         self._made_plans = Plans()
         self._table_maps = TableMaps()
         self._loop = _rows.Decoder(
-            group_rows=limits.group_rows, group_bytes=limits.group_bytes, verify=verify_checksum
+            group_rows=limits.group_rows,
+            group_bytes=limits.group_bytes,
+            group_memory=limits.group_memory,
+            verify=verify_checksum,
         )
         loop = self._loop
         loop.op_mask = selection.ops

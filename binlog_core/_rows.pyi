@@ -28,7 +28,12 @@ class Decoder:
     op_mask: int
     rows_v0: bool
     def __init__(
-        self, *, group_rows: int = 65536, group_bytes: int = 16 << 20, verify: bool = True
+        self,
+        *,
+        group_rows: int = 65536,
+        group_bytes: int = 16 << 20,
+        group_memory: int = 8 << 20,
+        verify: bool = True,
     ) -> None: ...
     def set_format(
         self, header_length: int, post_header_lengths: NDArray[Any], canonical: NDArray[Any], checksum: bool

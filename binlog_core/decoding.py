@@ -166,7 +166,10 @@ class LogDecoder:
         self._made_plans = Plans()
         self._table_maps = TableMaps()
         self._loop = _rows.Decoder(
-            group_rows=limits.group_rows, group_bytes=limits.group_bytes, verify=verify_checksum
+            group_rows=limits.group_rows,
+            group_bytes=limits.group_bytes,
+            group_memory=limits.group_memory,
+            verify=verify_checksum,
         )
         loop = self._loop
         loop.op_mask = selection.ops
@@ -471,7 +474,7 @@ class LogDecoder:
         elif kind in _GTID_EVENTS:
             self._select_transaction()
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
-            header = EventHeader(offset, 0, kind, 0, int(loop.event_length), 0, 0)
+            header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
             assert self.format is not None
             event = parse_event(header, loop.event_body(), self.format, self.path)
             assert isinstance(event, QueryEvent)
@@ -507,7 +510,15 @@ class LogDecoder:
         """The QUERY event at hand with its status variables."""
         loop = self._loop
         assert self.format is not None
-        header = EventHeader(int(loop.event_position), 0, EventType.QUERY, 0, int(loop.event_length), 0, 0)
+        header = EventHeader(
+            int(loop.event_position),
+            int(loop.event_timestamp),
+            EventType.QUERY,
+            0,
+            int(loop.event_length),
+            0,
+            0,
+        )
         # Up to the statement's end: events inside a payload have no checksum to cut off.
         body = loop.event_bytes()
         body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]

@@ -64,6 +64,8 @@ class Limits:
         Records (row images) after which a group of batches is handed over.
     group_bytes : int
         The same, in bytes of rows events. A single event is never divided.
+    group_memory : int
+        The same, in bytes of records, which take more room than rows with many NULLs do.
     payload_bytes : int
         Most bytes out of one compressed transaction; it is read as a stream.
     decompressed_bytes : int
@@ -75,6 +77,7 @@ class Limits:
 
     group_rows: int = 65536
     group_bytes: int = 16 << 20
+    group_memory: int = 8 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
     table_definitions: int = 4096

@@ -2,10 +2,8 @@
 # last, and two short side lists. Plain memory that grows; Python takes it over at the end.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 
-from _codes cimport DECODE_NO_MEMORY, DECODE_OK
+from _memory cimport append, memory_t, release
 from _temporal cimport datetime_fields_t
 
 
@@ -29,43 +27,6 @@ cdef packed struct invalid_date_t:         # twin of INVALID_DATE_DTYPE
 cdef packed struct json_diff_t:            # twin of JSON_DIFF_DTYPE
     uint32_t record
     uint16_t column
-
-
-cdef struct memory_t:
-    uint8_t* data
-    size_t length
-    size_t capacity
-
-
-cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
-    # Room for `more` bytes behind what is there
-    cdef size_t capacity = memory.capacity
-    cdef uint8_t* data
-    if capacity - memory.length >= more:
-        return DECODE_OK
-    while capacity - memory.length < more:
-        capacity = capacity * 2 if capacity else 256
-    data = <uint8_t*> realloc(memory.data, capacity)
-    if data == NULL:
-        return DECODE_NO_MEMORY
-    memory.data = data
-    memory.capacity = capacity
-    return DECODE_OK
-
-
-cdef inline int append(memory_t* memory, const void* data, size_t length) noexcept nogil:
-    cdef int status = reserve(memory, length)
-    if status == DECODE_OK and length:
-        memcpy(memory.data + memory.length, data, length)
-        memory.length += length
-    return status
-
-
-cdef inline void release(memory_t* memory) noexcept nogil:
-    free(memory.data)
-    memory.data = NULL
-    memory.length = 0
-    memory.capacity = 0
 
 
 cdef struct batch_t:

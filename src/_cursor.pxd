@@ -47,6 +47,11 @@ cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:
     return v
 
 
+cdef inline uint32_t load_u24_over(const uint8_t* p) noexcept nogil:
+    # By one load of 4: p[3] must be readable
+    return load_u32(p) & 0xFFFFFF
+
+
 cdef inline uint64_t load_u48(const uint8_t* p) noexcept nogil:
     return load_u32(p) | (<uint64_t> load_u16(p + 4) << 32)
 
@@ -80,10 +85,13 @@ cdef extern from *:
     #if defined(_MSC_VER)
     #include <stdlib.h>
     #define binlog_swap64(v) _byteswap_uint64(v)
+    #define binlog_prefetch(p)
     #else
     #define binlog_swap64(v) __builtin_bswap64(v)
+    #define binlog_prefetch(p) __builtin_prefetch(p)
     #endif
     """
+    void prefetch "binlog_prefetch"(const void* p) nogil        # any address will do
     uint64_t swap64 "binlog_swap64"(uint64_t v) nogil
 
 

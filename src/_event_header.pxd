@@ -6,7 +6,7 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from _checksum cimport binlog_crc32
+from _checksum cimport binlog_crc32_best, binlog_crc32_with, binlog_crc_t
 from _codes cimport (
     DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
@@ -86,9 +86,13 @@ cdef inline bint position_agrees(const event_header_t* header, uint64_t position
     return header.next_position == 0 or header.next_position == <uint32_t> (position + header.event_length)
 
 
-cdef inline bint checksum_holds(const uint8_t* start, uint32_t event_length) noexcept nogil:
+cdef inline bint checksum_holds_with(binlog_crc_t crc, const uint8_t* start, uint32_t event_length) noexcept nogil:
     # CRC32 of all bytes of the event but its last four
     cdef const uint8_t* stored = start + event_length - CHECKSUM_LEN
-    return binlog_crc32(0, start, event_length - CHECKSUM_LEN) == (
+    return binlog_crc32_with(crc, 0, start, event_length - CHECKSUM_LEN) == (
         stored[0] | <uint32_t> stored[1] << 8 | <uint32_t> stored[2] << 16 | <uint32_t> stored[3] << 24
     )
+
+
+cdef inline bint checksum_holds(const uint8_t* start, uint32_t event_length) noexcept nogil:
+    return checksum_holds_with(binlog_crc32_best(), start, event_length)

@@ -5,11 +5,12 @@ import numpy as np
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from _checksum cimport binlog_crc32_best, binlog_crc_t
 from _codes cimport (
     DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3,
 )
 from _cursor cimport Cursor, cursor_over, remaining
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, position_agrees, take_event
+from _event_header cimport checksum_holds_with, descriptor_t, event_header_t, position_agrees, take_event
 
 # Twin of header_record_t.
 HEADER_DTYPE = np.dtype([
@@ -94,6 +95,7 @@ def walk_headers(
     cdef const uint8_t* event
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
     cdef int status
+    cdef binlog_crc_t crc = binlog_crc32_best()
     cdef int ended = WALK_END
     if canonical.shape[0] != 256:
         raise ValueError("canonical needs 256 entries")
@@ -128,7 +130,7 @@ def walk_headers(
                     cur.pos = event
                     ended = 4
                     break
-            elif verify and checksum and not checksum_holds(event, header.event_length):
+            elif verify and checksum and not checksum_holds_with(crc, event, header.event_length):
                 cur.pos = event
                 ended = 3
                 break

@@ -1,11 +1,10 @@
 # A plan: how the rows of one table definition are taken off the wire, one operation per
 # column. Made once per definition (binlog_core/plans.py), walked once per row.
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free
 
-from _codes cimport DECODE_NO_MEMORY, DECODE_OK
+from _batch cimport batch_t
 
 cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
     OP_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
@@ -39,6 +38,11 @@ cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
     OP_SPAN = 28                  # length of 3 or 4 bytes
 
 
+cdef enum:
+    ROOM = 32                     # bytes behind a value, and behind a record, that whole words may touch
+    RUN_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
+
+
 cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
     uint8_t code
     uint8_t a                     # temporal: fraction bytes or digits; decimal: head digits
@@ -50,18 +54,56 @@ cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
     uint32_t out                  # offset in the record
 
 
+cdef struct image_set_t
+cdef struct step_t
+
+
+# What the rows of an event share, and where we are in them.
+cdef struct rows_t:
+    const uint8_t* pos
+    const uint8_t* end
+    const uint8_t* buffer         # where offsets of values count from
+    batch_t* batch
+    const image_set_t* images     # of the row image at hand
+    const uint8_t* nulls          # its bitmap
+    int64_t budget                # bytes that its values behind lengths may take
+    bint exact                    # of budget: NULL columns are counted off already
+    int status
+    uint32_t failed_column
+
+
+# Decodes the columns of a step; bits of nulls: which are NULL. NULL: see rows.status.
+ctypedef const uint8_t* (*run_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                 rows_t* rows) noexcept nogil
+
+
+# Neighbouring columns that are stored alike, on the wire and in the record.
+cdef struct step_t:
+    run_t run
+    uint8_t code
+    uint8_t a
+    uint8_t b
+    uint8_t c
+    uint16_t column               # index of the first in the table; the others follow it
+    uint16_t count
+    uint32_t width                # of each, as in op_t
+    uint32_t out                  # of the first
+    uint32_t out_width            # of each
+
+
 # The columns of one kind of image: those that its columns-present bitmap names.
 cdef struct image_set_t:
     uint32_t count                # columns present
     uint32_t null_len             # bytes of the NULL bitmap
-    uint8_t null_mask             # bits of its last byte that mean something
+    uint64_t null_mask            # bits of its last one to eight bytes that mean something
     bint whole                    # all columns are present
     uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
-    op_t* ops                     # one per present column
-    op_t* merged                  # the same for rows without NULLs, neighbours joined
-    uint32_t merged_count
+    step_t* sparse                # all present columns, up to RUN_MAX to a step
+    step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths
+    uint32_t sparse_count
+    uint32_t dense_count
     uint8_t* present              # bitmap as on the wire
-    uint8_t* absent               # its complement, for the record
+    uint8_t* bitmaps              # of a record without NULLs: null_bitmap, absent_bitmap
     uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
@@ -80,69 +122,9 @@ cdef struct plan_t:
     uint32_t last_count           # records of the last group: the first allocation of the next
 
 
-cdef inline bint is_value(uint8_t code) noexcept nogil:
-    return code == OP_SKIP_VALUE or code >= OP_SPAN1
-
-
-cdef inline bint mergeable(const op_t* a, const op_t* b) noexcept nogil:
-    # a and b follow each other on the wire: do they in the record, too?
-    if a.code == OP_SKIP and b.code == OP_SKIP:
-        return True
-    return (OP_COPY <= a.code <= OP_COPY8 and OP_COPY <= b.code <= OP_COPY8
-            and a.out + a.width == b.out)
-
-
-cdef inline uint8_t copy_code(uint32_t width) noexcept nogil:
-    return (OP_COPY1 if width == 1 else OP_COPY2 if width == 2 else OP_COPY4 if width == 4
-            else OP_COPY8 if width == 8 else OP_COPY)
-
-
 cdef inline void free_image_set(image_set_t* images) noexcept nogil:
-    free(images.ops)            # one block holds all four arrays
-    images.ops = NULL
-
-
-cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
-    # out takes the columns that `present` names; nothing to do where it has them already
-    cdef uint32_t n = plan.column_count
-    cdef uint32_t i
-    cdef op_t* op
-    cdef op_t* last
-    if out.ops != NULL and memcmp(out.present, present, plan.bitmap_len) == 0:
-        return DECODE_OK
-    if out.ops == NULL:
-        out.ops = <op_t*> malloc(2 * <size_t> n * sizeof(op_t) + 3 * plan.bitmap_len + 1)
-        if out.ops == NULL:
-            return DECODE_NO_MEMORY
-    out.merged = out.ops + n
-    out.present = <uint8_t*> (out.merged + n)
-    out.absent = out.present + plan.bitmap_len
-    memcpy(out.present, present, plan.bitmap_len)
-    out.no_nulls = out.absent + plan.bitmap_len
-    memset(out.absent, 0, 2 * plan.bitmap_len)
-    out.count = 0
-    out.fixed_len = 0
-    out.merged_count = 0
-    for i in range(n):
-        if not present[i >> 3] >> (i & 7) & 1:
-            out.absent[i >> 3] |= <uint8_t> (1 << (i & 7))
-            continue
-        op = &out.ops[out.count]
-        op[0] = plan.ops[i]
-        out.count += 1
-        out.fixed_len += op.width
-        last = &out.merged[out.merged_count - 1] if out.merged_count else NULL
-        if last != NULL and mergeable(last, op):
-            last.width += op.width
-            if last.code != OP_SKIP:
-                last.code = copy_code(last.width)
-        else:
-            out.merged[out.merged_count] = op[0]
-            out.merged_count += 1
-    out.whole = out.count == n
-    out.null_len = (out.count + 7) // 8
-    out.null_mask = <uint8_t> ((1 << (out.count & 7)) - 1) if out.count & 7 else 0xFF
-    return DECODE_OK
+    free(images.sparse)         # one block holds all arrays
+    images.sparse = NULL
 
 
 cdef inline void free_plan(plan_t* plan) noexcept nogil:

@@ -9,23 +9,23 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from cpython.pythread cimport (
-    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock, PyThread_type_lock,
-    WAIT_LOCK,
-)
+from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from _anchor cimport is_anchor
 from _batch cimport *
+from _checksum cimport binlog_crc32_best, binlog_crc_t
 from _codes cimport *
 from _cursor cimport (
-    Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc,
+    Cursor, cursor_over, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc,
 )
-from _event_header cimport checksum_holds, descriptor_t, event_header_t, position_agrees, take_event
+from _event_header cimport checksum_holds_with, descriptor_t, event_header_t, position_agrees, take_event
+from _image_set cimport fill_image_set
+from _memory cimport *
 from _plan cimport *
-from _row_image cimport ROOM, copy_over, decode_row_image, decode_row_image_v0
+from _row_image cimport copy_over, decode_row_image, decode_row_image_v0
 from _table_cache cimport *
 from _temporal cimport fill_calendar
 from _transactions cimport *
@@ -75,14 +75,10 @@ STATUS_NAMES = {
 }
 
 cdef enum:
-    POOL_BLOCKS = 64
-    POOL_LEAST = 65536              # smaller blocks are not worth keeping
-    POOL_BYTES = 32 << 20
+    PREFETCH = 1024                 # bytes ahead
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
-    ROW_OFFSET = 17                 # of image.row in a record
-    TEMPLATE_LEN = 25               # image up to the NULL bitmap: twin of image_dtype
-    TEMPLATE_ROOM = 25 + 2 * 512 + 16   # with the bitmaps of 4096 columns
+    IMAGE_LEN = 25                  # up to the NULL bitmap
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
 
 
@@ -94,7 +90,22 @@ cdef packed struct image_t:         # twin of the fixed part of image_dtype
     uint32_t row
     uint32_t transaction
 
-assert sizeof(image_t) == TEMPLATE_LEN
+assert sizeof(image_t) == IMAGE_LEN
+
+
+cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row,
+                           const plan_t* plan, const image_set_t* images) noexcept nogil:
+    # Field by field: a copy of the whole would wait for the stores that made it.
+    cdef image_t* out = <image_t*> record
+    out.op = op
+    out.timestamp = image.timestamp
+    out.server_id = image.server_id
+    out.position = image.position
+    out.row = row
+    out.transaction = image.transaction
+    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
+    if plan.bitmap_len > 8:
+        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
 
 
 cdef struct error_t:
@@ -111,55 +122,15 @@ cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
     return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
 
 
-cdef class MemoryPool:
-    """Blocks that batches have given back: fresh memory costs the kernel more than decoding into it does."""
+cdef inline bint is_rows_event(uint8_t kind) noexcept nogil:
+    return (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1 or WRITE_ROWS_EVENT <= kind <= DELETE_ROWS_EVENT
+            or kind == PARTIAL_UPDATE_ROWS_EVENT)
 
-    cdef memory_t[POOL_BLOCKS] blocks
-    cdef int count
-    cdef size_t bytes
-    cdef PyThread_type_lock lock            # batches may die in any thread, while the loop runs in another
 
-    def __cinit__(self):
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError
-
-    def __dealloc__(self):
-        cdef int i
-        for i in range(self.count):
-            free(self.blocks[i].data)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
-
-    cdef void give(self, uint8_t* data, size_t capacity) noexcept nogil:
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        if capacity >= POOL_LEAST and self.count < POOL_BLOCKS and self.bytes + capacity <= POOL_BYTES:
-            self.blocks[self.count].data = data
-            self.blocks[self.count].capacity = capacity
-            self.count += 1
-            self.bytes += capacity
-            data = NULL
-        PyThread_release_lock(self.lock)
-        free(data)
-
-    cdef bint take(self, size_t least, memory_t* out) noexcept nogil:
-        # The smallest block that is large enough, but no waste of a much larger one
-        cdef int i
-        cdef int best = -1
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        for i in range(self.count):
-            if (least <= self.blocks[i].capacity <= 4 * least + POOL_LEAST
-                    and (best < 0 or self.blocks[i].capacity < self.blocks[best].capacity)):
-                best = i
-        if best >= 0:
-            out.data = self.blocks[best].data
-            out.capacity = self.blocks[best].capacity
-            out.length = 0
-            self.bytes -= out.capacity
-            self.count -= 1
-            self.blocks[best] = self.blocks[self.count]
-        PyThread_release_lock(self.lock)
-        return best >= 0
+cdef pool_t POOL
+POOL.lock = PyThread_allocate_lock()
+if POOL.lock == NULL:
+    raise MemoryError
 
 
 @cython.no_gc_clear
@@ -169,10 +140,9 @@ cdef class Memory:
     cdef uint8_t* data
     cdef Py_ssize_t length
     cdef size_t capacity
-    cdef MemoryPool pool
 
     def __dealloc__(self):
-        self.pool.give(self.data, self.capacity)
+        give_back(&POOL, self.data, self.capacity)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
@@ -181,16 +151,17 @@ cdef class Memory:
         return self.length
 
 
-cdef Memory take_memory(memory_t* memory, MemoryPool pool):
-    # Hands the block over. What grew in vain is given back to the system.
+cdef Memory take_memory(memory_t* memory):
+    # Hands the block over, or a copy where less than half of it is used.
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t* data
-    out.pool = pool
-    if memory.capacity > POOL_LEAST and memory.length < memory.capacity // 2:
-        data = <uint8_t*> realloc(memory.data, memory.length if memory.length else 1)
+    if memory.length < memory.capacity // 2:
+        data = <uint8_t*> malloc(memory.length + 1)
         if data != NULL:
+            memcpy(data, memory.data, memory.length)
+            give_back(memory.pool, memory.data, memory.capacity)
             memory.data = data
-            memory.capacity = memory.length
+            memory.capacity = memory.length + 1
     out.data = memory.data
     out.length = <Py_ssize_t> memory.length
     out.capacity = memory.capacity
@@ -209,6 +180,7 @@ cdef struct window_t:               # the bytes at hand
     bint copies                     # data goes before the batches do
 
 
+@cython.final
 cdef class Decoder:
     """Decodes the rows of one log, group by group.
 
@@ -217,7 +189,9 @@ cdef class Decoder:
     group_rows : int
         A group is full at this many records …
     group_bytes : int
-        … or this many bytes of rows events.
+        … or this many bytes of rows events …
+    group_memory : int
+        … or this many bytes of records.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
 
@@ -230,6 +204,7 @@ cdef class Decoder:
     cdef window_t[2] windows            # [1]: inside an event of [0]
     cdef int depth
     cdef bint verify
+    cdef binlog_crc_t crc
     cdef table_cache_t tables
     cdef plan_t** plans
     cdef uint32_t plan_count
@@ -241,12 +216,14 @@ cdef class Decoder:
     cdef int32_t* batch_of_plan         # [2 * plan + copies], -1 none
     cdef uint64_t group_records
     cdef uint64_t group_wire
+    cdef uint64_t group_memory
     cdef uint64_t max_group_records
     cdef uint64_t max_group_wire
+    cdef uint64_t max_group_memory
     cdef memory_t transactions
     cdef readonly uint64_t wire_walked
     # the transaction that events now belong to
-    cdef transaction_t trx
+    cdef transaction_t* trx             # in transactions, the last one or the free place behind it
     cdef bint trx_open
     cdef bint trx_explicit              # BEGIN was seen: only COMMIT, ROLLBACK, XID or XA end it
     cdef int64_t trx_index              # in transactions; -1: has no row in this group
@@ -276,18 +253,16 @@ cdef class Decoder:
     cdef Cursor pending
     cdef uint32_t row_in_event          # of the outer event
     cdef uint64_t boundary
-    cdef uint64_t walked_since_pause
     cdef error_t failure
-    cdef uint8_t* scratch
-    cdef MemoryPool pool
     cdef size_t transactions_before     # bytes that the last group had of them
     cdef memory_t tail                  # a copy of rows at the end of a buffer
 
-    def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20, bint verify=True):
+    def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
+                  uint64_t group_memory=8 << 20, bint verify=True):
         self.max_group_records = group_rows
         self.max_group_wire = group_bytes
+        self.max_group_memory = group_memory
         self.verify = verify
-        self.pool = MemoryPool()
         self.trx_index = -1
         self.server_id = -1
         self.op_mask = 7
@@ -297,8 +272,8 @@ cdef class Decoder:
         self.plain.header_len = 19
         for i in range(256):
             self.plain.canonical[i] = <uint8_t> i
-        self.scratch = <uint8_t*> malloc(2 * TEMPLATE_ROOM)
-        if self.scratch == NULL:
+        self.crc = binlog_crc32_best()
+        if self.new_transactions() != DECODE_OK:
             raise MemoryError
 
     def __dealloc__(self):
@@ -313,7 +288,6 @@ cdef class Decoder:
         free(self.batches)
         free(self.batch_of_plan)
         release(&self.transactions)
-        free(self.scratch)
         release(&self.tail)
 
     # ------------------------------------------------------------ what Python gives
@@ -345,7 +319,8 @@ cdef class Decoder:
         """
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
-        if self.boundary < base + start:
+        # A window that begins inside a transaction goes on with what a stream had left.
+        if self.boundary < base + start and not self.trx_open:
             self.boundary = base + start
 
     def enter(self, buffer):
@@ -560,7 +535,8 @@ cdef class Decoder:
         """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
         self.trx_open = False
         self.trx_index = -1
-        begin_transaction(&self.trx, self.event_position, self.header.timestamp, self.header.server_id)
+        self.trx = <transaction_t*> (self.transactions.data + self.transactions.length)
+        begin_transaction(self.trx, self.event_position, self.header.timestamp, self.header.server_id)
         self.header.event_length = 0        # of no event before the next
         forget_table_ids(&self.tables)
 
@@ -606,8 +582,8 @@ cdef class Decoder:
                 out.append((
                     batch.plan,
                     batch.count,
-                    take_memory(&batch.records, self.pool),
-                    take_memory(&batch.heap, self.pool) if batch.copies else None,
+                    take_memory(&batch.records),
+                    take_memory(&batch.heap) if batch.copies else None,
                     self.side_list(&batch.invalid_dates, INVALID_DATE_DTYPE),
                     self.side_list(&batch.json_diffs, JSON_DIFF_DTYPE),
                 ))
@@ -615,9 +591,14 @@ cdef class Decoder:
         self.batch_count = 0
         self.group_records = 0
         self.group_wire = 0
-        self.transactions_before = self.transactions.length
-        transactions = np.frombuffer(take_memory(&self.transactions, self.pool), TRANSACTION_DTYPE)
+        self.group_memory = 0
+        self.transactions_before = self.transactions.length + self.transactions.length // 8
+        cdef transaction_t trx = self.trx[0]
+        transactions = np.frombuffer(take_memory(&self.transactions), TRANSACTION_DTYPE)
         self.trx_index = -1
+        if self.new_transactions() != DECODE_OK:
+            raise MemoryError
+        self.trx[0] = trx
         if self.trx_open and self.trx_has_rows:
             # Its end will be told in a later group, whether more rows come or not.
             if self.note_transaction() != DECODE_OK:
@@ -626,7 +607,7 @@ cdef class Decoder:
 
     cdef object side_list(self, memory_t* memory, object dtype):
         # Mostly empty, and then nothing is allocated for it.
-        return np.frombuffer(take_memory(memory, self.pool), dtype) if memory.length else None
+        return np.frombuffer(take_memory(memory), dtype) if memory.length else None
 
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
@@ -641,72 +622,80 @@ cdef class Decoder:
         cdef window_t* window = &self.windows[self.depth]
         cdef const descriptor_t* descriptor = &self.plain if self.depth else &self.descriptor
         cdef Cursor* cur = &window.cur
-        cdef int status
+        cdef const uint8_t* start = cur.pos
+        cdef const uint8_t* limit = cur.end         # where to stop or to pause
+        cdef event_header_t header = self.header    # at first of the event before
+        cdef bint inside = self.depth != 0
+        cdef bint verify = self.verify and descriptor.checksum_len != 0
+        cdef bint check_positions = self.check_positions and not inside
+        cdef int anchor = 0 if inside else self.stop_anchor
+        cdef uint64_t stop_timestamp = UINT64_MAX if inside else self.stop_timestamp
+        cdef int status = RUN_MORE
         cdef uint8_t kind
-        while True:
-            if self.group_records >= self.max_group_records or (
-                self.group_wire >= self.max_group_wire and self.group_records
-            ):
-                return RUN_GROUP
-            if remaining(cur) == 0:
-                return RUN_MORE
+        if remaining(cur) > PAUSE_BYTES:
+            limit = cur.pos + PAUSE_BYTES
+        if not inside and not anchor and self.stop_position < window.base + <uint64_t> (limit - window.data):
+            limit = window.data + (self.stop_position - window.base if self.stop_position > window.base else 0)
+        while status == RUN_MORE and remaining(cur):
             self.event = cur.pos
             self.without_map = False
-            if not self.depth:
+            if not inside:
                 self.doubtful_position = self.event_position
                 self.event_position = window.base + <uint64_t> (cur.pos - window.data)
-                if self.header.next_position or not self.header.event_length:
+                if header.next_position or not header.event_length:
                     self.doubtful_position = self.event_position
-                if self.event_position >= self.stop_position and not self.stop_anchor:
-                    return RUN_STOP
-            status = take_event(cur, descriptor, &self.header, &self.body)
-            kind = self.header.type_code
-            if (self.check_positions and not self.depth and status != DECODE_MALFORMED
-                    and not position_agrees(&self.header, self.event_position)):
-                return self.fail(DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
-            if status == DECODE_TRUNCATED:
-                return RUN_MORE
-            if status != DECODE_OK:
-                return self.fail(status, NO_TABLE, b"event_length is less than its header")
-            if (self.stop_anchor and not self.depth and self.event_position >= self.stop_position
-                    and is_anchor(self.stop_anchor, kind, self.body,
-                                  self.descriptor.post_header_len[<int> QUERY_EVENT])):
-                cur.pos = self.event
-                return RUN_STOP
-            if (self.header.timestamp >= self.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT
-                    and not self.depth):
-                cur.pos = self.event
-                return RUN_STOP
-            if (self.verify and descriptor.checksum_len and kind != FORMAT_DESCRIPTION_EVENT
-                    and kind != START_EVENT_V3 and not checksum_holds(self.event, self.header.event_length)):
-                return self.fail(DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
-            if not self.depth:
-                self.wire_walked += self.header.event_length
-                self.walked_since_pause += self.header.event_length
                 self.row_in_event = 0
-
+            if cur.pos >= limit:
+                status = RUN_STOP if not inside and self.event_position >= self.stop_position else RUN_PAUSE
+                break
+            prefetch(cur.pos + PREFETCH)            # of many small events the next header is what we wait for
+            status = take_event(cur, descriptor, &header, &self.body)
+            kind = header.type_code
+            if (check_positions and status != DECODE_MALFORMED
+                    and not position_agrees(&header, self.event_position)):
+                status = self.fail(DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
+                break
+            if status != DECODE_OK:
+                status = (RUN_MORE if status == DECODE_TRUNCATED
+                          else self.fail(status, NO_TABLE, b"event_length is less than its header"))
+                break
+            if (anchor and self.event_position >= self.stop_position
+                    and is_anchor(anchor, kind, self.body, descriptor.post_header_len[<int> QUERY_EVENT])):
+                cur.pos = self.event
+                status = RUN_STOP
+                break
+            if header.timestamp >= stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT:
+                cur.pos = self.event
+                status = RUN_STOP
+                break
+            if (verify and kind != FORMAT_DESCRIPTION_EVENT and kind != START_EVENT_V3
+                    and not checksum_holds_with(self.crc, self.event, header.event_length)):
+                status = self.fail(DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
+                break
             if kind == TABLE_MAP_EVENT:
                 status = self.map_table()
                 if status == RUN_TABLE:
-                    cur.pos = self.event        # again, once its plan is there
-                    return RUN_TABLE
-            elif (WRITE_ROWS_EVENT_V1 <= kind <= DELETE_ROWS_EVENT_V1 or (self.rows_v0 and is_rows_v0(kind))
-                  or WRITE_ROWS_EVENT <= kind <= DELETE_ROWS_EVENT or kind == PARTIAL_UPDATE_ROWS_EVENT):
-                status = self.decode_rows_event(kind)
+                    cur.pos = self.event            # again, once its plan is there
+                    break
+            elif is_rows_event(kind) or (self.rows_v0 and is_rows_v0(kind)):
+                status = self.decode_rows_event(kind, header.timestamp, header.server_id)
             else:
                 status = self.note_event(kind)
-            if not self.trx_open and not self.depth:
+            if not self.trx_open and not inside:
                 self.boundary = self.next_position()
-            if status != RUN_MORE:
-                return status
-            if self.walked_since_pause >= PAUSE_BYTES:
-                self.walked_since_pause = 0
-                return RUN_PAUSE
+        self.header = header
+        self.failure.type_code = header.type_code
+        if not inside:
+            self.wire_walked += <uint64_t> (cur.pos - start)
+        return status
+
+    cdef bint group_is_full(self) noexcept nogil:
+        return (self.group_records >= self.max_group_records or self.group_memory >= self.max_group_memory
+                or (self.group_wire >= self.max_group_wire and self.group_records != 0))
 
     cdef int fail(self, int status, uint32_t plan, const char* what) noexcept nogil:
         self.failure.status = status
         self.failure.position = self.event_position
-        self.failure.type_code = self.header.type_code
         self.failure.plan = plan
         self.failure.column = NO_TABLE
         self.failure.row = self.row_in_event
@@ -725,7 +714,7 @@ cdef class Decoder:
     cdef int note_event(self, uint8_t kind) noexcept nogil:
         cdef bint standalone = False
         if kind == XID_EVENT:
-            if remaining(&self.body) >= 8:
+            if self.trx_open and remaining(&self.body) >= 8:
                 self.trx.xid = load_u48(self.body.pos) | <uint64_t> load_u16(self.body.pos + 6) << 48
             self.end_transaction(OUTCOME_COMMITTED)
         elif (kind == GTID_EVENT or kind == ANONYMOUS_GTID_EVENT or kind == GTID_TAGGED_EVENT
@@ -733,13 +722,13 @@ cdef class Decoder:
             self.begin(False)
             self.skip_transaction = False
             if kind == MARIADB_GTID_EVENT:
-                if not decode_mariadb_gtid(&self.body, &self.trx, &standalone):
+                if not decode_mariadb_gtid(&self.body, self.trx, &standalone):
                     return self.fail(DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
                 self.trx_explicit = not standalone      # it stands for BEGIN
             elif kind == GTID_TAGGED_EVENT:
-                if not decode_gtid_tagged(&self.body, &self.trx):
+                if not decode_gtid_tagged(&self.body, self.trx):
                     return self.fail(DECODE_MALFORMED, NO_TABLE, b"tagged GTID event cannot be read")
-            elif not decode_gtid(&self.body, &self.trx):
+            elif not decode_gtid(&self.body, self.trx):
                 return self.fail(DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
             if kind == ANONYMOUS_GTID_EVENT:
                 self.trx.gtid_kind = GTID_NONE
@@ -795,7 +784,8 @@ cdef class Decoder:
         if explicit and self.trx_open and not self.trx_explicit:
             self.trx_explicit = True            # BEGIN behind its GTID
             return
-        begin_transaction(&self.trx, self.event_position, self.header.timestamp, self.header.server_id)
+        self.trx = <transaction_t*> (self.transactions.data + self.transactions.length)
+        begin_transaction(self.trx, self.event_position, load_u32(self.event), load_u32(self.event + 5))
         self.trx_open = True
         self.trx_explicit = explicit
         self.trx_index = -1
@@ -803,22 +793,31 @@ cdef class Decoder:
         self.table_maps = 0
 
     cdef void end_transaction(self, int outcome) noexcept nogil:
-        self.trx.outcome = <uint8_t> outcome
-        # Inside a payload the outer cursor already stands behind the outer event.
-        self.trx.end_position = self.next_position()
-        if self.trx_open and self.trx_index >= 0:
-            (<transaction_t*> self.transactions.data)[self.trx_index] = self.trx
+        if self.trx_open:
+            self.trx.outcome = <uint8_t> outcome
+            # Inside a payload the outer cursor already stands behind the outer event.
+            self.trx.end_position = self.next_position()
         self.trx_open = False
         self.trx_explicit = False
         self.trx_index = -1
 
-    cdef int note_transaction(self) noexcept nogil:
-        if self.transactions.data == NULL and self.first_block(
-            &self.transactions, self.transactions_before + sizeof(transaction_t)
-        ) != DECODE_OK:
+    cdef int new_transactions(self) noexcept nogil:
+        self.transactions.pool = &POOL
+        if reserve(&self.transactions, self.transactions_before + sizeof(transaction_t)) != DECODE_OK:
             return DECODE_NO_MEMORY
-        self.trx_index = <int64_t> (self.transactions.length // sizeof(transaction_t))
-        return append(&self.transactions, &self.trx, sizeof(transaction_t))
+        self.trx = <transaction_t*> self.transactions.data
+        return DECODE_OK
+
+    cdef int note_transaction(self) noexcept nogil:
+        # The open transaction has rows: it stays where it is, and there is room for the next
+        cdef size_t at = self.transactions.length
+        self.transactions.length += sizeof(transaction_t)
+        if reserve(&self.transactions, sizeof(transaction_t)) != DECODE_OK:
+            self.transactions.length = at
+            return DECODE_NO_MEMORY
+        self.trx = <transaction_t*> (self.transactions.data + at)
+        self.trx_index = <int64_t> (at // sizeof(transaction_t))
+        return DECODE_OK
 
     # ------------------------------------------------------------ tables and rows
 
@@ -851,15 +850,11 @@ cdef class Decoder:
             return self.fail(DECODE_NO_MEMORY, NO_TABLE, b"no memory")
         return RUN_MORE
 
-    cdef int first_block(self, memory_t* memory, size_t size) noexcept nogil:
-        if size >= POOL_LEAST and self.pool.take(size, memory):
-            return DECODE_OK
-        return reserve(memory, size)
-
     cdef batch_t* batch_for(self, uint32_t plan_index, bint copies) noexcept nogil:
         cdef int32_t index = self.batch_of_plan[2 * plan_index + copies]
         cdef batch_t* batches
         cdef uint32_t capacity
+        cdef size_t guess
         if index >= 0:
             return &self.batches[index]
         if self.batch_count == self.batch_capacity:
@@ -873,15 +868,18 @@ cdef class Decoder:
         memset(batches, 0, sizeof(batch_t))
         batches.plan = plan_index
         batches.copies = copies
+        batches.records.pool = &POOL
+        batches.heap.pool = &POOL
         self.batch_of_plan[2 * plan_index + copies] = <int32_t> self.batch_count
         self.batch_count += 1
         # What the group before had is the best guess; a wrong one costs a realloc.
-        if self.first_block(&batches.records, <size_t> (self.plans[plan_index].last_count + 2)
-                            * self.plans[plan_index].record_len + ROOM) != DECODE_OK:
+        guess = self.plans[plan_index].last_count
+        guess += guess // 8 + 2
+        if reserve(&batches.records, guess * self.plans[plan_index].record_len + ROOM) != DECODE_OK:
             return NULL
         return batches
 
-    cdef int decode_rows_event(self, uint8_t kind) noexcept nogil:
+    cdef int decode_rows_event(self, uint8_t kind, uint32_t timestamp, uint32_t server_id) noexcept nogil:
         cdef uint32_t post_header_len = self.post_header_len(kind)
         cdef Cursor body = self.body
         cdef content_t* content
@@ -910,8 +908,8 @@ cdef class Decoder:
         else:
             op = 4
         if (not plan.wanted or self.skip_transaction or not self.op_mask & op
-                or self.header.timestamp < self.start_timestamp
-                or (self.server_id >= 0 and self.header.server_id != <uint64_t> self.server_id)):
+                or timestamp < self.start_timestamp
+                or (self.server_id >= 0 and server_id != <uint64_t> self.server_id)):
             return RUN_MORE
         if post_header_len >= 10:
             extra_len = load_u16(body.pos + 8)          # its own two bytes included
@@ -927,137 +925,138 @@ cdef class Decoder:
             return self.fail(DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
         if remaining(&body) < <size_t> plan.bitmap_len * (2 if update and not is_rows_v0(kind) else 1):
             return self.fail(DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
-        self.group_wire += self.header.event_length
-        return self.decode_rows(kind, content.plan, plan, op, &body)
+        self.group_wire += <uint64_t> (self.body.end - self.event)
+        return self.decode_rows(kind, content.plan, plan, op, timestamp, server_id, &body)
 
     cdef int decode_rows(self, uint8_t kind, uint32_t plan_index, plan_t* plan, uint32_t op,
-                         Cursor* rows) noexcept nogil:
-        # rows: from the first columns-present bitmap to the end of the event
+                         uint32_t timestamp, uint32_t server_id, Cursor* body) noexcept nogil:
+        # body: from the first columns-present bitmap to the end of the event
         cdef bint update = op == 2
-        cdef bint partial = kind == PARTIAL_UPDATE_ROWS_EVENT
+        cdef bint v0 = is_rows_v0(kind)
         cdef window_t* window = &self.windows[self.depth]
         cdef batch_t* batch = self.batch_for(plan_index, window.copies)
-        cdef image_set_t* before = &plan.images[0]
-        cdef image_set_t* after = &plan.images[1]
-        cdef uint32_t images = 2 if update else 1
-        cdef uint32_t column = plan.column_count
-        cdef uint8_t* template
-        cdef uint8_t* template_after
+        cdef image_set_t* images = &plan.images[0]
+        cdef image_t image
+        cdef rows_t rows
+        cdef memory_t* records
+        cdef size_t record_len = plan.record_len
+        cdef size_t row_len = 2 * record_len if update else record_len      # of the records of a row
+        cdef size_t length
         cdef uint8_t* record
         cdef const uint8_t* row_start
         cdef const uint8_t* json_bits
-        cdef const uint8_t* buffer = window.data
+        cdef uint32_t count
+        cdef uint32_t row = self.row_in_event
+        cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
         cdef int status = DECODE_OK
-        if batch == NULL or fill_image_set(plan, rows.pos, before) != DECODE_OK:
+        if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
-        skip(rows, plan.bitmap_len)
-        if update and is_rows_v0(kind):
-            after = before                  # one bitmap describes both images
-        elif update:
-            if fill_image_set(plan, rows.pos, after) != DECODE_OK:
+        skip(body, plan.bitmap_len)
+        if update and not v0:                   # in v0 one bitmap describes both images
+            if fill_image_set(plan, body.pos, images + 1) != DECODE_OK:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
-            skip(rows, plan.bitmap_len)
+            skip(body, plan.bitmap_len)
         if self.trx_index < 0:
             if not self.trx_open:
                 self.begin(True)
             if self.note_transaction() != DECODE_OK:
                 return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         self.trx_has_rows = True
-        template = self.scratch
-        template_after = self.scratch + TEMPLATE_ROOM
-        self.fill_template(template, plan, before, OP_UPDATE_PREIMAGE if update else
-                           OP_INSERT if op == 1 else OP_DELETE)
-        if update:
-            self.fill_template(template_after, plan, after, OP_UPDATE_POSTIMAGE)
+        image.op = first_op
+        image.timestamp = timestamp
+        image.server_id = server_id
+        image.position = self.event_position
+        image.row = row
+        image.transaction = <uint32_t> self.trx_index
         if plan.raw:
-            return self.add_raw_rows(plan_index, plan, batch, template, rows)
-        if <size_t> (window.cur.end - rows.end) < ROOM:
-            # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
-            # room behind it. Offsets of values stay those of the buffer.
-            self.tail.length = 0
-            if reserve(&self.tail, remaining(rows) + ROOM) != DECODE_OK:
-                return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
-            memcpy(self.tail.data, rows.pos, remaining(rows))
-            memset(self.tail.data + remaining(rows), 0, ROOM)
-            buffer = <const uint8_t*> (<uintptr_t> self.tail.data - <uintptr_t> (rows.pos - window.data))
-            rows[0] = cursor_over(self.tail.data, remaining(rows))
+            return self.add_raw_rows(plan_index, plan, batch, &image, body)
+        rows.pos = body.pos
+        rows.end = body.end
+        rows.buffer = window.data
+        rows.batch = batch
+        rows.failed_column = plan.column_count
+        if <size_t> (window.cur.end - body.end) < ROOM and self.move_to_tail(&rows) != DECODE_OK:
+            return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
+        records = &batch.records
+        count = batch.count
         while True:
             row_start = rows.pos
-            if remaining(rows) == 0:
+            if row_start == rows.end and (images.count or (update and images[not v0].count) or batch.count != count):
                 # Rows without any column take no bytes; how many there are cannot be told, but one.
-                if before.count or (update and after.count) or row_start != rows.end:
-                    break
-            if reserve(&batch.records, <size_t> images * plan.record_len + ROOM) != DECODE_OK:
+                break
+            length = records.length
+            if reserve(records, row_len + ROOM) != DECODE_OK:
                 status = DECODE_NO_MEMORY
                 break
-            record = batch.records.data + batch.records.length
-            copy_over(record, template, plan.image_len)
-            memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
-            if is_rows_v0(kind):
-                status = decode_row_image_v0(plan, before, rows, record, batch, buffer, &column)
-            else:
-                status = decode_row_image(plan, before, rows, record, batch, buffer, &column)
+            record = records.data + length
+            put_image(record, &image, first_op, row, plan, images)
+            status = (decode_row_image_v0(plan, images, record, &rows) if v0
+                      else decode_row_image(plan, images, record, &rows))
             if status != DECODE_OK:
                 break
             if update:
                 json_bits = NULL
-                if partial:
-                    status = self.take_json_bits(plan, rows, &json_bits)
+                if kind == PARTIAL_UPDATE_ROWS_EVENT:
+                    status = self.take_json_bits(plan, &rows, &json_bits)
                     if status != DECODE_OK:
                         break
-                record += plan.record_len
-                copy_over(record, template_after, plan.image_len)
-                memcpy(record + ROW_OFFSET, &self.row_in_event, 4)
+                record += record_len
                 batch.count += 1
-                if is_rows_v0(kind):
-                    status = decode_row_image_v0(plan, after, rows, record, batch, buffer, &column)
-                else:
-                    status = decode_row_image(plan, after, rows, record, batch, buffer, &column)
+                put_image(record, &image, OP_UPDATE_POSTIMAGE, row, plan, images + (not v0))
+                status = (decode_row_image_v0(plan, images, record, &rows) if v0
+                          else decode_row_image(plan, images + 1, record, &rows))
                 if status == DECODE_OK and json_bits != NULL:
-                    status = self.note_json_diffs(plan, after, record, json_bits, batch)
-                batch.count -= 1
+                    status = self.note_json_diffs(plan, images + 1, record, json_bits, batch)
                 if status != DECODE_OK:
+                    batch.count -= 1
                     break
-            batch.count += images
-            batch.records.length += <size_t> images * plan.record_len
-            self.group_records += images
-            self.row_in_event += 1
+            batch.count += 1
+            records.length = length + row_len
+            row += 1
             if rows.pos == row_start:
-                if remaining(rows):
+                if rows.pos != rows.end:
                     status = DECODE_MALFORMED
                 break
+        self.row_in_event = row
+        self.group_records += batch.count - count
+        self.group_memory += (batch.count - count) * <uint64_t> record_len
         if status != DECODE_OK:
             self.forget_side_entries(batch)
             self.fail(status, plan_index, b"row runs past its event" if status == DECODE_MALFORMED
                       else b"no memory" if status == DECODE_NO_MEMORY else b"bytes that no value of this type has")
-            self.failure.column = column
+            self.failure.column = rows.failed_column
             return RUN_ERROR
-        return RUN_MORE
+        return RUN_GROUP if self.group_is_full() else RUN_MORE
 
-    cdef void fill_template(self, uint8_t* template, const plan_t* plan, const image_set_t* images,
-                            uint8_t op) noexcept nogil:
-        cdef image_t image
-        image.op = op
-        image.timestamp = self.header.timestamp
-        image.server_id = self.header.server_id
-        image.position = self.event_position
-        image.row = 0
-        image.transaction = <uint32_t> self.trx_index
-        memcpy(template, &image, TEMPLATE_LEN)
-        memset(template + TEMPLATE_LEN, 0, plan.bitmap_len)
-        memcpy(template + TEMPLATE_LEN + plan.bitmap_len, images.absent, plan.bitmap_len)
+    cdef int move_to_tail(self, rows_t* rows) noexcept nogil:
+        # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
+        # room behind it. Offsets of values stay those of the buffer.
+        cdef size_t length = <size_t> (rows.end - rows.pos)
+        self.tail.length = 0
+        if reserve(&self.tail, length + ROOM) != DECODE_OK:
+            return DECODE_NO_MEMORY
+        memcpy(self.tail.data, rows.pos, length)
+        memset(self.tail.data + length, 0, ROOM)
+        rows.buffer = <const uint8_t*> (<uintptr_t> self.tail.data - <uintptr_t> (rows.pos - rows.buffer))
+        rows.pos = self.tail.data
+        rows.end = self.tail.data + length
+        return DECODE_OK
 
-    cdef int take_json_bits(self, const plan_t* plan, Cursor* rows, const uint8_t** bits) noexcept nogil:
+    cdef int take_json_bits(self, const plan_t* plan, rows_t* rows, const uint8_t** bits) noexcept nogil:
         # What a partial update says before its after-image: which JSON columns hold diffs
         cdef uint64_t options
         cdef uint32_t length = (plan.json_count + 7) // 8
-        if not take_lenenc(rows, &options):
+        cdef Cursor cur
+        cur.pos = rows.pos
+        cur.end = rows.end
+        if not take_lenenc(&cur, &options):
             return DECODE_MALFORMED
         if options & PARTIAL_JSON_UPDATES:
-            if remaining(rows) < length:
+            if remaining(&cur) < length:
                 return DECODE_MALFORMED
-            bits[0] = rows.pos
-            skip(rows, length)
+            bits[0] = cur.pos
+            skip(&cur, length)
+        rows.pos = cur.pos
         return DECODE_OK
 
     cdef int note_json_diffs(self, const plan_t* plan, const image_set_t* after, const uint8_t* record,
@@ -1090,14 +1089,14 @@ cdef class Decoder:
             batch.json_diffs.length -= sizeof(json_diff_t)
 
     cdef int add_raw_rows(self, uint32_t plan_index, const plan_t* plan, batch_t* batch,
-                          const uint8_t* template, Cursor* rows) noexcept nogil:
+                          const image_t* image, Cursor* rows) noexcept nogil:
         # One record per event, its only field a span of the row area
         cdef span_t span
         cdef uint8_t* record
-        if reserve(&batch.records, plan.record_len) != DECODE_OK:
+        if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:
             return self.fail(DECODE_NO_MEMORY, plan_index, b"no memory")
         record = batch.records.data + batch.records.length
-        memcpy(record, template, plan.image_len)
+        put_image(record, image, image.op, image.row, plan, &plan.images[0])
         span.length = <uint32_t> remaining(rows)
         span.offset = <uint64_t> (rows.pos - self.windows[self.depth].data)
         if batch.copies:
@@ -1108,5 +1107,6 @@ cdef class Decoder:
         batch.records.length += plan.record_len
         batch.count += 1
         self.group_records += 1
+        self.group_memory += plan.record_len
         self.row_in_event += 1
-        return RUN_MORE
+        return RUN_GROUP if self.group_is_full() else RUN_MORE

@@ -10,7 +10,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from _cursor cimport load_be, load_be_over, load_u24, load_u32, load_u64
+from _cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u32, load_u64
 
 cdef enum:
     DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
@@ -158,12 +158,14 @@ cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexce
 # ---------------------------------------------------------------- types before 5.6
 
 cdef inline bint decode_date(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
-    cdef uint32_t v = load_u24(p)
+    cdef uint32_t v = load_u24_over(p)
+    if days_of_date(year_month_of(v >> 9, v >> 5 & 15), v & 31, out):
+        return True
     at.day = v & 31
     at.month = v >> 5 & 15
     at.year = v >> 9
     at.hour = at.minute = at.second = at.microsecond = 0
-    return days_of_date(year_month_of(at.year, at.month), at.day, out)
+    return False
 
 
 cdef inline bint decode_timestamp(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:

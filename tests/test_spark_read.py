@@ -208,9 +208,14 @@ def test_a_cut_log_ends_cleanly(tmp_path: Path) -> None:
     assert reader.tail.offset == reader.end_position == position
 
 
-def test_only_whole_logs() -> None:
-    with pytest.raises(ValueError, match="whole"):
-        read_split(Split("x", start=4096))
+@pytest.mark.parametrize("size", [700, 5000])
+def test_parts_of_a_log_are_the_log(size: int) -> None:
+    golden = golden_logs("mysql97/types_ints")[0]
+    parts = plan_splits(golden.path, size)
+    assert len(parts) > 1
+    rows = [row for part in parts for _, batch in read_split(part) for row in batch.to_pylist()]
+    (whole,) = plan_splits(golden.path)
+    assert rows == [row for _, batch in read_split(whole) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("option", ["images", "unnamed", "text_errors", "on_error"])

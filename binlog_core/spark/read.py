@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import reader
+from ..anchors import Head, first_anchor
 from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
-from ..decoding import Tail
+from ..decoding import Group, LogDecoder, Tail
+from ..definitions import Definitions
 from ..errors import SchemaError
-from ..report import Report
+from ..log_files import LogFile
+from ..selection import Selection, matches
 from ..tables import Column, Table
 from ..transcoding import TextErrors
+from .images import METADATA, Images, absent_names, metadata_column, select_images
+from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .schema import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
 from .splits import Split
@@ -25,10 +29,9 @@ from .splits import Split
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Images = Literal["both", "after"]
 Unnamed = Literal["refuse", "positions"]
 
-_UPDATE_PREIMAGE = 2
+_LABELS = ("", *OPS.values())
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,18 @@ class ReadOptions:
         As in ``binlog_core.open``; see also `loaded`.
     keys : path, dict or None
         Of encrypted logs.
-    images : "both" or "after"
+    images : "both", "after" or "keychange"
         "after" leaves out what was before an update, and fills the columns that the log does not have after
-        it from there.
+        it from there. "keychange" does so too, but what was before an update that changes the key comes as a
+        delete.
+    key : tuple of str or None
+        Columns of the key, for "keychange"; None: the primary key that the log tells.
+    metadata : tuple of str
+        Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
+    start_timestamp, stop_timestamp : int or None
+        Seconds since 1970 of the first event, and of the first event no more read.
+    statements : bool
+        Also give the statements that may change what a table is or holds.
     unnamed : "refuse" or "positions"
         Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
     text_errors : "raise" or "replace"
@@ -69,16 +81,36 @@ class ReadOptions:
     on_error: Literal["raise", "skip"] = "raise"
     verify_checksum: bool = True
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    key: tuple[str, ...] | None = None
+    metadata: tuple[str, ...] = ()
+    start_timestamp: int | None = None
+    stop_timestamp: int | None = None
+    statements: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (
-            ("images", ("both", "after")),
+            ("images", ("both", "after", "keychange")),
             ("unnamed", ("refuse", "positions")),
             ("text_errors", ("raise", "replace")),
             ("on_error", ("raise", "skip")),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
+        for name in self.metadata:
+            if name not in METADATA:
+                raise ValueError(f"metadata={name!r}: {', '.join(METADATA)} are known")
+
+
+class _Selection(Selection):
+    """Column names without case, as Spark takes them."""
+
+    def wanted_columns(self, table: Table) -> Collection[str] | None:
+        wanted: set[str] | None = None
+        for pattern, names in self.columns.items():
+            if matches(table, pattern):
+                small = {name.lower() for name in names}
+                wanted = (wanted or set()) | {c.name for c in table.columns if c.name.lower() in small}
+        return wanted
 
 
 class Chunk(NamedTuple):
@@ -92,6 +124,12 @@ class Chunk(NamedTuple):
         Rows by op number: see ``binlog_core.batch.OPS``.
     first_position, last_position : int
         Of the first and last row's event.
+    source : ChangeBatch
+        What the rows were made from.
+    rows : ndarray or None
+        The records of `source` that they are; None: all.
+    filled : bool
+        Postimages took what they lack from their preimages.
     """
 
     table: Table
@@ -99,6 +137,13 @@ class Chunk(NamedTuple):
     ops: NDArray[np.int64]
     first_position: int
     last_position: int
+    source: ChangeBatch
+    rows: NDArray[np.intp] | None
+    filled: bool
+
+    def absent(self) -> pa.Array:
+        """Names of the columns that each row lacks: a list of string, null where it is whole."""
+        return absent_names(self.source, self.rows, filled=self.filled)
 
 
 class SplitReader:
@@ -115,15 +160,16 @@ class SplitReader:
         Everything before it was read.
     """
 
-    def __init__(self, split: Split, options: ReadOptions) -> None:
-        if not split.whole:
-            raise ValueError(f"{split}: only whole logs are read")
+    # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
+    def __init__(self, split: Split, options: ReadOptions, *, exact: bool = False) -> None:
         self.split = split
+        self._exact = exact or split.whole
         self.options = options
-        self.report = Report()
+        self.report = DamageReport()
         self.tail: Tail | None = None
         self.end_position = 0
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
+        self._recorder: StatementRecorder | None = None
         self._rows = ((chunk.table, chunk.batch) for chunk in self.chunks())
 
     def __iter__(self) -> Self:
@@ -134,46 +180,86 @@ class SplitReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows with their counts, once."""
-        options = self.options
+        return (piece for piece in self.pieces() if isinstance(piece, Chunk))
+
+    def pieces(self) -> Iterator[Chunk | Statement]:
+        """The rows, and between them the statements that `options` asks for, in log order; once."""
         import_pyarrow()
         ordinals = Ordinals()
-        with reader.open(
-            self.split.path,
-            tables=options.tables,
-            columns=options.columns,
-            schema=options.schema,
+        for group in self.groups():
+            yield from self._statements()
+            batches = [batch for batch in group.batches if batch.table.undecodable is None]
+            for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
+                chunk = self._chunk(batch, numbers)
+                if chunk is not None:
+                    yield chunk
+            self.end_position = group.end_position
+        yield from self._statements()
+
+    def groups(self) -> Iterator[Group]:
+        """Groups of the split as they are decoded, once."""
+        options, split = self.options, self.split
+        file = LogFile(
+            split.path,
             keys=options.keys,
-            on_error=options.on_error,
-            verify_checksum=options.verify_checksum,
             mmap=False,  # pages of a mapping count as a worker's memory, and a file that shrinks kills it
             storage_options=options.storage_options,
-        ) as log:
+        )
+        definitions = Definitions(options.schema) if options.schema is not None else None
+        if options.statements:
+            definitions = self._recorder = StatementRecorder(definitions)
+        with file.open() as source:
+            start, anchors = split.start or None, 0
+            if not self._exact:
+                head = Head.of(source)
+                source.seek(0)
+                if head is not None and head.splittable:
+                    anchors = head.anchors
+                    start = first_anchor(source, head, split.start, split.end or 1 << 63)
+                    source.seek(0)
+                elif split.start:
+                    start = None
+                if start is None:
+                    return
+            decoder = LogDecoder(
+                source,
+                selection=_Selection(
+                    tables=options.tables,
+                    columns=dict(options.columns or {}),
+                    start_position=start,
+                    stop_position=split.end,
+                    stop_anchor=anchors,
+                    start_timestamp=options.start_timestamp,
+                    stop_timestamp=options.stop_timestamp,
+                ),
+                report=self.report,
+                definitions=definitions,
+                verify_checksum=options.verify_checksum,
+                skip_errors=options.on_error == "skip",
+            )
             try:
-                for group in log.groups():
-                    batches = [batch for batch in group.batches if batch.table.undecodable is None]
-                    for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
-                        chunk = self._chunk(batch, numbers)
-                        if chunk is not None:
-                            yield chunk
-                    self.end_position = group.end_position
+                yield from decoder.groups()
             finally:
-                self.report = log.report
-                self.tail = log.tail
+                self.tail = decoder.tail
+
+    def _statements(self) -> Iterator[Statement]:
+        if self._recorder is not None:
+            yield from self._recorder.take()
 
     def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
         pa = import_pyarrow()
+        options = self.options
+        rows, op = select_images(batch, options.images, options.key)
+        if not len(op):
+            return None
         image = batch.array["image"]
-        op, position = image["op"], image["position"]
-        rows: NDArray[np.intp] | None = None
-        begin = batch.transactions["begin_position"][image["transaction"]]
-        if self.options.images == "after":
-            rows = np.flatnonzero(op != _UPDATE_PREIMAGE)
-            if not len(rows):
-                return None
-            op, position, begin, ordinals = op[rows], position[rows], begin[rows], ordinals[rows]
+        position, transaction = image["position"], image["transaction"]
+        if rows is not None:
+            position, transaction, ordinals = position[rows], transaction[rows], ordinals[rows]
+        begin = batch.transactions["begin_position"][transaction]
         schema = self._schema(batch)
         extras = (
-            change_column(batch, "_change_type", rows),
+            ChangeColumn("_change_type", op, labels=_LABELS),
             ChangeColumn("_commit_version", begin.astype(np.int64) + self.split.version_base),
             change_column(batch, "_commit_timestamp", rows),
             ChangeColumn("_change_ordinal", ordinals),
@@ -183,23 +269,32 @@ class SplitReader:
             extras=extras,
             rows=rows,
             fill_absent=rows is not None,
-            text_errors=self.options.text_errors,
+            text_errors=options.text_errors,
             vectors="list",
         )
         converted = to_lake(
             pa.record_batch(exported), schema, batch.table, batch.columns, path=self.split.path
         )
+        for name in options.metadata:
+            if name in ("_position", "_server_id"):
+                values = image[name[1:]] if rows is None else image[name[1:]][rows]
+                converted = converted.append_column(name, pa.array(values.astype(np.int64)))
+            else:
+                converted = converted.append_column(name, metadata_column(batch, name, transaction))
         ops = np.bincount(op, minlength=len(OPS) + 1)
-        return Chunk(batch.table, converted, ops, int(position[0]), int(position[-1]))
+        return Chunk(
+            batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, rows is not None
+        )
 
     def _schema(self, batch: ChangeBatch) -> pa.Schema:
         schema = self._schemas.get(batch.columns)
         if schema is None:
-            self._check_names(batch)
+            self.check_names(batch)
             schema = self._schemas[batch.columns] = lake_schema(batch.columns)
         return schema
 
-    def _check_names(self, batch: ChangeBatch) -> None:
+    def check_names(self, batch: ChangeBatch) -> None:
+        """Refuse columns without names, unless they are wanted, and those called like a change column."""
         where: dict[str, Any] = {
             "path": self.split.path,
             "offset": int(batch.array["image"]["position"][0]),

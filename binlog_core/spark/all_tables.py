@@ -1,0 +1,143 @@
+"""Rows of all tables in one DataFrame: what was before and after as JSON. Convenient, and slow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..batch import ChangeBatch
+from ..report import Place
+from .fit import CORRUPT, special_fields, to_json
+from .images import METADATA, metadata_column
+from .options import SourceOptions
+from .ordinals import Ordinals
+from .read import SplitReader
+from .schema import CHANGE_COLUMNS, import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = ("", "insert", "update", "update", "delete")
+_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
+_ROWS = 8192  # of a record batch: rows of JSON are large
+
+
+def all_tables_schema(options: SourceOptions, *, everything: bool = False) -> pa.Schema:
+    """The schema without option table.
+
+    Parameters
+    ----------
+    options : SourceOptions
+    everything : bool
+        Also the columns that are there on demand only.
+    """
+    pa = import_pyarrow()
+    types = special_fields()
+    names = [*CHANGE_COLUMNS, *(METADATA if everything else options.metadata)]
+    if everything or options.mode == "PERMISSIVE":
+        names.append(CORRUPT)
+    own = ("_database", "_table", "before", "after")
+    return pa.schema([*((name, pa.string()) for name in own), *((name, types[name]) for name in names)])
+
+
+class JsonRows:
+    """Makes one row of each changed row.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Columns of `all_tables_schema`, in any order.
+    options : SourceOptions
+    """
+
+    def __init__(self, schema: pa.Schema, options: SourceOptions) -> None:
+        self._schema = schema
+        self._names = [name.lower() for name in schema.names]
+        self._images = options.images
+
+    def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        ordinals = Ordinals()
+        base = reader.split.version_base
+        for group in reader.groups():
+            batches = [batch for batch in group.batches if batch.table.undecodable is None]
+            for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
+                reader.check_names(batch)
+                yield from self._rows(batch, numbers, base)
+            yield from self._damage(reader, base)
+        yield from self._damage(reader, base)
+
+    def _rows(self, batch: ChangeBatch, ordinals: Any, base: int) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
+        image = batch.array["image"]
+        # An update is one row, at its postimage; it has the number of its preimage, where its change began.
+        rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        records = batch.to_pylist(change_columns=False)
+        times = batch.export(change_columns=["_commit_timestamp"]).change_columns[0].to_pylist()
+        for at in range(0, len(rows), _ROWS):
+            part = rows[at : at + _ROWS]
+            ops = image["op"][part]
+            updates = ops == _POSTIMAGE
+            transaction = image["transaction"][part]
+            begin = batch.transactions["begin_position"][transaction].astype(np.int64)
+            columns: dict[str, Any] = {
+                "_database": [batch.table.database] * len(part),
+                "_table": [batch.table.name] * len(part),
+                "before": [
+                    self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "after": [
+                    None if op == _DELETE else to_json(self._after(records, i, op))
+                    for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "_change_type": [_KINDS[op] for op in ops.tolist()],
+                "_commit_version": begin + base,
+                "_commit_timestamp": [times[i] for i in part.tolist()],
+                "_change_ordinal": ordinals[part] - updates,
+                "_position": image["position"][part].astype(np.int64),
+                "_server_id": image["server_id"][part].astype(np.int64),
+            }
+            for name in ("_gtid", "_file", "_xid"):
+                if name in self._names:
+                    columns[name] = metadata_column(batch, name, transaction)
+            arrays = []
+            for name, field in zip(self._names, self._schema, strict=True):
+                values = columns.get(name)
+                if values is None:
+                    values = [None] * len(part)
+                arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
+        if op == _INSERT or (op == _POSTIMAGE and self._images != "both"):
+            return None
+        return to_json(records[i - 1 if op == _POSTIMAGE else i])
+
+    def _after(self, records: list[dict[str, Any]], i: int, op: int) -> dict[str, Any]:
+        if self._images != "both" and op == _POSTIMAGE:
+            return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
+        return records[i]
+
+    def _damage(self, reader: SplitReader, base: int) -> Iterator[pa.RecordBatch]:
+        damaged = reader.report.take_damaged()
+        if CORRUPT in self._names:
+            for place in damaged:
+                yield self._single(place, reader.split.path, base)
+
+    def _single(self, place: Place, path: str, base: int) -> pa.RecordBatch:
+        pa = import_pyarrow()
+        told = {"file": path, "offset": place.offset, "reason": place.detail}
+        values = {
+            "_commit_version": base + (place.offset or 0),
+            "_file": path,
+            "_position": place.offset,
+            CORRUPT: json.dumps(told),
+        }
+        arrays = [
+            pa.array([values.get(name)], field.type)
+            for name, field in zip(self._names, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

@@ -1,0 +1,196 @@
+"""From a part of a log to record batches of a DataFrame's schema: what every door into Spark calls."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import BinlogError, SchemaError
+from ..report import BinlogWarning
+from .all_tables import JsonRows, all_tables_schema
+from .fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, Target, special_fields
+from .images import ABSENT, METADATA
+from .infer import Found, find_definitions
+from .observers import Statement
+from .options import SourceOptions
+from .planning import Part, plan_logs
+from .read import Chunk, ReadOptions, SplitReader
+from .schema import CHANGE_COLUMNS, import_pyarrow
+from .splits import Split
+from .statements import kind_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
+    """The schema of a DataFrame that the user gave none for.
+
+    Raises
+    ------
+    BinlogError
+        There are no such logs, or none has the table; see `find_definitions`.
+    """
+    pa = import_pyarrow()
+    if options.table is None:
+        return all_tables_schema(options)
+    found = find_definitions(
+        plan_logs(paths, options), options, options.read_options(), every=options.merge_schema
+    )
+    types = special_fields()
+    wanted = [*CHANGE_COLUMNS]
+    if options.absent == "true" or (options.absent == "auto" and found.partial):
+        wanted.append(ABSENT)
+    wanted += options.metadata
+    if options.on_schema_change == "rescue":
+        wanted.append(RESCUED)
+    if options.mode == "PERMISSIVE":
+        wanted.append(CORRUPT)
+    if options.ddl == "rows":
+        wanted.append(STATEMENT)
+    own = found.fields()
+    for field in own:
+        if field.name.lower() in wanted:
+            raise SchemaError(
+                "the table has a column of the name that a column of ours has",
+                table=options.table,
+                column=field.name,
+            )
+    return pa.schema([*own, *((name, types[name]) for name in wanted)])
+
+
+def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions) -> None:
+    """Refuse a schema of the user's that the logs cannot fill.
+
+    Raises
+    ------
+    SchemaError
+        A column that no definition has, or a type that does not fit; one of our columns has another type.
+    """
+    if options.table is None:
+        types = {field.name: field.type for field in all_tables_schema(options, everything=True)}
+    else:
+        types = special_fields()
+    for field in schema:
+        known = types.get(field.name.lower())
+        if known is not None and field.type != known:
+            raise SchemaError(f"the column is {known}, the schema has {field.type}", column=field.name)
+        if known is None and options.table is None:
+            raise SchemaError(
+                f"without option table the columns are {', '.join(types)}; no other", column=field.name
+            )
+    if options.table is None or options.on_schema_change != "fail":
+        return
+    wanted = {field.name: field for field in schema if field.name.lower() not in SPECIAL}
+    if not wanted:
+        return
+    logs, reading = plan_logs(paths, options), options.read_options()
+    found = find_definitions(logs, options, reading, every=False)
+    if _missing(wanted, found):
+        found = find_definitions(logs, options, reading, every=True)
+        if missing := _missing(wanted, found):
+            names = ", ".join(field.name for field in found.fields())
+            raise SchemaError(
+                f"no definition in the logs has the columns {', '.join(missing)} of the schema;"
+                f" they have {names}",
+                table=options.table,
+            )
+
+
+def _missing(wanted: Iterable[str], found: Found) -> list[str]:
+    known = {column.name.lower() for table in found.definitions for column in table.columns}
+    return [name for name in wanted if name.lower() not in known]
+
+
+@dataclass(frozen=True)
+class ChangeReader:
+    """Reads parts; pickled to the workers.
+
+    Parameters
+    ----------
+    options : SourceOptions
+    reading : ReadOptions
+    schema : pyarrow.Schema
+        Of the DataFrame.
+    projected : bool
+        The user gave it.
+    """
+
+    options: SourceOptions
+    reading: ReadOptions
+    schema: pa.Schema
+    projected: bool
+
+    @classmethod
+    def of(cls, options: SourceOptions, schema: pa.Schema, *, projected: bool) -> ChangeReader:
+        """Work out what is to be decoded for a schema."""
+        columns = None
+        names = {name.lower() for name in schema.names}
+        if options.table is not None and projected and RESCUED not in names:
+            columns = [name for name in schema.names if name.lower() not in SPECIAL]
+            columns += options.key_columns or ()
+            if options.images == "keychange" and not options.key_columns:
+                columns = None  # the key's columns, whatever they are, are needed
+        reading = replace(
+            options.read_options(columns=columns), metadata=tuple(name for name in METADATA if name in names)
+        )
+        return cls(options, reading, schema, projected)
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Record batches of the schema.
+
+        Raises
+        ------
+        BinlogError
+            With file and offset.
+        """
+        reader = SplitReader(part.split, self.reading, exact=part.exact)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BinlogWarning)
+                yield from self._batches(reader, part.split)
+        except BinlogError as error:
+            raise error.located(path=part.split.path) from error.__cause__
+
+    def _batches(self, reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        if options.table is None:
+            yield from JsonRows(self.schema, options).read(reader)
+            return
+        fitter = Fitter(
+            Target(
+                options.table,
+                self.schema,
+                self.projected,
+                options.on_schema_change,
+                require_absent=options.absent != "ignore",
+            )
+        )
+        corrupt = CORRUPT in (name.lower() for name in self.schema.names)
+        for piece in reader.pieces():
+            if isinstance(piece, Statement):
+                yield from self._statement(piece, fitter, split)
+            elif isinstance(piece, Chunk) and piece.batch.num_rows:
+                yield fitter.rows(piece)
+            if corrupt:
+                for place in reader.report.take_damaged():
+                    yield fitter.damage(place, split)
+        if corrupt:
+            for place in reader.report.take_damaged():
+                yield fitter.damage(place, split)
+
+    def _statement(self, statement: Statement, fitter: Fitter, split: Split) -> Iterator[pa.RecordBatch]:
+        assert self.options.table is not None
+        kind = kind_of(statement, self.options.table)
+        if kind is None:
+            return
+        if self.options.ddl == "fail":
+            raise SchemaError(
+                f"the statement changes the table: {statement.sql[:200]}",
+                path=split.path,
+                offset=statement.position,
+                table=self.options.table,
+            )
+        yield fitter.statement(statement, split, kind)

@@ -1,0 +1,185 @@
+"""What a table of the logs looks like: its definitions, told before its rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..decoding import LogDecoder
+from ..definitions import Definitions
+from ..errors import SchemaError
+from ..report import Report
+from ..selection import Limits, Selection
+from ..tables import Table
+from .fit import widened
+from .options import SourceOptions
+from .planning import log_file
+from .read import ReadOptions
+from .schema import import_pyarrow, lake_type
+from .splits import Split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAMES_TOLD = 10
+_INSERT = 1
+_GROUPS_LOOKED_AT = 256
+
+
+@dataclass(slots=True)
+class Found:
+    """What the logs tell of a table.
+
+    Parameters
+    ----------
+    definitions : list of Table
+        Distinct, in the order of the logs.
+    partial : bool
+        One of the first row images lacks columns.
+    """
+
+    definitions: list[Table]
+    partial: bool
+
+    @property
+    def primary_key(self) -> tuple[str, ...] | None:
+        """Of the last definition that tells one."""
+        told = [table.primary_key for table in self.definitions if table.primary_key]
+        return told[-1] if told else None
+
+    def fields(self) -> list[pa.Field]:
+        """Names and types of all definitions; a type is the widest.
+
+        Raises
+        ------
+        SchemaError
+            A column has types that do not go together.
+        """
+        pa = import_pyarrow()
+        types: dict[str, Any] = {}
+        for table in self.definitions:
+            for column in table.columns:
+                here = lake_type(column)
+                known = types.setdefault(column.name, here)
+                wide = known if widened(here, known) else here if widened(known, here) else None
+                if wide is None:
+                    raise SchemaError(
+                        f"the column is {known} in one definition and {here} in another: give a schema",
+                        table=table.full_name,
+                        column=column.name,
+                    )
+                types[column.name] = wide
+        return [pa.field(name, kind) for name, kind in types.items()]
+
+
+class _Watched(Selection):
+    """A selection that notes which tables there are."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.tables_seen: dict[str, None] = {}
+
+    def wants_table(self, table: Table) -> bool:
+        self.tables_seen[table.full_name] = None
+        return super().wants_table(table)
+
+
+class _Watcher(Definitions):
+    """Notes the definitions that rows come under."""
+
+    def __init__(self, inner: Definitions | None) -> None:
+        self._inner = inner
+        self.seen: list[Table] = []
+
+    @property
+    def follows(self) -> bool:
+        return False
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        if self._inner is not None:
+            table = self._inner.complete(table, report, path=path, offset=offset)
+        # Table ids and flags do not make another definition.
+        if not any(same_definition(table, known) for known in self.seen):
+            self.seen.append(table)
+        return table
+
+
+def same_definition(one: Table, other: Table) -> bool:
+    """Whether the columns and the key are the same."""
+    return one.columns == other.columns and one.primary_key == other.primary_key
+
+
+def find_definitions(
+    logs: Iterable[Split], options: SourceOptions, reading: ReadOptions, *, every: bool
+) -> Found:
+    """The definitions of ``options.table``.
+
+    Parameters
+    ----------
+    logs : iterable of Split
+        Whole ones.
+    options : SourceOptions
+    reading : ReadOptions
+    every : bool
+        All of them, for which all logs are read; else the first.
+
+    Raises
+    ------
+    SchemaError
+        No log has rows of the table; their columns have no names; they cannot be decoded.
+    """
+    assert options.table is not None
+    watcher = _Watcher(Definitions(reading.schema) if reading.schema is not None else None)
+    others: dict[str, None] = {}
+    partial = False
+    number = 0
+    for log in logs:
+        number += 1
+        groups = _rows_of(log, options, reading, watcher, others)
+        for looked, (image_is_partial, tells) in enumerate(groups, 1):
+            partial = partial or image_is_partial
+            # Images of inserts are whole with every binlog_row_image.
+            if not every and (tells or looked == _GROUPS_LOOKED_AT):
+                break
+        if watcher.seen and not every:
+            break
+    if not watcher.seen:
+        names = sorted(others)
+        known = f"; they have rows of {', '.join(names[:_NAMES_TOLD])}" if names else ""
+        more = " and others" if len(names) > _NAMES_TOLD else ""
+        raise SchemaError(f"no rows of this table in {number} logs{known}{more}", table=options.table)
+    for table in watcher.seen:
+        if table.undecodable is not None:
+            raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
+        if options.unnamed == "refuse" and not all(column.named for column in table.columns):
+            raise SchemaError(
+                "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
+                " schemaFile=, or unnamed=positions for c0, c1 …",
+                table=table.full_name,
+            )
+    return Found(watcher.seen if every else watcher.seen[:1], partial)
+
+
+def _rows_of(
+    log: Split, options: SourceOptions, reading: ReadOptions, watcher: _Watcher, others: dict[str, None]
+) -> Iterator[tuple[bool, bool]]:
+    """For each group of rows whether an image is partial, and whether there is one that could be."""
+    selection = _Watched(tables=reading.tables)
+    with log_file(log.path, options).open() as source:
+        decoder = LogDecoder(
+            source,
+            selection=selection,
+            report=Report(),
+            definitions=watcher,
+            limits=Limits(group_rows=1) if not watcher.seen else Limits(),
+            verify_checksum=options.verify_checksum,
+            skip_errors=options.mode != "FAILFAST",
+        )
+        try:
+            for group in decoder.groups():
+                for batch in group.batches:
+                    image = batch.array["image"]
+                    yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
+        finally:
+            others.update(selection.tables_seen)

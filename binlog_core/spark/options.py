@@ -1,0 +1,318 @@
+"""Options of the `binlog` data source and of `changes_df`: text in, checked values out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from glob import escape
+from typing import Any, Literal, TypeVar, cast
+
+from ..schema import Schema
+from .images import METADATA, Images
+from .read import ReadOptions, Unnamed
+
+Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+OnSchemaChange = Literal["fail", "ignore", "rescue"]
+Statements = Literal["ignore", "fail", "rows"]
+Absent = Literal["auto", "true", "ignore"]
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)", re.IGNORECASE)
+_EPOCHS = 128
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is read, and how; made by `parse`. Names of the options are in camel case, in any case.
+
+    Parameters
+    ----------
+    table : str or None
+        ``database.table``: its typed rows. None: rows of all tables, as JSON.
+    tables : tuple of str or None
+        Without `table`: names or glob patterns, separated by commas.
+    images : "both", "after" or "keychange"
+        See ``ReadOptions``.
+    metadata : tuple of str
+        "full", or names separated by commas: `_gtid`, `_file`, `_position`, `_server_id`, `_xid`.
+    absent : "auto", "true" or "ignore"
+        Column `_absent`, the names that a partial row image lacks: where the first rows need it, always, or
+        never; then what is lacking is null.
+    start_time, end_time : int or None
+        Seconds since 1970 of the event headers; ISO 8601 (UTC where it names no zone) or a number. The end is
+        not read any more.
+    start_offset : (str, int) or None
+        ``FILE:POSITION`` of a transaction: where reading begins.
+    split_size : int or None
+        Bytes, also with k, m or g. None: a file is a split.
+    verify_splits : bool
+        Walk over the event headers when planning, so that every split begins at a transaction for sure. Else
+        each task finds its first transaction by itself, and forged events in a BLOB could deceive it.
+    mode : "FAILFAST", "PERMISSIVE" or "DROPMALFORMED"
+        A damaged event is an error, a row with `_corrupt`, or passed over.
+    on_schema_change : "fail", "ignore" or "rescue"
+        What the table has and the DataFrame has not: an error, left out, or in `_rescued` as JSON.
+    merge_schema : bool
+        The schema is that of all definitions in the logs, not of the first.
+    schema_file : str or None
+        A .sql file or ``mysql://`` URL, for logs that do not tell names.
+    unnamed : "refuse" or "positions"
+    keys : str or None
+        Key file of encrypted logs.
+    key_columns : tuple of str or None
+        For images=keychange where the log does not tell the primary key.
+    file_number : int or None
+        Number of the first log in `_commit_version`, where its name has none or a wrong one.
+    epoch : int
+        0 to 127: orders logs behind those of a smaller one (after a failover file numbers restart).
+    ddl : "ignore", "fail" or "rows"
+        Statements that change what the table is or holds: nothing, an error, or a row with `_statement`.
+    push_filters : bool
+        Leave out splits by filters on `_commit_version`; needs Spark's
+        ``spark.sql.python.filterPushdown.enabled=true``.
+    max_bytes_per_trigger : int or None
+        Streaming: bytes of logs in a micro-batch, to the end of a transaction.
+    text_errors : "raise" or "replace"
+    verify_checksum : bool
+    storage_options : dict
+        Options ``fs.NAME``, for fsspec.
+    """
+
+    table: str | None = None
+    tables: tuple[str, ...] | None = None
+    images: Images = "both"
+    metadata: tuple[str, ...] = ()
+    absent: Absent = "auto"
+    start_time: int | None = None
+    end_time: int | None = None
+    start_offset: tuple[str, int] | None = None
+    split_size: int | None = None
+    verify_splits: bool = True
+    mode: Mode = "FAILFAST"
+    on_schema_change: OnSchemaChange = "fail"
+    merge_schema: bool = False
+    schema_file: str | None = None
+    unnamed: Unnamed = "refuse"
+    keys: str | None = None
+    key_columns: tuple[str, ...] | None = None
+    file_number: int | None = None
+    epoch: int = 0
+    ddl: Statements = "ignore"
+    push_filters: bool = False
+    max_bytes_per_trigger: int | None = None
+    text_errors: Literal["raise", "replace"] = "raise"
+    verify_checksum: bool = True
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.table is not None and self.tables is not None:
+            raise ValueError("option table and option tables: one of them")
+        if self.table is not None and not all(self.table.partition(".")):
+            raise ValueError(f"option table={self.table!r}: expected database.table")
+        if not self.verify_splits and self.start_offset is not None:
+            raise ValueError("startOffset needs verifySplits=true")
+        if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
+            raise ValueError("images=keychange and ddl=rows need option table")
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SourceOptions:
+        """From the options of a reader; ``path`` and ``paths`` are not looked at.
+
+        Raises
+        ------
+        ValueError
+            An option is unknown, or its value wrong.
+        """
+        values: dict[str, Any] = {}
+        storage: dict[str, Any] = {}
+        for name, text in given.items():
+            key = name.lower()
+            if key in ("path", "paths") or key.startswith("__"):
+                continue
+            if key.startswith("fs."):
+                storage[name[3:]] = text
+                continue
+            if key not in _PARSERS:
+                near = difflib.get_close_matches(key, _PARSERS, 1)
+                hint = f": {_PARSERS[near[0]][0]}?" if near else f"; known: {', '.join(_KNOWN)}"
+                raise ValueError(f"option {name!r} is unknown{hint}")
+            shown, parse = _PARSERS[key]
+            try:
+                values[_field(shown)] = parse(str(text))
+            except ValueError as error:
+                raise ValueError(f"option {shown}={text!r}: {error}") from None
+        return cls(**values, storage_options=storage)
+
+    def read_options(self, *, columns: Iterable[str] | None = None) -> ReadOptions:
+        """How splits are read; a schema file is read here, once.
+
+        Parameters
+        ----------
+        columns : iterable of str or None
+            The columns of `table` to decode.
+        """
+        pattern = escape(self.table) if self.table is not None else None
+        return ReadOptions(
+            tables=(pattern,) if pattern is not None else self.tables,
+            columns={pattern: tuple(columns)} if pattern is not None and columns is not None else None,
+            schema=Schema.load(self.schema_file) if self.schema_file is not None else None,
+            keys=self.keys,
+            images=self.images,
+            unnamed=self.unnamed,
+            text_errors=self.text_errors,
+            on_error="raise" if self.mode == "FAILFAST" else "skip",
+            verify_checksum=self.verify_checksum,
+            storage_options=self.storage_options or None,
+            key=self.key_columns,
+            metadata=self.metadata,
+            start_timestamp=self.start_time,
+            stop_timestamp=self.end_time,
+            statements=self.ddl != "ignore",
+        )
+
+
+def paths_of(given: Mapping[str, str]) -> list[str]:
+    """What ``load`` was given.
+
+    Raises
+    ------
+    ValueError
+        Nothing.
+    """
+    lowered = {name.lower(): value for name, value in given.items()}
+    if "paths" in lowered:
+        return [str(path) for path in json.loads(lowered["paths"])]
+    if "path" in lowered:
+        return [lowered["path"]]
+    raise ValueError("no path: load() takes a log, a directory, an index file, a URL or a pattern")
+
+
+def as_text(value: object) -> str:
+    """A Python value of an option as Spark passes it on."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return value.isoformat() if isinstance(value, dt.datetime) else str(value)
+
+
+def _choice(*known: _T) -> Callable[[str], _T]:
+    def parse(text: str) -> _T:
+        for value in known:
+            if text.lower() == str(value).lower():
+                return value
+        raise ValueError(f"{', '.join(map(str, known))} are known")
+
+    return parse
+
+
+def _bool(text: str) -> bool:
+    return _choice("true", "false")(text) == "true"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise ValueError("names separated by commas are expected")
+    return found
+
+
+def _metadata(text: str) -> tuple[str, ...]:
+    if text.lower() == "full":
+        return METADATA
+    if text.lower() == "none":
+        return ()
+    return tuple(_choice(*METADATA)(name) for name in _names(text))
+
+
+def _time(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("expected ISO 8601, as 2026-11-21T08:00:00, or seconds since 1970") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return max(int(moment.timestamp()), 0)
+
+
+def _offset(text: str) -> tuple[str, int]:
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+            return str(found["file"]), int(found["position"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError('expected {"file": …, "position": …}') from None
+    file, _, position = text.rpartition(":")
+    if not file or not position.isdigit():
+        raise ValueError("expected FILE:POSITION")
+    return file, int(position)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if not found or found[2].lower() not in _UNITS or not int(found[1]):
+        raise ValueError("expected a number of bytes above 0, as 134217728 or 128m")
+    return int(found[1]) * _UNITS[found[2].lower()]
+
+
+def _number(most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdigit() or int(text) > most:
+            raise ValueError(f"expected a number from 0 to {most}")
+        return int(text)
+
+    return parse
+
+
+_KNOWN: dict[str, Callable[[str], Any]] = {
+    "table": str,
+    "tables": _names,
+    "images": _choice("both", "after", "keychange"),
+    "metadata": _metadata,
+    "absent": _choice("auto", "true", "ignore"),
+    "startTime": _time,
+    "endTime": _time,
+    "startOffset": _offset,
+    "splitSize": _size,
+    "verifySplits": _bool,
+    "mode": _choice("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
+    "onSchemaChange": _choice("fail", "ignore", "rescue"),
+    "mergeSchema": _bool,
+    "schemaFile": str,
+    "unnamed": _choice("refuse", "positions"),
+    "keys": str,
+    "keyColumns": _names,
+    "fileNumber": _number((1 << 23) - 1),
+    "epoch": _number(_EPOCHS - 1),
+    "ddl": _choice("ignore", "fail", "rows"),
+    "pushFilters": _bool,
+    "maxBytesPerTrigger": _size,
+    "textErrors": _choice("raise", "replace"),
+    "verifyChecksum": _bool,
+}
+_PARSERS = {name.lower(): (name, parse) for name, parse in _KNOWN.items()}
+
+
+def _field(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+
+assert {_field(name) for name in _KNOWN} == {f.name for f in fields(cast(Any, SourceOptions))} - {
+    "storage_options"
+}

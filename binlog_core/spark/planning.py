@@ -1,0 +1,168 @@
+"""Parts of logs for the tasks of a query, each from one transaction boundary to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..decoding import LogDecoder
+from ..errors import BinlogError
+from ..log_files import LogFile
+from ..report import Report
+from ..selection import Selection
+from ..sources import Source
+from .options import SourceOptions
+from .splits import FILE_NUMBER_SHIFT, Split, plan_splits
+
+_EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
+_FIRST_EVENT = 4
+_FIRST_STEP = 256  # doubled until a transaction ends
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads.
+
+    Parameters
+    ----------
+    split : Split
+    exact : bool
+        It begins and ends at transaction boundaries.
+    """
+
+    split: Split
+    exact: bool = False
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Smallest `_commit_version` that it can have, and the one that all are below."""
+        split = self.split
+        end = 1 << FILE_NUMBER_SHIFT if split.end is None else split.end
+        return split.version_base + split.start, split.version_base + end
+
+
+def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
+    """Logs in order, whole or divided by size alone, numbered as `options` say, from its start offset on.
+
+    Raises
+    ------
+    BinlogError
+        There is no such log; numbers do not fit.
+    """
+    size = options.split_size if divided else None
+    splits = plan_splits(list(paths), size, storage_options=options.storage_options or None)
+    if options.file_number is not None:
+        first = splits[0].file_number
+        splits = [replace(s, file_number=options.file_number + s.file_number - first) for s in splits]
+    if options.epoch:
+        for split in splits:
+            if split.file_number >= 1 << _EPOCH_SHIFT:
+                raise BinlogError(
+                    f"file number {split.file_number}: with an epoch they are below {1 << _EPOCH_SHIFT}",
+                    path=split.path,
+                )
+        splits = [replace(s, file_number=(options.epoch << _EPOCH_SHIFT) + s.file_number) for s in splits]
+    if options.start_offset is not None:
+        splits = splits[index_of(splits, options.start_offset[0]) :]
+    return splits
+
+
+def index_of(splits: list[Split], file: str) -> int:
+    """Place of the log that an offset names, by its path or its name alone.
+
+    Raises
+    ------
+    BinlogError
+        It is not among them.
+    """
+    for i, split in enumerate(splits):
+        if file in (split.path, os.path.basename(split.path)):
+            return i
+    raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
+
+
+def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
+    """The parts of a batch query.
+
+    Raises
+    ------
+    BinlogError
+        As `plan_logs`; a log that is to be divided is damaged.
+    """
+    if not options.verify_splits:
+        return [Part(split) for split in plan_logs(paths, options, divided=True)]
+    parts: list[Part] = []
+    for i, log in enumerate(plan_logs(paths, options)):
+        start = options.start_offset[1] if options.start_offset is not None and i == 0 else 0
+        if options.split_size is None:
+            parts.append(Part(replace(log, start=start), exact=start > 0))
+        else:
+            parts += divide(log, start, None, options.split_size, options)
+    return parts
+
+
+def divide(log: Split, start: int, stop: int | None, size: int, options: SourceOptions) -> Iterator[Part]:
+    """Parts of about `size` bytes, found by a walk over event headers."""
+    if stop is not None and stop - start <= size:
+        yield Part(replace(log, start=start, end=stop), exact=True)
+        return
+    with log_file(log.path, options).open() as source:
+        if not source.splittable:
+            yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
+            return
+        while True:
+            end = boundary_behind(source, start, (start or _FIRST_EVENT) + size)
+            if end is None or (stop is not None and end >= stop):
+                break
+            yield Part(replace(log, start=start, end=end), exact=True)
+            start = end
+    yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
+
+
+def boundary_behind(source: Source, start: int, least: int) -> int | None:
+    """A transaction boundary at or behind `least`, the first or close to it, from the boundary `start` on.
+
+    Returns
+    -------
+    int or None
+        None: the log ends before.
+    """
+    step = _FIRST_STEP
+    stop = least
+    while True:
+        found, ended = _walk(source, start, stop)
+        if found >= least:
+            return found
+        if ended:
+            return None
+        start = max(start, found)
+        stop += step
+        step *= 2
+
+
+def last_boundary(source: Source, start: int) -> int:
+    """The last transaction boundary of a log that may be growing, from the boundary `start` on."""
+    return _walk(source, start, None)[0]
+
+
+def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
+    """The last boundary up to `stop`, and whether the log ends before it."""
+    source.seek(0)
+    decoder = LogDecoder(
+        source,
+        selection=Selection(tables=(), start_position=start or None, stop_position=stop),
+        report=Report(),
+        verify_checksum=False,  # who reads the rows verifies, and meets the damage
+        skip_errors=True,
+    )
+    for _ in decoder.groups():
+        pass
+    return max(decoder.resume_position, start), stop is None or decoder.position < stop
+
+
+def log_file(path: str, options: SourceOptions) -> LogFile:
+    """A log as workers open it."""
+    storage: dict[str, Any] | None = options.storage_options or None
+    return LogFile(path, keys=options.keys, mmap=False, storage_options=storage)

@@ -1,0 +1,149 @@
+"""What a logged statement does to one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import SchemaError
+from ..sql_tokens import TokenReader, tokenize_statements
+from .observers import Statement
+
+Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatement:
+    """What a statement does to the tables that it names.
+
+    Parameters
+    ----------
+    kind : str
+        create, alter, drop, rename, truncate; "unknown": it could not be read.
+    tables : tuple of str
+        ``database.table`` of those concerned; of a rename also the new names.
+    database : str or None
+        The whole database is dropped.
+    replaces : bool
+        CREATE OR REPLACE.
+    """
+
+    kind: Kind
+    tables: tuple[str, ...] = ()
+    database: str | None = None
+    replaces: bool = False
+
+    def concerns(self, table: str) -> bool:
+        """Whether a table is among them. Names are compared without case: that depends on the server."""
+        table = table.lower()
+        if self.kind == "unknown":
+            return True
+        if self.database is not None:
+            return table.partition(".")[0] == self.database.lower()
+        return table in (name.lower() for name in self.tables)
+
+
+def kind_of(statement: Statement, table: str) -> Kind | None:
+    """What a statement does to a table; None: nothing."""
+    told = read_statement(statement.sql, statement.database, statement.sql_mode)
+    return told.kind if told is not None and told.concerns(table) else None
+
+
+def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:
+    """Read a statement as far as needed.
+
+    Parameters
+    ----------
+    sql : str
+    database : str
+        The default database.
+    sql_mode : int
+
+    Returns
+    -------
+    TableStatement or None
+        None: it is about no table.
+    """
+    try:
+        statements = list(tokenize_statements(sql, sql_mode))
+        return _read(TokenReader(statements[0]), database) if statements else None
+    except SchemaError:
+        return TableStatement("unknown")
+
+
+def _read(reader: TokenReader, database: str) -> TableStatement | None:
+    if reader.accept("SET", "STATEMENT"):
+        while not reader.accept("FOR"):
+            reader.take()
+    verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+    replaces = reader.accept("OR", "REPLACE")
+    while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+        pass
+    if reader.word() == "TEMPORARY":
+        return None
+    what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA")
+    if what in ("DATABASE", "SCHEMA"):
+        if verb != "DROP":
+            return None
+        reader.accept("IF", "EXISTS")
+        return TableStatement("drop", database=reader.name())
+    if verb == "TRUNCATE":
+        return TableStatement("truncate", (_name(reader, database),))
+    if not what:
+        return None  # indexes, views, routines, users change no rows
+    reader.accept("IF", "NOT", "EXISTS") or reader.accept("IF", "EXISTS")
+    if verb == "RENAME":
+        return TableStatement("rename", tuple(_renamed(reader, database)))
+    names = [_name(reader, database)]
+    if verb == "DROP":
+        while reader.accept_symbol(","):
+            names.append(_name(reader, database))
+        return TableStatement("drop", tuple(names))
+    if verb == "CREATE":
+        return TableStatement("create", tuple(names), replaces=replaces)
+    if verb == "ALTER":
+        return _alter(reader, database, names[0])
+    return None
+
+
+def _renamed(reader: TokenReader, database: str) -> list[str]:
+    names = []
+    while True:
+        names.append(_name(reader, database))
+        if reader.accept("WAIT"):
+            reader.number()
+        reader.accept("NOWAIT")
+        if not reader.accept("TO"):
+            raise reader.unexpected("TO")
+        names.append(_name(reader, database))
+        if not reader.accept_symbol(","):
+            return names
+
+
+def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
+    # Of its parts only those matter that touch rows without logging them.
+    names, kind = [table], "alter"
+    depth = 0
+    while not reader.done:
+        if reader.symbol() == "(":
+            depth += 1
+        elif reader.symbol() == ")":
+            depth -= 1
+        elif depth == 0 and reader.word() == "TRUNCATE" and reader.word(1) == "PARTITION":
+            kind = "truncate"
+        elif depth == 0 and reader.word() in ("DROP", "EXCHANGE") and reader.word(1) == "PARTITION":
+            kind = "unknown"
+        elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
+            reader.take()
+            reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")
+            names.append(_name(reader, database))
+            kind = "rename"
+            continue
+        reader.take()
+    if kind == "truncate":
+        kind = "unknown"  # of a part of the rows only, and nobody knows which
+    return TableStatement(kind, tuple(names))  # type: ignore[arg-type]
+
+
+def _name(reader: TokenReader, database: str) -> str:
+    return ".".join(reader.qualified_name(database))

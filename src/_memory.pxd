@@ -1,0 +1,136 @@
+# Memory that grows while a group fills, and the blocks that batches have given back.
+#
+# Fresh memory costs the kernel more than decoding into it costs us: so large blocks are used again,
+# and ask for huge pages, where the system gives them, which come at a tenth of the price.
+
+from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock, WAIT_LOCK
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from _codes cimport DECODE_NO_MEMORY, DECODE_OK
+
+cdef extern from *:
+    """
+    #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
+    #if defined(__linux__)
+    #include <stdlib.h>
+    #include <sys/mman.h>
+    static void* binlog_large_block(size_t size) {  /* size: a multiple of BINLOG_LARGE */
+        void* block = aligned_alloc(BINLOG_LARGE, size);
+    #ifdef MADV_HUGEPAGE
+        if (block != NULL) {
+            (void) madvise(block, size, MADV_HUGEPAGE);
+        }
+    #endif
+        return block;
+    }
+    #else
+    #include <stdlib.h>
+    static void* binlog_large_block(size_t size) {
+        return malloc(size);
+    }
+    #endif
+    """
+    const size_t LARGE "BINLOG_LARGE"
+    void* large_block "binlog_large_block"(size_t size) nogil
+
+cdef enum:
+    POOL_BLOCKS = 16
+    POOL_BYTES = 32 << 20
+
+
+cdef struct memory_t:
+    uint8_t* data
+    size_t length
+    size_t capacity
+    pool_t* pool                        # NULL: none
+
+
+cdef struct pool_t:
+    PyThread_type_lock lock             # batches may die in any thread, while loops run in others
+    memory_t[POOL_BLOCKS] blocks        # of LARGE and more each
+    int count
+    size_t bytes
+
+
+cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcept nogil:
+    if pool != NULL and capacity >= LARGE:
+        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+        if pool.count < POOL_BLOCKS and pool.bytes + capacity <= POOL_BYTES:
+            pool.blocks[pool.count].data = data
+            pool.blocks[pool.count].capacity = capacity
+            pool.count += 1
+            pool.bytes += capacity
+            data = NULL
+        PyThread_release_lock(pool.lock)
+    free(data)
+
+
+cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept nogil:
+    # The smallest block that is large enough, but no waste of a much larger one
+    cdef int i
+    cdef int best = -1
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    for i in range(pool.count):
+        if (least <= pool.blocks[i].capacity <= 4 * least
+                and (best < 0 or pool.blocks[i].capacity < pool.blocks[best].capacity)):
+            best = i
+    if best >= 0:
+        out.data = pool.blocks[best].data
+        out.capacity = pool.blocks[best].capacity
+        pool.count -= 1
+        pool.bytes -= out.capacity
+        pool.blocks[best] = pool.blocks[pool.count]
+    PyThread_release_lock(pool.lock)
+    return best >= 0
+
+
+cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
+    cdef memory_t block
+    cdef size_t capacity = memory.capacity if memory.capacity else 256
+    cdef uint8_t* data
+    while capacity < least:
+        capacity *= 2
+    if capacity >= LARGE and memory.pool != NULL:
+        capacity = (least + LARGE - 1) // LARGE * LARGE if memory.data == NULL else capacity // LARGE * LARGE
+        capacity = capacity if capacity >= least else capacity + LARGE
+        if not take_block(memory.pool, capacity, &block):
+            block.data = <uint8_t*> large_block(capacity)
+            block.capacity = capacity
+        if block.data == NULL:
+            return DECODE_NO_MEMORY
+        if memory.length:
+            memcpy(block.data, memory.data, memory.length)
+        give_back(memory.pool, memory.data, memory.capacity)
+        memory.data = block.data
+        memory.capacity = block.capacity
+        return DECODE_OK
+    data = <uint8_t*> realloc(memory.data, capacity)
+    if data == NULL:
+        return DECODE_NO_MEMORY
+    memory.data = data
+    memory.capacity = capacity
+    return DECODE_OK
+
+
+cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
+    # Room for `more` bytes behind what is there
+    if memory.capacity - memory.length >= more:
+        return DECODE_OK
+    return grow(memory, memory.length + more)
+
+
+cdef inline int append(memory_t* memory, const void* data, size_t length) noexcept nogil:
+    cdef int status = reserve(memory, length)
+    if status == DECODE_OK and length:
+        memcpy(memory.data + memory.length, data, length)
+        memory.length += length
+    return status
+
+
+cdef inline void release(memory_t* memory) noexcept nogil:
+    give_back(memory.pool, memory.data, memory.capacity)
+    memory.data = NULL
+    memory.length = 0
+    memory.capacity = 0

@@ -347,13 +347,9 @@ def _add_names(fields: list[Fields], table_map: TableMap, flags: int) -> bool:
     if len(names) != len(fields):
         raise DecodeError(f"{len(names)} column names for {len(fields)} columns")
     seen: set[str] = set()
-    taken = {_text(raw) for raw in names}
     for field, raw in zip(fields, names, strict=True):
         name = _text(raw)
         if not name or name in seen:  # no server writes that; two fields of one name cannot be
-            while field["name"] in taken:
-                field["name"] += "_"
-            taken.add(field["name"])
             continue
         seen.add(name)
         field["name"] = name

@@ -129,7 +129,7 @@ cdef int add_plan_of(Decoder decoder) except -1:
     count = <uint32_t> remaining(&body) // 3
     if count > MAX_COLUMNS:
         count = MAX_COLUMNS
-    image_len = TEMPLATE_LEN + 2 * ((count + 7) // 8)
+    image_len = IMAGE_LEN + 2 * ((count + 7) // 8)
     if flags & 1 or not count:
         decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
         return 0
@@ -167,7 +167,7 @@ cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t im
     return 0
 
 
-EMPTY = np.zeros(0, OP_DTYPE)
+EMPTY = b""
 
 
 cdef void check(bint holds) noexcept nogil:
@@ -291,6 +291,7 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
 
 cdef int take_checked(Decoder decoder, int options) except -1:
     cdef uint32_t i
+    cdef transaction_t trx
     check_batches(decoder)
     if decoder.max_group_records & 1:
         decoder.take_group()
@@ -301,9 +302,13 @@ cdef int take_checked(Decoder decoder, int options) except -1:
             decoder.plans[decoder.batches[i].plan].last_count = decoder.batches[i].count
             release_batch(&decoder.batches[i])
         decoder.batch_count = 0
-        decoder.group_records = decoder.group_wire = 0
+        decoder.group_records = decoder.group_wire = decoder.group_memory = 0
+        trx = decoder.trx[0]
         release(&decoder.transactions)
         decoder.trx_index = -1
+        if decoder.new_transactions() != DECODE_OK:
+            raise MemoryError
+        decoder.trx[0] = trx
         if decoder.trx_open and decoder.trx_has_rows:
             decoder.note_transaction()
     if options & OPTION_DROP and not decoder.depth:
@@ -333,10 +338,11 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     decoder.plan_count = 0
     release(&decoder.transactions)
     release(&decoder.tail)
-    memset(&decoder.trx, 0, sizeof(transaction_t))
+    if decoder.new_transactions() != DECODE_OK:
+        raise MemoryError
     memset(&decoder.failure, 0, sizeof(error_t))
     decoder.depth = 0
-    decoder.group_records = decoder.group_wire = decoder.boundary = decoder.walked_since_pause = 0
+    decoder.group_records = decoder.group_wire = decoder.group_memory = decoder.boundary = decoder.table_maps = 0
     decoder.trx_open = decoder.trx_explicit = decoder.trx_has_rows = decoder.skip_transaction = False
     decoder.trx_index = -1
     decoder.pending.pos = NULL

@@ -33,6 +33,9 @@ warnings.simplefilter("ignore", binlog_core.BinlogWarning)
 LIMITS = binlog_core.Limits(
     group_rows=64, group_bytes=4096, payload_bytes=1 << 20, decompressed_bytes=1 << 20
 )
+OP = np.dtype(
+    [("detail", "u1", (4,)), ("column", "<u2"), ("out_width", "<u2"), ("width", "<u4"), ("out", "<u4")]
+)
 MAX_BATCH = 1 << 16  # records worth turning into Arrow
 
 
@@ -146,7 +149,8 @@ def table_map(data: bytes) -> None:
         plan = plan_of(table)
         if not plan.raw:
             end = plan.image_len
-            for op in plan.ops[plan.ops["out_width"] > 0]:
+            ops = np.frombuffer(plan.ops, OP)
+            for op in ops[ops["out_width"] > 0]:
                 assert int(op["out"]) >= end
                 end = int(op["out"]) + int(op["out_width"])
             assert end <= plan.dtype.itemsize

@@ -1,11 +1,12 @@
-"""A server under write load, and a reader that follows its logs and is killed at random: nothing lost, nothing doubled.
+# ruff: noqa: E501
+"""A server under write load; a reader follows its logs and is killed at random. Nothing lost, nothing doubled.
 
-    python soak/soak.py --seconds 60                                  # starts mariadbd of this machine, if it has one
-    python soak/soak.py --seconds 60 --port 3306 --logs DIR/bin.index # a running server (root without password)
+    python soak/soak.py --seconds 60                                # starts the machine's mariadbd, if it has one
+    python soak/soak.py --seconds 60 --port 3306 --logs DIR/bin.index     # a server that runs, root has no password
 
-The reader writes changes and its checkpoint into one SQLite transaction; after SIGKILL it goes on from there. At the
-end the changes, applied one by one to an empty table, must give the server's own table: each insert finds no row, each
-update and delete the very row that its before image holds. Ends by itself; listens on the loopback only.
+The reader writes changes and its checkpoint in one SQLite transaction; after SIGKILL it goes on from there. At
+the end the changes, applied one by one to an empty table, must give the server's own table: each insert finds no
+row, each update and delete the very row that its before image holds. Ends by itself; loopback only.
 """
 
 from __future__ import annotations
@@ -28,10 +29,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-SERVER_OPTIONS = (
-    "--log-bin=bin --binlog-format=ROW --server-id=1 --max-binlog-size=1048576 --binlog-row-metadata=FULL "
-    "--sync-binlog=0 --innodb-flush-log-at-trx-commit=0 --bind-address=127.0.0.1"
-).split()
+SERVER_OPTIONS = [
+    "--log-bin=bin",
+    "--binlog-format=ROW",
+    "--server-id=1",
+    "--max-binlog-size=1048576",
+    "--binlog-row-metadata=FULL",
+    "--sync-binlog=0",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--bind-address=127.0.0.1",
+]
 WRITERS = 2
 
 
@@ -129,15 +136,16 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
     with closing(sqlite3.connect(store)) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(
-            "CREATE TABLE changes (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
+            "CREATE TABLE changes"
+            " (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
         )
         db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
         db.commit()
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE DATABASE soak")
         cursor.execute(
-            "CREATE TABLE soak.t (id INT PRIMARY KEY AUTO_INCREMENT, writer INT, value INT, text VARCHAR(300))"
-            " CHARACTER SET utf8mb4"
+            "CREATE TABLE soak.t"
+            " (id INT PRIMARY KEY AUTO_INCREMENT, writer INT, value INT, text VARCHAR(300)) CHARACTER SET utf8mb4"
         )
         connection.commit()
 
@@ -202,7 +210,7 @@ def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], int, str]:
     install = shutil.which("mariadb-install-db")
     if program is None or install is None:
         print(
-            "skipped: no MariaDB server here (apt-get install mariadb-server), and no --port and --logs given"
+            "skipped: no MariaDB server here (apt-get install mariadb-server), and neither --port nor --logs"
         )
         sys.exit(0)
     data = folder / "data"

@@ -3,7 +3,8 @@
 The Python blocks of a page run one after the other in one namespace, in a folder that has ``tests/data`` and
 little else. A ``text`` block right after a Python block is what it prints; "…" stands for anything. In shell
 blocks the lines that call ``binlog-core`` run; the others only set things up. A block under
-``<!-- not run: REASON -->`` does not run.
+``<!-- not run: REASON -->`` does not run, nor do those of a page
+with ``<!-- page not run: REASON -->``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)[^\n`]*$")
 _NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
+_PAGE_NOT_RUN = re.compile(r"<!-- page not run: (?P<reason>.+?) -->")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 
@@ -45,7 +47,8 @@ def blocks_of(text: str) -> list[Block]:
     found: list[Block] = []
     lines = text.splitlines()
     last: Block | None = None  # the block that a text block may belong to
-    reason = None
+    whole = _PAGE_NOT_RUN.search(text)
+    reason = page_reason = whole["reason"] if whole else None
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -56,7 +59,7 @@ def blocks_of(text: str) -> list[Block]:
             if last is not None and block.language == "text":
                 last.output = block
             found.append(block)
-            last, reason, number = (block if block.language in ("python", "sh") else None), None, end
+            last, reason, number = (block if block.language in ("python", "sh") else None), page_reason, end
         elif note := _NOT_RUN.search(line):
             reason = note["reason"]
         elif line.strip():

@@ -32,7 +32,7 @@ class Decoder:
         *,
         group_rows: int = 65536,
         group_bytes: int = 16 << 20,
-        group_memory: int = 8 << 20,
+        group_memory: int = 4 << 20,
         verify: bool = True,
     ) -> None: ...
     def set_format(

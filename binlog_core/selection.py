@@ -77,7 +77,7 @@ class Limits:
 
     group_rows: int = 65536
     group_bytes: int = 16 << 20
-    group_memory: int = 8 << 20
+    group_memory: int = 4 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
     table_definitions: int = 4096

@@ -37,7 +37,7 @@ cdef extern from *:
 
 cdef enum:
     POOL_BLOCKS = 16
-    POOL_BYTES = 32 << 20
+    POOL_BYTES = 16 << 20
 
 
 cdef struct memory_t:
@@ -102,7 +102,7 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
             return DECODE_NO_MEMORY
         if memory.length:
             memcpy(block.data, memory.data, memory.length)
-        give_back(memory.pool, memory.data, memory.capacity)
+        free(memory.data)               # not to the pool: the next group begins with the larger size
         memory.data = block.data
         memory.capacity = block.capacity
         return DECODE_OK

@@ -258,7 +258,7 @@ cdef class Decoder:
     cdef memory_t tail                  # a copy of rows at the end of a buffer
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
-                  uint64_t group_memory=8 << 20, bint verify=True):
+                  uint64_t group_memory=4 << 20, bint verify=True):
         self.max_group_records = group_rows
         self.max_group_wire = group_bytes
         self.max_group_memory = group_memory

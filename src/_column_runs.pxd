@@ -304,7 +304,7 @@ cdef inline int put_time(rows_t* rows, const step_t* step, uint32_t k, bint vali
 
 
 cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                    rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -321,7 +321,7 @@ cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint
 
 
 cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                         rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -338,7 +338,7 @@ cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos,
 
 
 cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                          rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -355,7 +355,7 @@ cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos
 
 
 cdef inline const uint8_t* run_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                       rows_t* rows) noexcept nogil:
+                                        rows_t* rows) noexcept nogil:
     # DATETIME and TIMESTAMP before 5.6, and MariaDB's own
     cdef datetime_fields_t at
     cdef uint64_t keep
@@ -384,8 +384,8 @@ cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, ui
     # What fits 8 bytes and has every value valid
     cdef uint64_t keep
     cdef int64_t v = 0
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         if step.code == OP_INT24:
             v = <int32_t> (load_u24_over(pos) << 8) >> 8

@@ -39,11 +39,11 @@ cdef inline int64_t null_width(const image_set_t* images, const uint8_t* nulls) 
     cdef uint64_t bits
     cdef uint32_t at = 0
     cdef uint32_t i
-    cdef uint32_t k
+    cdef uint32_t _k
     for i in range(images.sparse_count):
         bits = bits_from(nulls, at)
         at += images.sparse[i].count
-        for k in range(images.sparse[i].count):
+        for _k in range(images.sparse[i].count):
             width += images.sparse[i].width & ~take_keep(&bits)
     return width
 
@@ -60,8 +60,8 @@ cdef inline const uint8_t* run_copy1(const step_t* step, const uint8_t* pos, uin
                                      rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint8_t v
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         v = pos[0] & <uint8_t> keep
         memcpy(out, &v, 1)
@@ -74,8 +74,8 @@ cdef inline const uint8_t* run_copy2(const step_t* step, const uint8_t* pos, uin
                                      rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint16_t v
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         v = load_u16(pos) & <uint16_t> keep
         memcpy(out, &v, 2)
@@ -88,8 +88,8 @@ cdef inline const uint8_t* run_copy4(const step_t* step, const uint8_t* pos, uin
                                      rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint32_t v
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         v = load_u32(pos) & <uint32_t> keep
         memcpy(out, &v, 4)
@@ -102,8 +102,8 @@ cdef inline const uint8_t* run_copy8(const step_t* step, const uint8_t* pos, uin
                                      rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t v = 0
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         v = load_u64(pos) & <uint64_t> keep
         memcpy(out, &v, 8)
@@ -124,8 +124,8 @@ cdef inline const uint8_t* run_joined(const step_t* step, const uint8_t* pos, ui
 
 cdef inline const uint8_t* run_skip(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         pos += step.width & take_keep(&nulls)
     return pos
 
@@ -190,7 +190,7 @@ cdef inline const uint8_t* run_span2(const step_t* step, const uint8_t* pos, uin
 
 
 cdef inline const uint8_t* run_span(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                    rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t length
     cdef uint32_t k
@@ -304,7 +304,7 @@ cdef inline int put_time(rows_t* rows, const step_t* step, uint32_t k, bint vali
 
 
 cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                    rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -321,7 +321,7 @@ cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint
 
 
 cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                         rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -338,7 +338,7 @@ cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos,
 
 
 cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                          rows_t* rows) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -355,7 +355,7 @@ cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos
 
 
 cdef inline const uint8_t* run_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                       rows_t* rows) noexcept nogil:
+                                        rows_t* rows) noexcept nogil:
     # DATETIME and TIMESTAMP before 5.6, and MariaDB's own
     cdef datetime_fields_t at
     cdef uint64_t keep
@@ -384,8 +384,8 @@ cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, ui
     # What fits 8 bytes and has every value valid
     cdef uint64_t keep
     cdef int64_t v = 0
-    cdef uint32_t k
-    for k in range(step.count):
+    cdef uint32_t _k
+    for _k in range(step.count):
         keep = take_keep(&nulls)
         if step.code == OP_INT24:
             v = <int32_t> (load_u24_over(pos) << 8) >> 8

@@ -81,14 +81,14 @@ cdef inline bint decode_decimal128(const uint8_t* p, decimal_layout_t layout, ui
     cdef uint32_t flip = 0 if p[0] & 0x80 else 0xFFFFFFFFu
     cdef uint32_t sign = 1
     cdef uint32_t group
-    cdef uint32_t i
+    cdef uint32_t _i
     cdef bint fits = True
     cdef uint128_t value = 0
     if layout.head_digits:
         group = take_group(&p, digits_len[layout.head_digits], flip, &sign)
         fits = group < power_of_ten[layout.head_digits]
         value = group
-    for i in range(layout.full_groups):
+    for _i in range(layout.full_groups):
         group = take_group(&p, 4, flip, &sign)
         fits &= group < 1000000000u
         value = value * 1000000000u + group

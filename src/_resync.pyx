@@ -11,10 +11,10 @@ from libc.string cimport memcpy
 
 from _anchor cimport ANCHOR_BEGIN, ANCHOR_GTID, is_anchor
 from _codes cimport (
-    DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT,
+    DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT,
     MARIADB_ANNOTATE_ROWS_EVENT, MARIADB_ROWS_FRAGMENT_EVENT, QUERY_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
-from _cursor cimport Cursor, cursor_over, load_u32, remaining
+from _cursor cimport Cursor, cursor_over, load_u32
 from _event_header cimport (
     CHECKSUM_LEN, V1_HEADER_LEN, V4_MINIMUM_HEADER_LEN, checksum_holds, descriptor_t, event_header_t,
     header_len_of, position_agrees, take_event,

@@ -1,4 +1,4 @@
-"""What the fuzzers found once, kept for good: tests/data/fuzz/TARGET-WHAT, run as fuzz/entry_points.py runs it."""
+"""What the fuzzers found once, kept for good: tests/data/fuzz/TARGET-WHAT, run by fuzz/entry_points.py."""
 
 from __future__ import annotations
 

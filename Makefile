@@ -50,11 +50,12 @@ wheel:
 
 # The core under AddressSanitizer and UndefinedBehaviorSanitizer (gcc), built apart from the installed wheel. Left out:
 # Spark, whose JVM does not start under a preloaded sanitizer; DuckDB, servers and the documentation, which run foreign
-# programs; and tests of plain Python that run nothing of the core.
+# programs; what measures memory, of which a sanitizer takes much itself; and tests of plain Python that run nothing of
+# the core.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
 NOT_SANITIZED := $(wildcard tests/test_spark*.py tests/test_cli*.py) \
-    $(addprefix tests/test_,$(addsuffix .py,docs duckdb gtids reference remote replay schema soak writer report_page))
+    $(addprefix tests/test_,$(addsuffix .py,docs duckdb gtids limits reference remote replay schema soak writer report_page))
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -68,6 +68,8 @@ class _Walk:
                 held = 1  # it told no position: the length that led here may be what is wrong
             if count > held:
                 yield out[: count - held], window, base, description
+            if status == _headers.WALK_FULL:
+                continue
             reason = ""
             if status == _headers.WALK_DESCRIPTOR:
                 try:

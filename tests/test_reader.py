@@ -345,3 +345,11 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
                 log.stop()
     writer.join()
     assert seen == want
+
+
+def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with binlog_core.open(path_of(GTID)) as log:
+        whole = log.headers()
+        monkeypatch.setattr("binlog_core.event_walk._CHUNK", 7)
+        assert log.headers().tolist() == whole.tolist()
+        assert len(list(log.events())) == len(whole)

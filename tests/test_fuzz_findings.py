@@ -1,4 +1,4 @@
-"""What the fuzzers found once, kept for good: tests/data/fuzz/TARGET-WHAT, run as fuzz/entry_points.py runs it."""
+"""What the fuzzers found once: tests/data/fuzz/TARGET-WHAT, run as fuzz/entry_points.py runs it."""
 
 from __future__ import annotations
 

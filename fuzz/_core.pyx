@@ -15,12 +15,11 @@ begins behind its table id. With the first bit of options the rest is taken as t
 include "_rows.pyx"
 
 from libc.stdlib cimport abort
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 
 from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from _jsonb_text cimport append_jsonb_text
 from _text_buffer cimport TextBuffer, free_text
-from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
+from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
 
 cdef enum:
     MAX_COLUMNS = 200

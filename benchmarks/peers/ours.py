@@ -1,6 +1,6 @@
 """binlog_core, or zlib.crc32, on one log for some seconds; a line for each round: rows, row images, seconds.
 
-    python ours.py LOG SECONDS arrays|arrow|rows|pandas|crc32
+python ours.py LOG SECONDS arrays|arrow|rows|pandas|crc32
 """
 
 from __future__ import annotations

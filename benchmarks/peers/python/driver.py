@@ -1,7 +1,7 @@
 """python-mysql-replication on one log, for some seconds; a line for each round: rows, row images, seconds.
 
-It reads from servers only. Here its packet class gets the events of a file, one after another: neither a socket
-nor a server's query costs it anything.
+It reads from servers only. Here its packet class gets the events of a file, one after another: neither a
+socket nor a server's query costs it anything.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/guard.py [--base COMMIT]
 
-Six generated shapes, into arrays and into Arrow, counted by callgrind around the decode call alone. The
+Six generated shapes, into arrays and Arrow, counted by callgrind around the decode call alone. The counts
 counts are the same in each run, whatever else the machine does; they are of the portable paths, since callgrind
 knows only some of a processor's extensions. The base is built here, by its own setup.py; both decode the same
 logs.

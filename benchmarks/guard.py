@@ -2,10 +2,10 @@
 
     python benchmarks/guard.py [--base COMMIT]
 
-Six generated shapes, into arrays and Arrow, counted by callgrind around the decode call alone. The counts
-counts are the same in each run, whatever else the machine does; they are of the portable paths, since callgrind
-knows only some of a processor's extensions. The base is built here, by its own setup.py; both decode the same
-logs.
+Six generated shapes, into arrays and into Arrow, counted by callgrind around the decode call alone. The
+counts are the same in each run, whatever else the machine does; they are of the portable paths, as callgrind
+knows only some of a processor's extensions. The base is built here, by its own setup.py, and both decode the
+same logs.
 
 The base is BINLOG_BASE (or --base) if given; the last commit, if the working tree differs from it; else where
 the branch left origin/main, or on main itself the commit before. Nothing is counted where no file of the

@@ -16,6 +16,7 @@ from .errors import (
     BinlogError,
     ChecksumError,
     DecodeError,
+    DecompressionError,
     EncryptionError,
     MissingExtraError,
     StrictError,
@@ -35,7 +36,7 @@ from .plans import Plan, Plans
 from .report import Report
 from .resync import Boundaries
 from .rows_events import inflate_rows_event
-from .salvage import check_tail, resume
+from .salvage import check_tail, only, resume, whole_changes
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
 from .table_map import TableMaps
@@ -190,6 +191,7 @@ class LogDecoder:
         self._base = 0
         self._head: bytes | memoryview = b""
         self._boundaries: Boundaries | None = None
+        self._resume_position = max(selection.start_position or 0, 4)  # of the last group
 
     @property
     def resume_position(self) -> int:
@@ -239,10 +241,10 @@ class LogDecoder:
         except BinlogError as error:
             # Nothing that was good is lost: what was gathered comes before the error.
             if self._loop.records:
-                yield self._take_group()
+                yield from self._take_group()
             raise error.located(path=self.path) from error.__cause__
         if self._loop.has_news:
-            yield self._take_group()
+            yield from self._take_group()
 
     def _walk(self) -> Iterator[Group]:
         loop = self._loop
@@ -258,7 +260,7 @@ class LogDecoder:
                         self._end_of_log()
                         return
                     if self._loop.records:
-                        yield self._take_group()  # nobody waits for rows while we wait for bytes
+                        yield from self._take_group()  # nobody waits for rows while we wait for bytes
                     if self.follower.wait() != "more":
                         self._end_of_log()
                         return
@@ -283,20 +285,29 @@ class LogDecoder:
 
     def _take_some(self) -> Iterator[Group]:
         """The group, unless it holds nothing but transactions whose rows events were empty."""
-        group = self._take_group()
-        if group.batches:
-            yield group
+        for group in self._take_group():
+            if group.batches:
+                yield group
         self.source.check_size()
 
-    def _take_group(self) -> Group:
+    def _take_group(self) -> Iterator[Group]:
+        """What was gathered.
+
+        Raises
+        ------
+        DecompressionError
+            A value of a compressed column; what lies before its event has been yielded.
+        """
         gathered, transactions = self._loop.take_group()
         batches = []
+        broken: DecompressionError | None = None
         for index, count, records, heap, invalid, json_diffs in gathered:
             planned = self._plans[index]
             assert planned is not None
             table, plan = planned
             array = np.frombuffer(records, plan.dtype, count)
             buffer: Any = self._view if heap is None else heap
+            failed: dict[int, DecompressionError] = {}
             if plan.compressed:
                 buffer = inflate_columns(
                     array,
@@ -305,6 +316,7 @@ class LogDecoder:
                     limit=self.limits.decompressed_bytes,
                     path=self.path,
                     table=table.full_name,
+                    failed=failed,
                 )
             if invalid is not None:
                 first = invalid[0]
@@ -316,10 +328,42 @@ class LogDecoder:
                     column=table.columns[first["column"]].name,
                     count=len(invalid),
                 )
-            batches.append(
-                ChangeBatch(table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path)
+            batch = ChangeBatch(
+                table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path
             )
-        return Group(batches, transactions, self.path, int(self._loop.position), self.resume_position)
+            if failed and self.skip_errors:
+                batch = self._without(batch, failed)
+            elif failed:
+                error = failed[min(failed)]
+                if broken is None or (error.offset or 0) < (broken.offset or 0):
+                    broken = error
+            batches.append(batch)
+        end_position = int(self._loop.position)
+        if broken is not None:
+            end_position = broken.offset or 0
+            batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
+            batches = [batch for batch in batches if len(batch)]
+        else:
+            self._resume_position = self.resume_position
+        if broken is None or batches:
+            yield Group(batches, transactions, self.path, end_position, self._resume_position)
+        if broken is not None:
+            raise broken
+
+    def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
+        """A batch without the changes of some records, which are reported."""
+        kept, changes = whole_changes(batch, failed)
+        for record in changes:
+            error = failed[record]
+            self.report.add(
+                "skipped_changes",
+                path=self.path,
+                offset=error.offset,
+                table=error.table,
+                column=error.column,
+                detail=error.message,
+            )
+        return only(batch, kept)
 
     def _make_room_for_a_plan(self) -> Iterator[Group]:
         """Drop all plans where there are too many: those in use come back with their next table map."""
@@ -337,7 +381,7 @@ class LogDecoder:
                 type_code=EventType.TABLE_MAP,
             )
         if self._loop.records:
-            yield self._take_group()
+            yield from self._take_group()
         self._drop_plans()
 
     def _drop_plans(self) -> None:
@@ -533,7 +577,7 @@ class LogDecoder:
         elif self.definitions is not None and self.definitions.follows and may_change_definitions(statement):
             event = whole()  # before the group is taken: the loop still has it at hand
             if self._loop.records:
-                yield self._take_group()
+                yield from self._take_group()
             assert self.format is not None
             self.definitions.follow(event, self.report, mariadb=self.format.is_mariadb, path=self.path)
             self._drop_plans()
@@ -577,7 +621,7 @@ class LogDecoder:
             self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
         )
         if self._loop.records:
-            yield self._take_group()
+            yield from self._take_group()
         if description.is_mariadb != self.format.is_mariadb:
             self._drop_plans()  # the vendors count metadata differently
         self._set_format(description)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _READ_LEN = 1 << 20
+_TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 _PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
 
 _COMPRESSED_ROWS = range(
@@ -275,6 +276,11 @@ class LogDecoder:
                 except BinlogError as error:
                     self._skip_or_raise(error)
             elif status == _rows.ERROR:
+                if self.follower is not None and self._may_be_torn(loop.failure_info()):
+                    if self._loop.records:
+                        yield from self._take_group()
+                    if self._read_again(loop.failure_info()["position"], self.follower):
+                        continue
                 if self._on_error():
                     return
             elif status == _rows.PAUSE:
@@ -596,9 +602,12 @@ class LogDecoder:
             0,
         )
         # Up to the statement's end: events inside a payload have no checksum to cut off.
-        body = loop.event_bytes()
-        body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]
-        event = parse_event(header, body[self.format.header_length :], self.format, self.path)
+        header_length, lengths, _, _ = self.format.core_arrays()
+        body = loop.event_bytes()[header_length:]
+        end = int(lengths[EventType.QUERY]) + len(database) + 1 + len(statement)
+        if lengths[EventType.QUERY] >= 13:
+            end += int.from_bytes(body[11:13], "little")  # status variables
+        event = parse_event(header, body[:end], self.format, self.path)
         assert isinstance(event, QueryEvent)
         return event
 
@@ -698,6 +707,15 @@ class LogDecoder:
         self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
         return True
 
+    def _read_again(self, position: int, follower: Follower) -> bool:
+        """Wait, and read an event once more that the server may still have been writing; False: it is final."""
+        if not self.source.seekable or follower.wait(_TORN_WAIT) in ("next", "stopped"):
+            return False
+        self.source.seek(position)
+        self._window, self._base = b"", position
+        self._loop.feed(b"", position, keep=False)
+        return True
+
     def _on_inner_error(self) -> None:
         """The same of an event inside another: there the next one is where this one says, or nowhere."""
         info = self._loop.failure_info()
@@ -771,8 +789,9 @@ class LogDecoder:
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:
         """A wrong CRC of the very last event of a log whose descriptor says in use."""
-        if info["status"] != "checksum" or self.format is None or not self.format.in_use:
-            return False
-        if self._loop.left:
-            return False
-        return self._view is not None or not self.source.peek(1)
+        return self._may_be_torn(info) and (self._view is not None or not self.source.peek(1))
+
+    def _may_be_torn(self, info: dict[str, Any]) -> bool:
+        """A wrong CRC at the end of what was read of a log that a server writes."""
+        in_use = self.format is not None and self.format.in_use
+        return in_use and info["status"] == "checksum" and not self._loop.left

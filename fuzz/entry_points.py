@@ -199,6 +199,8 @@ def splits(data: bytes) -> None:
             try:
                 with read_split_groups(part, limits=LIMITS, on_error=skip) as reader:
                     parts += [place for group in reader for place in _places(group)]
+                    # Rows that use a table map of another transaction, as no server writes them.
+                    damaged |= bool(reader.report.rows_without_table_map)
             except BinlogError as raised:
                 error = raised
         if error is None and not damaged:

@@ -708,7 +708,7 @@ class LogDecoder:
         return True
 
     def _read_again(self, position: int, follower: Follower) -> bool:
-        """Wait, and read an event once more that the server may still have been writing; False: it is final."""
+        """Wait, and read an event again that the server may still have been writing; False: it is final."""
         if not self.source.seekable or follower.wait(_TORN_WAIT) in ("next", "stopped"):
             return False
         self.source.seek(position)

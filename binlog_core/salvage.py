@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,8 +162,8 @@ def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
     """A batch of some of a batch's records, with what belongs to them."""
     places = np.cumsum(kept) - 1
 
-    def moved(entries: NDArray[np.void]) -> NDArray[Any]:
-        chosen = entries[kept[entries["record"]]]
+    def moved(entries: NDArray[np.void]) -> NDArray[np.void]:
+        chosen: NDArray[np.void] = entries[kept[entries["record"]]]
         chosen["record"] = places[chosen["record"]]
         return chosen
 

@@ -85,7 +85,7 @@ HEADS = [_head("mysql97/checksum_none.binlog"), _head("maria1011/checksum_none.b
 FORMATS = [_format(head) for head in HEADS]
 KEYRING = read_keyring(DATA / "mysql97" / "encrypted.keyring")
 KEY_FILE = read_key_file(DATA / "maria1011" / "encrypted.keys.txt")
-PACKED = np.dtype([("row", [("a", SPAN_DTYPE), ("b", SPAN_DTYPE)])])
+PACKED = np.dtype([("image", [("position", "<u8")]), ("row", [("a", SPAN_DTYPE), ("b", SPAN_DTYPE)])])
 PACKED_COLUMNS = [SimpleNamespace(name=name, kind=Kind.BINARY, compressed=name == "a") for name in "ab"]
 
 
@@ -236,7 +236,8 @@ def compressed_columns(data: bytes) -> None:
     for k, name in enumerate("ab"):
         array["row"][name]["offset"] = list(data[1 + 2 * k : 1 + 4 * count : 4])
         array["row"][name]["length"] = list(data[2 + 2 * k : 1 + 4 * count : 4])
-    buffer = inflate_columns(array, PACKED_COLUMNS, exact(heap), limit=1 << 16)
+    failed = {} if data[0] & 16 else None
+    buffer = inflate_columns(array, PACKED_COLUMNS, exact(heap), limit=1 << 16, failed=failed)
     size = len(memoryview(buffer).cast("B"))
     assert size <= len(heap) + (1 << 16)
     for name in "ab":

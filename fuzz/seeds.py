@@ -51,7 +51,7 @@ GTID_SETS = (
 
 STATEMENTS = (
     b"ALTER TABLE t ADD COLUMN d DECIMAL(10,2) NOT NULL DEFAULT 0 AFTER a, DROP COLUMN b",
-    b"ALTER TABLE t CHANGE `b` `B b` TEXT CHARACTER SET latin1, RENAME COLUMN a TO z, MODIFY c SET('x') FIRST",
+    b"ALTER TABLE t CHANGE `b` `B b` TEXT CHARACTER SET latin1, RENAME COLUMN a TO z, MODIFY c SET('x')",
     b"ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, RENAME TO d2.t, ADD UNIQUE KEY k (a, b(3))",
     b"CREATE TABLE u LIKE t; RENAME TABLE t TO v, u TO t /* ! */; DROP TABLE IF EXISTS v -- end",
     b"CREATE OR REPLACE TABLE `a``b` (x INT UNSIGNED, y GEOMETRY, PRIMARY KEY (x)) DEFAULT CHARSET=ucs2",
@@ -136,6 +136,8 @@ def main(out: Path) -> None:
         (folder / sha1(data).hexdigest()[:16]).write_bytes(data)
 
     warnings.simplefilter("ignore", binlog_core.BinlogWarning)
+    for path in (DATA / "fuzz").iterdir():
+        save(path.name.split("-")[0], path.read_bytes())
     for path in sorted(DATA.rglob("*.binlog")):
         data = path.read_bytes()
         if len(data) <= MAX_LEN:

@@ -1,8 +1,9 @@
-"""Compressed values that are damaged: only their change is lost, or the error comes behind what lies before it."""
+"""Compressed values that are damaged: their change is lost, or the error comes behind what lies before it."""
 
 from __future__ import annotations
 
 import io
+import zlib
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ def written() -> tuple[bytes, dict[int, int]]:
         log.insert(PLAIN, [{"id": number}])
         rows = [{"id": 10 * number + k, "note": f"{number}{k}" * 100} for k in range(3)]
         if number == 3:
-            places[number] = log.update(PACKED, [(row, row | {"note": f"after{row['id']}" * 50}) for row in rows])
+            places[number] = log.update(
+                PACKED, [(row, row | {"note": f"after{row['id']}" * 50}) for row in rows]
+            )
         else:
             places[number] = log.insert(PACKED, rows)
         log.commit(number)
@@ -39,8 +42,6 @@ def written() -> tuple[bytes, dict[int, int]]:
 
 def broken(data: bytes, text: str) -> bytes:
     """The length that a compressed value claims is made one less."""
-    import zlib
-
     packer = zlib.compressobj(wbits=-15)
     stream = packer.compress(text.encode()) + packer.flush()
     assert data.count(stream) == 1
@@ -110,7 +111,9 @@ def test_a_checkpoint_before_the_error_loses_nothing(mapped: bool) -> None:
             found.append(checkpoint)
     assert len(found) > 2
     with opened(data, True, start=checkpoint) as log:
-        assert {10 * n + k for n in (4, 5) for k in range(3)} <= {key for table, key in seen(log) if table == "packed"}
+        assert {10 * n + k for n in (4, 5) for k in range(3)} <= {
+            key for table, key in seen(log) if table == "packed"
+        }
 
 
 def test_what_belongs_to_a_record_goes_with_it() -> None:
@@ -127,7 +130,9 @@ def test_what_belongs_to_a_record_goes_with_it() -> None:
         assert len(part) == kept.sum()
         texts = [(int(places[d["record"]]), int(d["column"]), str(d["text"])) for d in part.invalid_dates]
         assert texts == [
-            (int(d["record"]), int(d["column"]), str(d["text"])) for d in batch.invalid_dates if kept[d["record"]]
+            (int(d["record"]), int(d["column"]), str(d["text"]))
+            for d in batch.invalid_dates
+            if kept[d["record"]]
         ]
         return
     pytest.fail("no golden log has invalid dates")

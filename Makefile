@@ -62,7 +62,8 @@ sanitize: build/.sanitized
 	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED)) \
 	sh -c 'python=$(abspath $(BIN))/python; \
 	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \
-	    $$python $(BIN)/pytest tests -m "not spark" --hypothesis-profile=ci $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
+	    $$python $(BIN)/pytest tests -m "not spark" --hypothesis-profile=ci -n auto --dist worksteal \
+	        $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
 
 build/.sanitized: $(SOURCES) $(VENV)/.test
 	@find $(SANITIZED) -name '*.py*' -type f -delete 2>/dev/null || true

@@ -70,6 +70,9 @@ class SourceOptions:
         The schema is that of all definitions in the logs, not of the first.
     schema_file : str or None
         A .sql file or ``mysql://`` URL, for logs that do not tell names.
+    follow_ddl : bool
+        The statements of the logs change the definitions: of the schema file, or from nothing on. All logs
+        are walked over when planning.
     unnamed : "refuse" or "positions"
     keys : str or None
         Key file of encrypted logs.
@@ -109,6 +112,7 @@ class SourceOptions:
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
     schema_file: str | None = None
+    follow_ddl: bool = False
     unnamed: Unnamed = "refuse"
     keys: str | None = None
     key_columns: tuple[str, ...] | None = None
@@ -301,6 +305,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "onSchemaChange": _choice("fail", "ignore", "rescue"),
     "mergeSchema": _bool,
     "schemaFile": str,
+    "followDdl": _bool,
     "unnamed": _choice("refuse", "positions"),
     "keys": str,
     "keyColumns": _names,

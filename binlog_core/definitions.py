@@ -9,7 +9,7 @@ from .report import Report
 from .tables import Table
 
 if TYPE_CHECKING:
-    from .ddl import DdlTracker
+    from .ddl import DdlTracker, DefinitionChange
     from .events import QueryEvent
     from .schema import Schema
 
@@ -38,9 +38,19 @@ class Definitions:
             self._schema = Schema.load(schema)
 
     @property
+    def timeline(self) -> list[DefinitionChange]:
+        """What statements have changed so far, in log order."""
+        return self._tracker.timeline if self._tracker is not None else []
+
+    @property
     def follows(self) -> bool:
         """Statements of the log change the definitions."""
         return self._tracker is not None
+
+    @property
+    def notes_changes(self) -> bool:
+        """Statements that the log has instead of rows are handed to `follow` too."""
+        return False
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         """The table with what the definition adds to the log's own metadata.

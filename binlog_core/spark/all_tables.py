@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrow import change_column
 from ..batch import ChangeBatch
 from ..report import Place
 from .fit import CORRUPT, special_fields, to_json
@@ -39,8 +40,33 @@ def all_tables_schema(options: SourceOptions, *, everything: bool = False) -> pa
     names = [*CHANGE_COLUMNS, *(METADATA if everything else options.metadata)]
     if everything or options.mode == "PERMISSIVE":
         names.append(CORRUPT)
-    own = ("_database", "_table", "before", "after")
-    return pa.schema([*((name, pa.string()) for name in own), *((name, types[name]) for name in names)])
+    document = _variant() if options.documents == "variant" else pa.string()
+    return pa.schema(
+        [
+            ("_database", pa.string()),
+            ("_table", pa.string()),
+            ("before", document),
+            ("after", document),
+            *((name, types[name]) for name in names),
+        ]
+    )
+
+
+def _variant() -> pa.DataType:
+    """What Spark takes for a VARIANT."""
+    pa = import_pyarrow()
+    marked = pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})
+    return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
+
+
+def _variants(documents: list[str | None]) -> list[dict[str, bytes] | None]:
+    from pyspark.sql.types import VariantVal
+
+    found: list[dict[str, bytes] | None] = []
+    for text in documents:
+        one = None if text is None else VariantVal.parseJson(text)
+        found.append(None if one is None else {"value": one.value, "metadata": one.metadata})
+    return found
 
 
 class JsonRows:
@@ -57,6 +83,7 @@ class JsonRows:
         self._schema = schema
         self._names = [name.lower() for name in schema.names]
         self._images = options.images
+        self._variant = options.documents == "variant"
 
     def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
@@ -66,23 +93,27 @@ class JsonRows:
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
                 reader.check_names(batch)
-                yield from self._rows(batch, numbers, base)
+                yield from self._rows(batch, numbers, reader)
             yield from self._damage(reader, base)
         yield from self._damage(reader, base)
 
-    def _rows(self, batch: ChangeBatch, ordinals: Any, base: int) -> Iterator[pa.RecordBatch]:
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         pa = import_pyarrow()
         image = batch.array["image"]
         # An update is one row, at its postimage; it has the number of its preimage, where its change began.
         rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        begins = batch.transactions["begin_position"][image["transaction"]]
+        keep = reader.xa.kept(begins[rows])
+        rows = rows if keep is None else rows[keep]
         records = batch.to_pylist(change_columns=False)
-        times = batch.export(change_columns=["_commit_timestamp"]).change_columns[0].to_pylist()
+        versions = begins.astype(np.int64) + reader.split.version_base
+        times = change_column(batch, "_commit_timestamp", None).values
+        versions, times = reader.xa.change(begins, versions, times)
         for at in range(0, len(rows), _ROWS):
             part = rows[at : at + _ROWS]
             ops = image["op"][part]
             updates = ops == _POSTIMAGE
             transaction = image["transaction"][part]
-            begin = batch.transactions["begin_position"][transaction].astype(np.int64)
             columns: dict[str, Any] = {
                 "_database": [batch.table.database] * len(part),
                 "_table": [batch.table.name] * len(part),
@@ -94,8 +125,8 @@ class JsonRows:
                     for i, op in zip(part.tolist(), ops.tolist(), strict=True)
                 ],
                 "_change_type": [_KINDS[op] for op in ops.tolist()],
-                "_commit_version": begin + base,
-                "_commit_timestamp": [times[i] for i in part.tolist()],
+                "_commit_version": versions[part],
+                "_commit_timestamp": times[part],
                 "_change_ordinal": ordinals[part] - updates,
                 "_position": image["position"][part].astype(np.int64),
                 "_server_id": image["server_id"][part].astype(np.int64),
@@ -103,6 +134,8 @@ class JsonRows:
             for name in ("_gtid", "_file", "_xid"):
                 if name in self._names:
                     columns[name] = metadata_column(batch, name, transaction)
+            if self._variant:
+                columns |= {name: _variants(columns[name]) for name in ("before", "after")}
             arrays = []
             for name, field in zip(self._names, self._schema, strict=True):
                 values = columns.get(name)

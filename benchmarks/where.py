@@ -43,7 +43,11 @@ class Part:
 # The first that matches counts.
 PARTS = (
     Part("kernel: pages of the log and of arrays", "#8d99ae", r"^\[kernel|\[k\]|^\[guest"),
-    Part("events: headers, transactions, table maps", "#2a9d8f", r"_rows\S* .*(walk|note_|map_table|_event)"),
+    Part(
+        "events: headers, transactions, table maps",
+        "#2a9d8f",
+        r"_rows\S* (?!.*decode_rows$).*(walk|note_|map_table|_event)",
+    ),
     Part(
         "numbers and copies of neighbours",
         "#e9c46a",
@@ -54,7 +58,7 @@ PARTS = (
     Part("texts and blobs", "#b56576", r"_rows\S* .*(span|text|char|blob)"),
     Part("rows: NULLs, places, the loop itself", "#457b9d", r"binlog_core/_rows|^_rows"),
     Part("columns", "#6d597a", r"^_(columns|capsules)"),
-    Part("memcpy, memset", "#adb5bd", r"^libc"),
+    Part("C library: copies, comparisons, memory", "#adb5bd", r"^libc"),
     Part("Python and NumPy: batches, definitions", "#7f5539", r""),
 )
 
@@ -70,7 +74,7 @@ def sample(log: Path, way: str, seconds: float) -> Counter[str]:
     with tempfile.TemporaryDirectory() as folder:
         data = str(Path(folder, "perf.data"))
         process = subprocess.Popen(
-            [sys.executable, "-c", DECODE, str(log), str(seconds), way],
+            [sys.executable, "-P", "-c", DECODE, str(log), str(seconds), way],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -16,7 +16,7 @@ OUT := out/changes
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test lint format sanitize bench docs wheel clean
+.PHONY: run test lint format sanitize bench guard peers docs wheel clean
 
 # The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
 run: $(VENV)/.run
@@ -41,6 +41,15 @@ format: $(VENV)/.test
 # Ratios to zlib.crc32 of the same bytes; BINLOG_BENCH_MB is the size of each generated log.
 bench: $(VENV)/.test
 	$(BIN)/pytest benchmarks $(PYTEST_ARGS)
+
+# Instructions per row image, at most 5 % above those of the base commit (BINLOG_BASE); needs valgrind.
+guard: $(VENV)/.test
+	$(BIN)/python benchmarks/guard.py
+
+# Other decoders on the same logs (PEER_LOGS, or the generated ones), as far as this machine can build them.
+PEER_LOGS :=
+peers: $(VENV)/.test
+	$(BIN)/python benchmarks/peers/run $(PEER_LOGS)
 
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict

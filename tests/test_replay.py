@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
-import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from support.golden import DATA, KNOWN_FULL, KNOWN_SCHEMA, Golden, golden_logs
+from support.server import SERVER, connect, logged, needs_server
 from support.truth import differences
 
 import binlog_core
 from binlog_core import Column, RowChange, SchemaError, Table
 from binlog_core.column_types import Kind
 from binlog_core.replay import StatementMaker
-
-COM_BINLOG_DUMP = 0x12
-ARTIFICIAL = 0x20  # flag of an event that is in no log
-SERVER = os.environ.get("BINLOG_CORE_TEST_SERVER", "")
 
 
 def maker(name: str = "maria1011/types_ints") -> StatementMaker:
@@ -176,10 +170,6 @@ def test_what_the_log_does_not_tell() -> None:
 
 # ------------------------------------------------------------ on a server
 
-needs_server = pytest.mark.skipif(
-    not SERVER, reason="no server: BINLOG_CORE_TEST_SERVER=mysql://user:password@host:port names one"
-)
-
 
 class Server:
     """A server that logs rows, whole and with all metadata."""
@@ -197,19 +187,7 @@ class Server:
             self.logs = "mysql97" if major >= 8 else "mysql56"
 
     def _connect(self) -> Any:
-        import pymysql
-
-        parts = urlsplit(self._url)
-        return pymysql.connect(
-            host=parts.hostname or "127.0.0.1",
-            port=parts.port or 3306,
-            user=unquote(parts.username or "root"),
-            password=unquote(parts.password or ""),
-            charset="utf8mb4",
-            autocommit=True,
-            use_unicode=False,  # values as they come
-            conv={},
-        )
+        return connect(self._url, use_unicode=False, conv={})  # values as they come
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
@@ -243,27 +221,7 @@ class Server:
 
     def logged(self, work: Callable[[], None], path: Path) -> Path:
         """The log of some work, brought here by the server itself."""
-        self.ask("FLUSH BINARY LOGS")
-        name = self.ask("SHOW BINARY LOGS")[-1][0].decode()
-        work()
-        self.ask("FLUSH BINARY LOGS")
-        path.write_bytes(b"\xfebin" + b"".join(self._dump(name)))
-        return path
-
-    def _dump(self, name: str) -> Iterator[bytes]:
-        """The events of a log, as a replica gets them."""
-        connection = self._connect()  # the server ends it behind the last event
-        connection.query(
-            "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4"
-        )
-        do_not_wait = 1
-        connection._execute_command(
-            COM_BINLOG_DUMP, struct.pack("<IHI", 4, do_not_wait, 9_999) + name.encode()
-        )
-        while not (packet := connection._read_packet()).is_eof_packet():
-            event = packet.get_all_data()[1:]
-            if not int.from_bytes(event[17:19], "little") & ARTIFICIAL:
-                yield event
+        return logged(self._connection, work, path, self._url)
 
 
 @pytest.fixture(scope="module")

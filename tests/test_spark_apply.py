@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.golden import DATA
+from support.lake_tables import plain
+from support.server import connect, logged, needs_server
+from support.workload import Workload
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -393,3 +398,85 @@ def test_fold_keeps_what_a_moved_row_has() -> None:
     folded = fold(changes, Rules(("id",)))
     assert folded.rows == {(1,): None, (2,): {"id": 2, "a": "x"}, (3,): None}
     assert folded.bases[(2,)] == (1,)
+
+
+# ------------------------------------------------------------------ against servers
+
+
+LOGGED = sorted((DATA / "apply").iterdir())
+
+
+def follow(logs: list[Path], splits: str) -> Any:
+    """What a stream hands over of the last log, its schema being that of all of them."""
+    everything = [str(path) for path in logs]
+    given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", "splitSize": splits}
+    parsed = SourceOptions.parse(given)
+    schema = arrow_schema(spark_schema(infer_schema(everything, parsed)))
+    reader = ChangeReader.of(parsed, schema, projected=False)
+    parts = plan_parts(everything[-1:], parsed)
+    return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema)
+
+
+def state_of(target: Path, columns: list[str]) -> list[dict[str, Any]]:
+    rows = DeltaTable(str(target)).to_pyarrow_table().to_pylist()
+    rows.sort(key=lambda row: (row["id"], row["k"]))
+    for row in rows:
+        assert all(value is None for name, value in row.items() if name not in columns)  # dropped
+    return [plain({name: row[name] for name in columns}) for row in rows]
+
+
+@pytest.mark.parametrize("splits", ["1", "3k", "1m"])
+@pytest.mark.parametrize("folder", LOGGED, ids=lambda path: path.name)
+def test_the_target_is_what_the_server_had_after_each_log(tmp_path: Path, folder: Path, splits: str) -> None:
+    told = json.loads((folder / "truth.json").read_text())
+    target = tmp_path / "target"
+    logs: list[Path] = []
+    for number, (name, state) in enumerate(told["states"].items()):
+        logs.append(folder / name)
+        batch = follow(logs, splits)
+        arguments: dict[str, Any] = {"on_drop": "empty", "defaults": values_of(told["defaults"], batch)}
+        apply_changes(batch, target, app_id="w", batch_id=number, **arguments)
+        assert state_of(target, list(state[0])) == state
+        assert apply_changes(batch, target, app_id="w", batch_id=number, **arguments).skipped
+        assert state_of(target, list(state[0])) == state
+
+
+def values_of(defaults: dict[str, Any], batch: Any) -> dict[str, Any]:
+    """Values that JSON has changed in the types of a batch."""
+    found = dict(defaults)
+    for name in set(found) & set(batch.column_names):
+        kind, value = batch.schema.field(name).type, found[name]
+        if value is not None and pa.types.is_timestamp(kind):
+            found[name] = dt.datetime.fromisoformat(value)
+        if value is not None and pa.types.is_decimal(kind):
+            found[name] = Decimal(str(value))
+    return found
+
+
+@pytest.mark.server
+@needs_server
+@pytest.mark.parametrize("row_image", ["FULL", "MINIMAL", "NOBLOB"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_target_follows_a_server(tmp_path: Path, seed: int, row_image: str) -> None:
+    connection = connect()
+    source = Workload(connection, seed, row_image)
+    target = tmp_path / "target"
+    logs: list[Path] = []
+    try:
+        for number in range(3):
+            first = number == 0
+
+            def work(first: bool = first) -> None:
+                if first:
+                    source.begin()
+                source.work(40)
+
+            logs.append(logged(connection, work, tmp_path / f"bin.{number + 1:06}"))
+            state = [plain(row) for row in source.state()]
+            batch = follow(logs, "3k")
+            apply_changes(batch, target, on_drop="empty", defaults=source.defaults)
+            columns = list(state[0]) if state else ["id", "k"]
+            assert state_of(target, columns) == state
+    finally:
+        source.end()
+        connection.close()

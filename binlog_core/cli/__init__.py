@@ -16,4 +16,4 @@ def main() -> None:
         sys.exit(f"error: {MissingExtraError.of(error.name or 'typer', 'cli', 'the command line')}")
     from .app import app
 
-    app()
+    app(prog_name="binlog-core")

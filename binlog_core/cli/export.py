@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from ..errors import BinlogError
 from ..report import KINDS
 from .output import errors_as_lines, messages, size
+from .progress import splits_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..spark.export import ExportResult
+    from ..spark.results import ExportResult
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
@@ -58,6 +58,20 @@ def export(
     compression: Annotated[
         Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Of the Parquet files.")
     ] = "snappy",
+    split_size: Annotated[
+        str, typer.Option(help="Most bytes of a log that one task reads, also with k, m or g; 0: all of it.")
+    ] = "128m",
+    format: Annotated[
+        Literal["parquet", "delta", "iceberg"],
+        typer.Option(help="Of the output: Parquet files with a manifest, or tables of a lake to append to."),
+    ] = "parquet",
+    run_id: Annotated[
+        str | None, typer.Option(help="Name of this run: what is committed under it is not written again.")
+    ] = None,
+    catalog: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog; can be repeated."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
 ) -> None:
@@ -67,8 +81,13 @@ def export(
         raise typer.BadParameter("give the logs, then the output")
     with errors_as_lines():
         from ..spark import ReadOptions, export_logs
+        from ..spark.options import split_size_of
         from ..spark.splits import plan_splits
 
+        try:
+            most = split_size_of(split_size)
+        except ValueError as error:
+            raise typer.BadParameter(f"--split-size: {error}") from None
         options = ReadOptions(
             tables=tuple(tables) if tables else None,
             schema=schema,
@@ -79,7 +98,7 @@ def export(
             on_error=on_error,
         )
         plan_splits(inputs)  # what cannot be read says so before Spark is started
-        with _session(master) as spark, _progress() as bar:
+        with _session(master) as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
                 output,
@@ -88,11 +107,15 @@ def export(
                 overwrite=overwrite,
                 compression=compression,
                 progress=bar,
+                split_size=most,
+                format=format,
+                run_id=run_id,
+                catalog=_catalog(catalog),
             )
-            bar(len(result.splits), len(result.splits))
             shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
     console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
+    _tell_skew(result)
     _tell_losses(result)
     for table, rows in shown:
         console.print(rows_table(f"{table.database}.{table.table}", *rows, width=console.width))
@@ -120,29 +143,20 @@ def _session(master: str) -> Iterator[SparkSession]:
         Path(log).unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Any]:
-    console = messages()
-    bar = Progress(
-        TextColumn("logs"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("logs", total=None)
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield advance
+def _catalog(properties: list[str] | None) -> dict[str, str] | None:
+    if not properties:
+        return None
+    found = {}
+    for one in properties:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--catalog {one}: NAME=VALUE is expected")
+        found[name] = value
+    return found
 
 
 def _summary(result: ExportResult) -> Table:
-    table = Table(title=f"{result.output}: {len(result.splits)} logs in {result.seconds:.1f} s")
+    table = Table(title=_title(result))
     table.add_column("table", overflow="fold")
     for name in ("inserts", "updates", "deletes", "files", "bytes", "seconds"):
         table.add_column(name, justify="right")
@@ -159,6 +173,36 @@ def _summary(result: ExportResult) -> Table:
     return table
 
 
+def _title(result: ExportResult) -> str:
+    if result.repeated:
+        return f"{result.output}: run {result.run_id} was written before"
+    logs = f"{result.logs} log{'s' if result.logs != 1 else ''}"
+    splits = f"{len(result.splits)} split{'s' if len(result.splits) != 1 else ''}"
+    return f"{result.output}: {logs}, {size(result.log_bytes)} in {splits}, in {result.seconds:.1f} s"
+
+
+def _tell_skew(result: ExportResult) -> None:
+    slowest = result.slowest
+    if slowest is None or len(result.splits) < 2:
+        return
+    console = messages()
+    where = f"{slowest.split.path} from byte {slowest.split.start:,}"
+    console.print(
+        f"slowest split: {slowest.seconds:.2f} s, {result.skew:.1f} times the mean ({where})", markup=False
+    )
+    for one in result.long_transactions:
+        console.print(
+            f"note: a transaction reaches {size(one.overrun)} behind its split, which one task read"
+            f" ({one.split.path} from byte {one.split.start:,})",
+            style="yellow",
+            markup=False,
+        )
+    if result.reread:
+        console.print(
+            f"note: {result.reread} splits began inside a value and were read again", style="yellow"
+        )
+
+
 def _cells(counts: Any) -> list[str]:
     *numbers, count = counts
     return [*(f"{number:,}" for number in numbers), size(count)]
@@ -166,7 +210,7 @@ def _cells(counts: Any) -> list[str]:
 
 def _tell_losses(result: ExportResult) -> None:
     console = messages()
-    if not result.tables:
+    if not result.tables and not result.repeated:
         console.print("no row changes of these tables in the logs", style="yellow")
     for kind, count in sorted(result.counts.items()):
         first = next(split.first[kind] for split in result.splits if kind in split.first)

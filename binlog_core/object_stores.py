@@ -91,7 +91,8 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
 
 
 def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
-    given = {**given, **given.pop("client_kwargs", {})} if "client_kwargs" in given else given
+    nested = given.pop("client_kwargs", {})
+    given.update(nested)
     found = {_S3_NAMES.get(name, name): value for name, value in given.items()}
     # pyarrow itself does not look at these.
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")

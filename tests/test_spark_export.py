@@ -484,7 +484,7 @@ def ids_of(output: Path, table: str) -> list[int]:
 
 
 def test_a_large_log_is_spread_over_splits(spark: SparkSession, tmp_path: Path) -> None:
-    logs = golden_logs("mysql97/dml_m*")[:1] + golden_logs("maria118/xa")
+    logs = golden_logs("mysql97/dml_mixed") + golden_logs("mysql97/xa")
     output = tmp_path / "out"
     paths = [golden.path for golden in logs]
     result = export_logs(paths, output, spark=spark, options=POSITIONS, split_size=5000)

@@ -15,6 +15,7 @@ import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 BINARY_COLLATION = 63
 
@@ -116,7 +117,7 @@ def canonical_name(charset: str) -> str:
 
 def get(name: str) -> Charset | None:
     """The character set of that name; None: no server has it."""
-    return _CHARSETS.get(canonical_name(name))
+    return _charset(canonical_name(name))
 
 
 # ---------------------------------------------------------------------------------------
@@ -357,8 +358,13 @@ def _multi_byte(name: str, codec: str, min_len: int, max_len: int) -> Charset:
     return Charset(name, codec, min_len, max_len, True, None, decode_differing)
 
 
-_CHARSETS: dict[str, Charset] = {
-    **{name: _one_byte(name, *row) for name, row in _ONE_BYTE.items()},
-    **{name: _multi_byte(name, *row) for name, row in _MULTI_BYTE.items()},
-    **{name: Charset(name, None, 1, 1, False, None, None) for name in (*_WITHOUT_CODEC, "binary")},
-}
+@cache
+def _charset(name: str) -> Charset | None:
+    # When it is asked for: a log has a few of the sets, and all their tables take a while.
+    if name in _ONE_BYTE:
+        return _one_byte(name, *_ONE_BYTE[name])
+    if name in _MULTI_BYTE:
+        return _multi_byte(name, *_MULTI_BYTE[name])
+    if name == "binary" or name in _WITHOUT_CODEC:
+        return Charset(name, None, 1, 1, False, None, None)
+    return None

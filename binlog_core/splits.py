@@ -402,7 +402,7 @@ class SplitReader:
         self.error: BinlogError | None = None
         self._log = reader.open(split.path, **options)
         try:
-            source = self._log.source
+            source = self._log._source
             source.seek(0)
             self._bounds = SplitBounds(split, source)
         except BaseException:
@@ -466,7 +466,7 @@ class SplitReader:
             self._log.close()
             return
         try:
-            decoder = self._log.split_decoder(
+            decoder = self._log._split_decoder(
                 start=bounds.start_position, stop=bounds.stop_position, anchors=bounds.stop_anchor
             )
             try:

@@ -481,6 +481,13 @@ cdef class Decoder:
         return self.trx_open
 
     @property
+    def transaction_position(self):
+        """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
+        if self.trx_open or self.trx.end_position == self.next_position():
+            return self.trx.begin_position
+        return self.event_position
+
+    @property
     def has_news(self):
         """There are records, or the end of a transaction whose last records went with an earlier group."""
         return self.group_records > 0 or (self.transactions.length > 0 and not self.trx_open)

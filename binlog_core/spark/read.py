@@ -208,14 +208,14 @@ class SplitReader:
         import_pyarrow()
         ordinals = Ordinals()
         for group in self.groups():
-            yield from self._statements()
+            yield from self._statements(ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
                 chunk = self._chunk(batch, numbers)
                 if chunk is not None:
                     yield chunk
             self.end_position = group.end_position
-        yield from self._statements()
+        yield from self._statements(ordinals)
 
     def groups(self) -> Iterator[Group]:
         """Groups of the split as they are decoded, once."""
@@ -265,9 +265,11 @@ class SplitReader:
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
 
-    def _statements(self) -> Iterator[Statement]:
+    def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
+        # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
         if self._recorder is not None:
-            yield from self._recorder.take()
+            for one in self._recorder.take():
+                yield one._replace(ordinal=ordinals.number_one(one.transaction))
 
     def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
         pa = import_pyarrow()

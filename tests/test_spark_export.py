@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from binlog_core import (  # noqa: E402
 )
 from binlog_core.spark import Progress, ReadOptions, Split, WriteLimits, export_logs, plan_splits  # noqa: E402
 from binlog_core.spark import export as export_module  # noqa: E402
+from binlog_core.spark.current import write_current  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 from binlog_core.splits import read_split_groups  # noqa: E402
 
@@ -487,8 +490,8 @@ def test_a_large_log_is_spread_over_splits(spark: SparkSession, tmp_path: Path) 
     logs = golden_logs("mysql97/dml_mixed") + golden_logs("mysql97/xa")
     output = tmp_path / "out"
     paths = [golden.path for golden in logs]
-    result = export_logs(paths, output, spark=spark, options=POSITIONS, split_size=5000)
-    assert len(result.splits) >= sum(os.path.getsize(path) for path in paths) // 5000
+    result = export_logs(paths, output, spark=spark, options=POSITIONS, split_size=1500)
+    assert len(result.splits) >= sum(os.path.getsize(path) for path in paths) // 1500
     assert [split.split.index for split in result.splits] == list(range(len(result.splits)))
     hold(by_pyarrow(output, manifest_of(output)), logs)
     # What each split says adds up.
@@ -504,7 +507,7 @@ def test_a_large_log_is_spread_over_splits(spark: SparkSession, tmp_path: Path) 
 def test_a_transaction_larger_than_a_split_is_told(spark: SparkSession, tmp_path: Path) -> None:
     log = Log("8.0.36")
     transactions(log, count=3)
-    table = transactions(log, count=1, body=9000)
+    transactions(log, count=1, body=9000)
     transactions(log, count=3)
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
@@ -513,7 +516,7 @@ def test_a_transaction_larger_than_a_split_is_told(spark: SparkSession, tmp_path
     assert 7000 < long.overrun < 9500
     assert long.seam.next_anchor == long.end_position
     assert [s for s in result.splits if s.seam.first_anchor is None]  # those that lie inside it
-    assert len(ids_of(tmp_path / "out", table.full_name)) == 7
+    assert len(ids_of(tmp_path / "out", "shop.orders")) == 7
 
 
 @pytest.mark.parametrize("closing", [False, True])
@@ -611,7 +614,7 @@ def evolving(folder: Path) -> list[Path]:
     old = Table("d", "t", columns)
     more = Table("d", "t", [*columns, ("small", "TINYINT")])
     wide = Table("d", "t", [("id", "BIGINT"), *columns[1:], ("small", "TINYINT")])
-    values = {"price": "12.50", "at": "2026-01-02 03:04:05", "note": "ä"}
+    values = {"price": Decimal("12.50"), "at": dt.datetime(2026, 1, 2, 3, 4, 5), "note": "ä"}
     return [
         write_log(folder / "bin.000001", (old, [{"id": i, **values} for i in range(5)])),
         write_log(folder / "bin.000002", (more, [{"id": 5, **values, "small": 7}])),
@@ -719,9 +722,88 @@ def test_wrong_options(spark: SparkSession, tmp_path: Path, wrong: dict[str, Any
     assert os.listdir(tmp_path) == ["in"]
 
 
-def test_a_table_that_no_log_has_is_no_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_no_log_has_is_named(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
-    with pytest.raises(SchemaError, match=r"no rows of d\.missing") as caught:
-        export_logs(log, tmp_path / "out", spark=spark, options=ReadOptions(tables=("d.missing",)))
-    assert caught.value.table == "d.missing"
-    assert os.listdir(tmp_path) == ["in"]
+    wanted = ReadOptions(tables=("d.missing", "d.t"))
+    result = export_logs(log, tmp_path / "out", spark=spark, options=wanted)
+    assert result.missing == ("d.missing",)
+    assert [table.table for table in result.tables] == ["t"]
+
+
+# ------------------------------------------------------------------ current state
+
+
+def truth_of(golden: Golden, database: str, table: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows that the server's own changes leave, as it prints their values."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for change in golden.truth:
+        if (change["db"], change["table"]) != (database, table):
+            continue
+        if change["before"] is not None:
+            rows.pop(tuple(change["before"][name] for name in key), None)
+        if change["after"] is not None:
+            rows[tuple(change["after"][name] for name in key)] = change["after"]
+    return list(rows.values())
+
+
+@pytest.mark.parametrize("name", ["mysql97/dml_mixed", "maria118/dml_mixed"])
+def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    (golden,) = golden_logs(name)
+    options = ReadOptions(unnamed="positions", schema=golden.schema)
+    export_logs(golden.path, tmp_path / "out", spark=spark, options=options, split_size=3000)
+    keys = {(t["database"], t["table"]): t["key"] for t in manifest_of(tmp_path / "out")["tables"]}
+    tables = write_current(spark, tmp_path / "out", tmp_path / "now")
+    told = 0
+    for table in tables:
+        key = keys[table.database, table.table]
+        if not key:
+            assert table.directory is None and "primary key" in (table.reason or "")
+            continue
+        assert table.reason is None
+        wanted = truth_of(golden, table.database, table.table, tuple(key))
+        found = spark.read.parquet(table.directory or "").toArrow().to_pylist()
+        assert len(found) == len(wanted) == table.rows
+        names = [name for name in found[0] if type(found[0][name]) in (int, str)] if found else []
+        assert {tuple(str(row[n]) for n in names) for row in found} == {
+            tuple(str(row[n]) for n in names) for row in wanted
+        }
+        told += len(found)
+    assert told
+
+
+def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) -> None:
+    cleared, altered = (
+        Table("d", "cleared", [("id", "INT"), ("n", "INT")], primary_key=["id"]),
+        Table("d", "altered", [("id", "INT")], primary_key=["id"]),
+    )
+    renamed = Table("d", "renamed", [("id", "INT")], primary_key=["id"])
+    log = Log("8.0.36")
+
+    def insert(table: Table, *rows: dict[str, Any]) -> None:
+        log.begin()
+        log.insert(table, list(rows))
+        log.commit()
+
+    for table in (cleared, altered, renamed):
+        insert(table, {"id": 1, "n": 1}, {"id": 2, "n": 2})
+    log.query("TRUNCATE TABLE cleared", "d")
+    log.query("ALTER TABLE altered ADD COLUMN more INT NOT NULL DEFAULT 7", "d")
+    log.query("RENAME TABLE renamed TO other", "d")
+    insert(cleared, {"id": 2, "n": 20})
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    export_logs(path, tmp_path / "out", spark=spark)
+    found = {table.table: table for table in write_current(spark, tmp_path / "out", tmp_path / "now")}
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        return sorted(
+            spark.read.parquet(found[name].directory or "").toArrow().to_pylist(), key=lambda row: row["id"]
+        )
+
+    assert rows("cleared") == [{"id": 2, "n": 20}]
+    assert rows("altered") == [{"id": 1, "more": 7}, {"id": 2, "more": 7}]
+    assert found["renamed"].directory is None and "rename" in (found["renamed"].reason or "")
+    with pytest.raises(BinlogError, match="exists"):
+        write_current(spark, tmp_path / "out", tmp_path / "now")
+    with pytest.raises(BinlogError, match="no export"):
+        write_current(spark, tmp_path, tmp_path / "elsewhere")

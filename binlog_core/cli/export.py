@@ -19,8 +19,9 @@ from .output import errors_as_lines, messages, size
 from .progress import splits_bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from ..spark.current import CurrentTable
     from ..spark.results import ExportResult
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
@@ -73,6 +74,12 @@ def export(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog; can be repeated."),
     ] = None,
+    current: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY", help="Also write the rows that each table has after all changes; of Parquet."
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
 ) -> None:
@@ -80,8 +87,11 @@ def export(
     *inputs, output = logs
     if not inputs:
         raise typer.BadParameter("give the logs, then the output")
+    if current is not None and (format != "parquet" or images != "both"):
+        raise typer.BadParameter("--current needs --format parquet and --images both")
     with errors_as_lines():
         from ..spark import ReadOptions, export_logs
+        from ..spark.current import write_current
         from ..spark.options import split_size_of
         from ..spark.splits import plan_splits
 
@@ -113,13 +123,27 @@ def export(
                 run_id=run_id,
                 catalog=_catalog(catalog),
             )
-            shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
+            shown = [
+                (f"{table.database}.{table.table}", _changes(spark, table.directory, show))
+                for table in (result.tables if show and format == "parquet" else ())
+            ]
+            now = [] if current is None else write_current(spark, output, current, overwrite=overwrite)
+            shown += [
+                (
+                    f"{table.database}.{table.table}, as it is now",
+                    _rows(spark.read.parquet(table.directory), show),
+                )
+                for table in now
+                if show and table.directory is not None
+            ]
     console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
     _tell_skew(result)
     _tell_losses(result)
-    for table, rows in shown:
-        console.print(rows_table(f"{table.database}.{table.table}", *rows, width=console.width))
+    for title, rows in shown:
+        console.print(rows_table(title, *rows, width=console.width))
+    if current is not None:
+        console.print(_current_summary(current, now))
 
 
 @contextlib.contextmanager
@@ -174,6 +198,17 @@ def _summary(result: ExportResult) -> Table:
     return table
 
 
+def _current_summary(output: str, tables: list[CurrentTable]) -> Table:
+    summary = Table(title=f"{output}: tables after all changes")
+    summary.add_column("table", overflow="fold")
+    summary.add_column("rows", justify="right")
+    summary.add_column("", overflow="fold")
+    for one in tables:
+        rows = "" if one.directory is None else f"{one.rows:,}"
+        summary.add_row(Text(f"{one.database}.{one.table}"), rows, Text(one.reason or ""))
+    return summary
+
+
 def _title(result: ExportResult) -> str:
     if result.repeated:
         return f"{result.output}: run {result.run_id} was written before"
@@ -213,6 +248,8 @@ def _tell_losses(result: ExportResult) -> None:
     console = messages()
     if not result.tables and not result.repeated:
         console.print("no row changes of these tables in the logs", style="yellow")
+    for name in result.missing:
+        console.print(f"note: no row changes of {name} in the logs", style="yellow", markup=False)
     for kind, count in sorted(result.counts.items()):
         first = next(split.first[kind] for split in result.splits if kind in split.first)
         place = ", ".join(f"{name} {value}" for name, value in first._asdict().items() if value is not None)
@@ -222,10 +259,14 @@ def _tell_losses(result: ExportResult) -> None:
             console.print(f"note: {split.split.path}: {split.tail}", style="yellow", markup=False)
 
 
-def _rows(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _changes(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     # The first rows are those of the first definition; files of others may not even have the same types.
     frame = spark.read.option("pathGlobFilter", "v1-*").parquet(directory)
-    frame = frame.orderBy("_commit_version", "_change_ordinal").limit(count)
+    return _rows(frame.orderBy("_commit_version", "_change_ordinal"), count)
+
+
+def _rows(frame: DataFrame, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+    frame = frame.limit(count)
     # As Python objects they would be in the time zone of this machine.
     instants = {name: frame[name].cast("string") for name, kind in frame.dtypes if kind == "timestamp"}
     frame = frame.withColumns(instants)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BinlogError, SchemaError
-from ..sql_tokens import tokenize_statements
-from .apply import ApplyStopped, OnAlter, fold
+from ..errors import BinlogError
+from .apply import ApplyStopped, apply_changes
 from .destination import MANIFEST, open_filesystem
-from .fit import SPECIAL
+from .fit import SPECIAL, STATEMENT
+from .folding import Folded, Key, OnAlter, Row
 from .schema import CHANGE_COLUMNS, import_pyarrow, spark_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from .alterations import Check
+
 _TYPE, _VERSION, _, _ORDINAL = CHANGE_COLUMNS
-_CLEARING = ("truncate", "drop")
-_MOST_FOLDED = 2_000_000  # row images of one table, which the driver folds
+_MOST_FOLDED = 2_000_000  # row images of one table that the driver folds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def write_current(
     changes: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    on_alter: OnAlter = "safe",
+    on_alter: OnAlter = "apply",
     overwrite: bool = False,
     storage_options: dict[str, Any] | None = None,
 ) -> list[CurrentTable]:
@@ -67,7 +68,7 @@ def write_current(
         Output of ``export_logs``, of Parquet and with both images of updates.
     output : str or path
         Directory or URL that is not there yet; ``OUTPUT/database.table``.
-    on_alter : "safe", "evolve" or "stop"
+    on_alter : "apply", "ignore" or "stop"
         As of ``apply_changes``.
     overwrite : bool
         Write over tables that are there.
@@ -77,9 +78,9 @@ def write_current(
     Returns
     -------
     list of CurrentTable
-        One for each table. Those without a primary key in the log, or that a statement changed in a way that the
-        log does not tell, are not written: `reason` says why. Rows that were there before the first log and
-        never changed are in no log, and not in the table.
+        One for each table. Those without a primary key in the log, or that a statement changed in a way that
+        the log does not tell, are not written: `reason` says why. Rows that were there before the first log
+        and never changed are in no log, and not in the table.
 
     Raises
     ------
@@ -97,9 +98,9 @@ def write_current(
     for table in manifest["tables"]:
         name = f"{table['database']}.{table['table']}"
         directory = f"{target}/{table['directory']}"
+        statements = _concerning(manifest["statements"], name)
         try:
-            rows = _current(spark, source, table, _concerning(manifest["statements"], name), on_alter)
-            _write(rows, directory, overwrite)
+            _write(_current(spark, source, table, statements, on_alter), directory, overwrite)
         except (_Unknown, ApplyStopped) as stopped:
             found.append(CurrentTable(table["database"], table["table"], reason=str(stopped)))
             continue
@@ -110,11 +111,10 @@ def write_current(
 
 def _concerning(statements: Iterable[dict[str, Any]], table: str) -> list[dict[str, Any]]:
     def is_about(one: dict[str, Any]) -> bool:
-        if one["kind"] == "unknown" and not one["tables"]:
-            return True
         if one["database"] is not None:
-            return bool(table.lower().startswith(one["database"].lower() + "."))
-        return table.lower() in (name.lower() for name in one["tables"])
+            return table.lower().startswith(one["database"].lower() + ".")
+        # What could not be read may be about any table.
+        return not one["tables"] or table.lower() in (name.lower() for name in one["tables"])
 
     return [one for one in statements if is_about(one)]
 
@@ -132,42 +132,32 @@ def _current(
         raise _Unknown("the log does not tell a primary key")
     if table["rows"]["update_postimage"] and not table["rows"]["update_preimage"]:
         raise _Unknown("the export has no preimages (images=both)")
-    cleared = max((one["version"] for one in statements if _clears(one)), default=-1)
-    after = [one for one in statements if one["version"] > cleared]
-    # What a statement does is judged where a batch of changes is applied, too.
-    fold(({_TYPE: one["kind"], "_statement": one["sql"]} for one in after), table["key"], on_alter=on_alter)
-    versions = _columns(table, cleared)
-    if not versions:
-        versions = [table["versions"][-1]]
+    cleared = max(((one["version"], one["ordinal"]) for one in statements if one["clears"]), default=(-1, -1))
+    changing = [
+        one for one in statements if (one["version"], one["ordinal"]) > cleared and one["kind"] != "create"
+    ]
     frame: DataFrame | None = None
+    versions = _versions(table, cleared[0])
     for version in versions:
         glob = f"v{version['version']}-*"
         part = spark.read.option("pathGlobFilter", glob).parquet(f"{source}/{table['directory']}")
         frame = part if frame is None else frame.unionByName(part, allowMissingColumns=True)
     assert frame is not None
-    frame = frame.where(F.col(_VERSION) >= max(cleared, 0))
-    columns = [c["name"] for c in versions[-1]["columns"] if c["name"].lower() not in SPECIAL]
-    if table["partial_rows"]:
-        return _folded(spark, frame, table, columns)
-    own = [F.col(_quoted(name)) for name in columns]
+    place = F.struct(_VERSION, _ORDINAL)
+    frame = frame.where((F.col(_VERSION) > cleared[0]) | (place > F.struct(*map(F.lit, cleared))))
+    if table["partial_rows"] or changing:
+        return _applied(spark, frame, table, changing, on_alter)
+    own = [c["name"] for c in versions[-1]["columns"] if c["name"].lower() not in SPECIAL]
     key = [F.col(_quoted(name)).alias(f"__key{i}") for i, name in enumerate(table["key"])]
-    last = F.max_by(F.struct(_TYPE, F.struct(*own).alias("row")), F.struct(_VERSION, _ORDINAL))
-    rows = frame.groupBy(*key).agg(last.alias("last"))
+    row = F.struct(*(F.col(_quoted(name)) for name in own)).alias("row")
+    rows = frame.groupBy(*key).agg(F.max_by(F.struct(_TYPE, row), place).alias("last"))
     # An image from before an update that is the last of its key: the update moved the row to another key.
     rows = rows.where(F.col(f"last.{_TYPE}").isin("insert", "update_postimage"))
     return rows.select("last.row.*")
 
 
-def _clears(statement: dict[str, Any]) -> bool:
-    """Whether the table has no rows behind it. That it could be created says that it was not there."""
-    if statement["kind"] == "create":
-        words = [token.text.upper() for token in next(iter(tokenize_statements(statement["sql"])), [])][:12]
-        return "IF" not in words or "REPLACE" in words[:4]
-    return statement["kind"] in _CLEARING
-
-
-def _columns(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
-    """The definitions that rows have which are still there, in order; one type for each column."""
+def _versions(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
+    """The definitions of rows that may still be there, in order; one type for each column."""
     used = {file["version"] for file in table["files"] if file["last_version"] >= cleared}
     versions = [version for version in table["versions"] if version["version"] in used]
     types: dict[str, str] = {}
@@ -176,26 +166,71 @@ def _columns(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
             known = types.setdefault(column["name"].lower(), column["type"])
             if known != column["type"]:
                 raise _Unknown(f"column {column['name']} was {known}, and then {column['type']}")
-    return versions
+    return versions or table["versions"][-1:]
 
 
-def _folded(spark: SparkSession, frame: DataFrame, table: dict[str, Any], columns: list[str]) -> DataFrame:
-    """Partial images are put together one after the other, by the driver."""
+def _applied(
+    spark: SparkSession,
+    frame: DataFrame,
+    table: dict[str, Any],
+    statements: list[dict[str, Any]],
+    on_alter: OnAlter,
+) -> DataFrame:
+    """Partial images and altered rows are put together one after the other, by the driver."""
     pa = import_pyarrow()
     if sum(table["rows"].values()) > _MOST_FOLDED:
-        raise _Unknown(f"more than {_MOST_FOLDED:,} row images, some of which are partial: use apply_changes")
-    changes = frame.orderBy(_VERSION, _ORDINAL).toArrow()
+        raise _Unknown(
+            f"more than {_MOST_FOLDED:,} row images, some of them partial or before an ALTER TABLE: use"
+            " apply_changes, batch by batch"
+        )
+    changes = frame.toArrow()
+    told = pa.Table.from_pylist(
+        [
+            {_TYPE: one["kind"], _VERSION: one["version"], _ORDINAL: one["ordinal"], STATEMENT: one["sql"]}
+            for one in statements
+        ],
+        pa.schema(
+            [*(changes.schema.field(n) for n in (_TYPE, _VERSION, _ORDINAL)), (STATEMENT, pa.string())]
+        ),
+    )
+    target = _NewTable()
     try:
-        folded = fold(changes.to_pylist(), table["key"])
+        apply_changes(
+            pa.concat_tables([changes, told], promote_options="default"),
+            target,
+            keys=table["key"],
+            on_alter=on_alter,
+            on_drop="empty",
+        )
     except ValueError as error:
         raise _Unknown(str(error)) from error
-    rows = [(key, row) for key, row in folded.rows.items() if row is not None]
-    for key, row in rows:
-        if any(name not in row for name in columns):
-            raise _Unknown(f"no image tells all columns of the row with the key {key}: begin with its first log")
-    schema = pa.schema([changes.schema.field(name) for name in columns])
-    made = pa.Table.from_pylist([row for _, row in rows], schema=schema)
-    return spark.createDataFrame(made, schema=spark_schema(schema))
+    return spark.createDataFrame(target.table, schema=spark_schema(target.table.schema))
+
+
+class _NewTable:
+    """What `apply_changes` makes of changes alone."""
+
+    def __init__(self) -> None:
+        pa = import_pyarrow()
+        self.schema: Any = pa.schema([])
+        self.has_rows = False
+        self.table: Any = None
+
+    def applied(self, app_id: str) -> int | None:
+        return None
+
+    def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]:
+        return {}
+
+    def check(self, checks: Sequence[Check]) -> None:
+        pass
+
+    def write(
+        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
+    ) -> None:
+        pa = import_pyarrow()
+        rows = [row for row in folded.rows.values() if row is not None]
+        self.table = pa.Table.from_pylist(rows, schema=schema)
 
 
 def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:
@@ -206,8 +241,6 @@ def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:
     except AnalysisException as error:
         message = str(error).strip().splitlines()[0]
         raise BinlogError(f"cannot be written: {message}", path=directory) from error
-    with contextlib.suppress(SchemaError):
-        pass
 
 
 def _quoted(name: str) -> str:

@@ -240,17 +240,7 @@ def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
 
 def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
     """What a manifest says of the statements that change what tables are or hold."""
-    return [
-        {
-            "version": one.version,
-            "kind": one.kind,
-            "tables": one.tables,
-            "database": one.database,
-            "sql": one.sql,
-        }
-        for split in splits
-        for one in split.statements
-    ]
+    return [one._asdict() for split in splits for one in split.statements]
 
 
 class ParquetDirectory(Destination):
@@ -441,6 +431,7 @@ def _describe_table(
                 "bytes": file.bytes,
                 "first_position": file.first_position,
                 "last_position": file.last_position,
+                "last_version": file.last_version,
             }
             for file, (version, name) in zip(files, names, strict=True)
         ],

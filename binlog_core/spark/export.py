@@ -15,6 +15,7 @@ from ..errors import BinlogError
 from ..log_files import LogFile
 from ..report import BinlogWarning
 from ..schema import Schema
+from ..selection import matches_name
 from ..splits import SplitBounds
 from .destination import Destination, ParquetDirectory, note_failure, open_filesystem
 from .parquet import PartWriter, WriteLimits
@@ -22,7 +23,7 @@ from .read import Chunk, ReadOptions, SplitReader
 from .results import ExportResult, LoggedStatement, WrittenSplit
 from .schema import import_pyarrow
 from .splits import DEFAULT_SPLIT_SIZE, Logs, Split, check_seams, plan_splits, trust_split
-from .statements import read_statement
+from .statements import kind_of, read_statement
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -181,9 +182,19 @@ class SplitWriter:
 
 def _told(statement: Statement, split: Split) -> Iterator[LoggedStatement]:
     found = read_statement(statement.sql, statement.database, statement.sql_mode)
-    if found is not None:
-        version = split.version_base + statement.position
-        yield LoggedStatement(version, found.kind, found.tables, found.database, statement.sql)
+    if found is None:
+        return
+    kind = kind_of(statement, found.tables[0]) or found.kind if found.tables else found.kind
+    yield LoggedStatement(
+        split.version_base + statement.transaction,
+        statement.ordinal,
+        kind,
+        found.tables,
+        found.database,
+        # That a table could be created says that it was not there.
+        kind in ("drop", "truncate") or (kind == "create" and (found.replaces or not found.if_not_exists)),
+        statement.sql,
+    )
 
 
 def export_logs(
@@ -298,7 +309,15 @@ def export_logs(
         destination.abort()
         if spark is None:
             session.stop()
-    return ExportResult(os.fspath(output), run, tables, results, time.perf_counter() - began, reread)
+    names = {f"{table.database}.{table.table}" for table in tables}
+    missing = tuple(
+        pattern
+        for pattern in options.tables or ()
+        if not any(sign in pattern for sign in "*?[")
+        and not any(matches_name(name, pattern) for name in names)
+    )
+    seconds = time.perf_counter() - began
+    return ExportResult(os.fspath(output), run, tables, results, seconds, reread, missing=missing)
 
 
 def _destination(

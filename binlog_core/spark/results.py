@@ -65,21 +65,25 @@ class LoggedStatement(NamedTuple):
 
     Parameters
     ----------
-    version : int
-        Its place among the rows' `_commit_version`.
+    version, ordinal : int
+        Its place among the rows' `_commit_version` and `_change_ordinal`.
     kind : str
         create, alter, drop, rename, truncate; "unknown": it could not be read.
     tables : tuple of str
         ``database.table`` of those concerned.
     database : str or None
         The whole database is dropped.
+    clears : bool
+        The table has no rows right behind it.
     sql : str
     """
 
     version: int
+    ordinal: int
     kind: str
     tables: tuple[str, ...]
     database: str | None
+    clears: bool
     sql: str
 
 
@@ -199,6 +203,8 @@ class ExportResult:
         Splits that were read again because they began at no true event: forged ones inside a BLOB.
     repeated : bool
         This run was committed before; nothing was done.
+    missing : tuple of str
+        Tables that were asked for and have no row changes in the logs; patterns may match none.
     """
 
     output: str
@@ -208,6 +214,7 @@ class ExportResult:
     seconds: float
     reread: int = 0
     repeated: bool = False
+    missing: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:

@@ -685,7 +685,9 @@ def test_iceberg_tables(spark: SparkSession, tmp_path: Path) -> None:
         return export_logs(some, output, spark=spark, format="iceberg", run_id=run, catalog=catalog)
 
     def rows(name: str) -> list[dict[str, Any]]:
-        found = load_catalog("test", **catalog).load_table(name).scan().to_arrow().sort_by("id").to_pylist()
+        found = (
+            load_catalog("default", **catalog).load_table(name).scan().to_arrow().sort_by("id").to_pylist()
+        )
         return list(found)
 
     (table,) = export(logs[:2], "one").tables

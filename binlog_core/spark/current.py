@@ -138,13 +138,14 @@ def _current(
     ]
     frame: DataFrame | None = None
     versions = _versions(table, cleared[0])
-    for version in versions:
-        glob = f"v{version['version']}-*"
+    for one in versions:
+        glob = f"v{one['version']}-*"
         part = spark.read.option("pathGlobFilter", glob).parquet(f"{source}/{table['directory']}")
         frame = part if frame is None else frame.unionByName(part, allowMissingColumns=True)
     assert frame is not None
     place = F.struct(_VERSION, _ORDINAL)
-    frame = frame.where((F.col(_VERSION) > cleared[0]) | (place > F.struct(*map(F.lit, cleared))))
+    version, ordinal = F.col(_VERSION), F.col(_ORDINAL)
+    frame = frame.where((version > cleared[0]) | ((version == cleared[0]) & (ordinal > cleared[1])))
     if table["partial_rows"] or changing:
         return _applied(spark, frame, table, changing, on_alter)
     own = [c["name"] for c in versions[-1]["columns"] if c["name"].lower() not in SPECIAL]

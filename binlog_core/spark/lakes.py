@@ -86,8 +86,8 @@ class LakeTables(Destination):
         for database, table, files in by_table(splits):
             try:
                 for place, group in self._by_definition(database, table, files):
-                    self._append(database, table, place, group)
-                    self._kept.update(file.name for file in group)
+                    if self._append(database, table, place, group):
+                        self._kept.update(file.name for file in group)
                     results.append(result_of(database, table, self._told(database, table, place), group))
             except BinlogError:
                 raise
@@ -132,29 +132,34 @@ class LakeTables(Destination):
         schemas: dict[int, dict[str, pa.DataType]] = {}
         places: list[tuple[pa.Schema, int]] = []
         for file in files:
+            types = {field.name.lower(): self._kept_as(field.type) for field in file.schema}
             place = next((known for schema, known in places if schema == file.schema), 0)
             while not place or place not in schemas:
                 for number in range(1, _MOST_DEFINITIONS):
                     if number not in schemas:
                         schemas[number] = self._types(database, table, number)
                     have = schemas[number]
-                    if all(have.get(f.name.lower(), f.type) == f.type for f in file.schema):
+                    if all(have.get(name, kind) == kind for name, kind in types.items()):
                         place = number
                         break
                 else:
                     raise BinlogError("too many definitions of a table", table=f"{database}.{table}")
                 places.append((file.schema, place))
-            schemas[place].update({f.name.lower(): f.type for f in file.schema})
+            schemas[place].update(types)
             groups.setdefault(place, []).append(file)
         yield from sorted(groups.items())
+
+    def _kept_as(self, kind: pa.DataType) -> pa.DataType:
+        """The type that a table has for one of ours."""
+        return kind
 
     @abstractmethod
     def _types(self, database: str, table: str, place: int) -> dict[str, pa.DataType]:
         """The types of a table's columns by name in lower case; none where it does not exist."""
 
     @abstractmethod
-    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> None:
-        """Commit files, unless this run did before."""
+    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
+        """Commit files; False: this run did before."""
 
     @abstractmethod
     def _told(self, database: str, table: str, place: int) -> str:
@@ -195,7 +200,7 @@ class DeltaTables(LakeTables):
         schema = pa.schema(DeltaTable(uri, storage_options=self._options).schema())
         return {field.name.lower(): _plain(field.type) for field in schema}
 
-    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> None:
+    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
         from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
         from deltalake.transaction import AddAction
 
@@ -205,7 +210,7 @@ class DeltaTables(LakeTables):
         delta = DeltaTable(uri, storage_options=self._options)
         application = f"binlog_core:{self.run_id}"
         if delta.transaction_version(application) is not None:
-            return
+            return False
         known = {one.name.lower() for one in delta.schema().fields}
         new = [Field(one.name, one.type) for one in schema.fields if one.name.lower() not in known]
         if new:
@@ -230,6 +235,7 @@ class DeltaTables(LakeTables):
                 custom_metadata={_RUN: self.run_id}, app_transactions=[Transaction(application, 1)]
             ),
         )
+        return True
 
 
 def _plain(kind: Any) -> Any:
@@ -286,7 +292,8 @@ class IcebergTables(LakeTables):
     output, run_id, storage_options
         See `LakeTables`.
     catalog : mapping, str or None
-        Properties of the catalog, or its name in pyiceberg's configuration.
+        Properties of the catalog and, if it is not "default", its name; or its name in pyiceberg's
+        configuration.
     """
 
     def __init__(
@@ -304,7 +311,8 @@ class IcebergTables(LakeTables):
         super().__init__(output, run_id, storage_options=storage_options)
         try:
             if isinstance(catalog, Mapping):
-                self._catalog = load_catalog("binlog_core", **catalog)
+                properties = {"name": "default", **catalog}
+                self._catalog = load_catalog(properties.pop("name"), **properties)
             else:
                 self._catalog = load_catalog(catalog)
         except Exception as error:
@@ -320,16 +328,20 @@ class IcebergTables(LakeTables):
         schema = self._catalog.load_table(identifier).schema().as_arrow()
         return {field.name.lower(): _plain(field.type) for field in schema}
 
-    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> None:
-        identifier, schema = _identifier(database, table, place), _iceberg_schema(_merged(files))
+    def _kept_as(self, kind: pa.DataType) -> pa.DataType:
+        """Iceberg has no whole numbers of 8 and 16 bits."""
+        pa = import_pyarrow()
+        return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
+
+    def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
+        pa = import_pyarrow()
+        identifier = _identifier(database, table, place)
+        schema = pa.schema([field.with_type(self._kept_as(field.type)) for field in _merged(files)])
         self._catalog.create_namespace_if_not_exists(identifier[:1])
         target = self._catalog.create_table_if_not_exists(identifier, schema)
-        for snapshot in target.snapshots():
-            if (
-                snapshot.summary is not None
-                and snapshot.summary.additional_properties.get(_RUN) == self.run_id
-            ):
-                return
+        summaries = [snapshot.summary for snapshot in target.snapshots()]
+        if any(one is not None and one.additional_properties.get(_RUN) == self.run_id for one in summaries):
+            return False
         with target.transaction() as transaction:
             with transaction.update_schema() as update:
                 update.union_by_name(schema)
@@ -339,6 +351,7 @@ class IcebergTables(LakeTables):
                 snapshot_properties={_RUN: self.run_id},
                 check_duplicate_files=False,
             )
+        return True
 
     def _uri(self, name: str) -> str:
         base = self.output.rstrip("/") if "://" in self.output else self.path
@@ -347,10 +360,3 @@ class IcebergTables(LakeTables):
 
 def _identifier(database: str, table: str, place: int) -> tuple[str, str]:
     return database, table + (f"__v{place}" if place > 1 else "")
-
-
-def _iceberg_schema(schema: pa.Schema) -> pa.Schema:
-    """Iceberg has no whole numbers of 8 and 16 bits."""
-    pa = import_pyarrow()
-    small = (pa.int8(), pa.int16())
-    return pa.schema([f.with_type(pa.int32()) if f.type in small else f for f in schema])

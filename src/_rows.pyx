@@ -151,6 +151,9 @@ cdef class Memory:
     def __len__(self):
         return self.length
 
+    def __getitem__(self, key):
+        return memoryview(self)[key]
+
 
 cdef Memory take_memory(memory_t* memory):
     # Hands the block over, or a copy where less than half of it is used.

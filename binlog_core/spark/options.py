@@ -72,6 +72,9 @@ class SourceOptions:
         The schema is that of all definitions in the logs, not of the first.
     schema_file : str or None
         A .sql file or ``mysql://`` URL, for logs that do not tell names.
+    follow_ddl : bool
+        The statements of the logs change the definitions: of the schema file, or from nothing on. All logs
+        are walked over when planning.
     unnamed : "refuse" or "positions"
     keys : str or None
         Key file of encrypted logs.
@@ -83,6 +86,9 @@ class SourceOptions:
         0 to 127: orders logs behind those of a smaller one (after a failover file numbers restart).
     ddl : "ignore", "fail" or "rows"
         Statements that change what the table is or holds: nothing, an error, or a row with `_statement`.
+    xa : "prepared" or "committed"
+        Rows of XA transactions come where they are logged, at XA PREPARE; or as of XA COMMIT, and not at all
+        where that never comes.
     push_filters : bool
         Leave out splits by filters on `_commit_version`; needs Spark's
         ``spark.sql.python.filterPushdown.enabled=true``.
@@ -108,12 +114,14 @@ class SourceOptions:
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
     schema_file: str | None = None
+    follow_ddl: bool = False
     unnamed: Unnamed = "refuse"
     keys: str | None = None
     key_columns: tuple[str, ...] | None = None
     file_number: int | None = None
     epoch: int = 0
     ddl: Statements = "ignore"
+    xa: Literal["prepared", "committed"] = "prepared"
     push_filters: bool = False
     max_bytes_per_trigger: int | None = None
     text_errors: Literal["raise", "replace"] = "raise"
@@ -125,6 +133,8 @@ class SourceOptions:
             raise ValueError("option table and option tables: one of them")
         if self.table is not None and not all(self.table.partition(".")):
             raise ValueError(f"option table={self.table!r}: expected database.table")
+        if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
+            raise ValueError("xa=committed and startTime or endTime: one of them")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
 
@@ -306,12 +316,14 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "onSchemaChange": _choice("fail", "ignore", "rescue"),
     "mergeSchema": _bool,
     "schemaFile": str,
+    "followDdl": _bool,
     "unnamed": _choice("refuse", "positions"),
     "keys": str,
     "keyColumns": _names,
     "fileNumber": _number((1 << 23) - 1),
     "epoch": _number(_EPOCHS - 1),
     "ddl": _choice("ignore", "fail", "rows"),
+    "xa": _choice("prepared", "committed"),
     "pushFilters": _bool,
     "maxBytesPerTrigger": _size,
     "textErrors": _choice("raise", "replace"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -13,7 +13,6 @@ from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
 from ..decoding import Group, LogDecoder, Tail
-from ..definitions import Definitions
 from ..errors import SchemaError
 from ..format import FIRST_EVENT_POSITION
 from ..log_files import LogFile
@@ -26,6 +25,8 @@ from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .schema import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
 from .splits import Split
+from .timeline import definitions_of
+from .xa import Prepared, XaRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +46,8 @@ class ReadOptions:
         Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
     columns : mapping or None
         Table name or pattern to the names of the columns to decode.
-    schema : dict, str, path, Schema or None
-        As in ``binlog_core.open``; see also `loaded`.
+    schema : dict, str, path, Schema, Timeline or None
+        As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
     keys : path, dict or None
         Of encrypted logs.
     images : "both", "after" or "keychange"
@@ -169,8 +170,12 @@ class SplitReader:
     """
 
     # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
-    def __init__(self, split: Split, options: ReadOptions, *, exact: bool = False) -> None:
+    # prepared: XA transactions of the split, and what became of them.
+    def __init__(
+        self, split: Split, options: ReadOptions, *, exact: bool = False, prepared: Sequence[Prepared] = ()
+    ) -> None:
         self.split = split
+        self.xa = XaRows(prepared)
         self._exact = exact or split.whole
         self.options = options
         self.report = DamageReport()
@@ -226,7 +231,7 @@ class SplitReader:
             mmap=False,  # pages of a mapping count as a worker's memory, and a file that shrinks kills it
             storage_options=options.storage_options,
         )
-        definitions = Definitions(options.schema) if options.schema is not None else None
+        definitions = definitions_of(options.schema, split)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with file.open() as source:
@@ -275,25 +280,34 @@ class SplitReader:
         pa = import_pyarrow()
         options = self.options
         rows, op = select_images(batch, options.images, options.key)
+        filled = rows is not None
+        image = batch.array["image"]
+        begin = batch.transactions["begin_position"][image["transaction"]]
+        keep = self.xa.kept(begin if rows is None else begin[rows])
+        if keep is not None:
+            rows, op = np.flatnonzero(keep) if rows is None else rows[keep], op[keep]
         if not len(op):
             return None
-        image = batch.array["image"]
         position, transaction = image["position"], image["transaction"]
         if rows is not None:
             position, transaction, ordinals = position[rows], transaction[rows], ordinals[rows]
-        begin = batch.transactions["begin_position"][transaction]
+            begin = begin[rows]
+        times = change_column(batch, "_commit_timestamp", rows)
+        versions, moments = self.xa.change(
+            begin, begin.astype(np.int64) + self.split.version_base, times.values
+        )
         schema = self._schema(batch)
         extras = (
             ChangeColumn("_change_type", op, labels=_LABELS),
-            ChangeColumn("_commit_version", begin.astype(np.int64) + self.split.version_base),
-            change_column(batch, "_commit_timestamp", rows),
+            ChangeColumn("_commit_version", versions),
+            ChangeColumn("_commit_timestamp", moments, utc=True),
             ChangeColumn("_change_ordinal", ordinals),
         )
         exported = batch.export(
             change_columns=False,
             extras=extras,
             rows=rows,
-            fill_absent=rows is not None,
+            fill_absent=filled,
             text_errors=options.text_errors,
             vectors="list",
         )
@@ -310,9 +324,7 @@ class SplitReader:
             else:
                 converted = converted.append_column(name, metadata_column(batch, name, transaction))
         ops = np.bincount(op, minlength=len(OPS) + 1)
-        return Chunk(
-            batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, rows is not None
-        )
+        return Chunk(batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, filled)
 
     def _schema(self, batch: ChangeBatch) -> pa.Schema:
         schema = self._schemas.get(batch.columns)

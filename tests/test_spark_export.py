@@ -590,6 +590,30 @@ def test_partial_images_say_what_they_lack(spark: SparkSession, tmp_path: Path, 
     assert lacking == sum(table.partial_rows for table in result.tables) > 0
 
 
+def test_definitions_from_statements_in_any_split(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    log.query("CREATE TABLE t (id INT, body BLOB)", "d")
+    table = Table("d", "t", [("a", "INT"), ("b", "BLOB")], metadata=None)
+    for i in range(8):
+        if i == 4:
+            log.query("ALTER TABLE t RENAME COLUMN body TO note", "d")
+        log.begin()
+        log.insert(table, [{"a": i, "b": bytes(200)}])
+        log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    options = ReadOptions(schema="ddl")
+    result = export_logs(path, tmp_path / "out", spark=spark, options=options, split_size=500)
+    assert len([split for split in result.splits if split.rows]) > 2
+    versions = manifest_of(tmp_path / "out")["tables"][0]["versions"]
+    assert [[column["name"] for column in v["columns"][:2]] for v in versions] == [
+        ["id", "body"],
+        ["id", "note"],
+    ]
+    kinds = [(one["kind"], one["tables"]) for one in manifest_of(tmp_path / "out")["statements"]]
+    assert kinds == [("create", ["d.t"]), ("alter", ["d.t"])]
+
+
 # ------------------------------------------------------------------ runs and lakes
 
 

@@ -227,7 +227,8 @@ def export_logs(
     master : str
         For the session that is started.
     options : ReadOptions or None
-        A schema of a path or server is read once, here. `_absent` is always there.
+        A schema of a path or server is read once, here; with "ddl" the statements of all logs are followed
+        here, before the job. `_absent` is always there.
     overwrite : bool
         Replace an earlier export; of Parquet only.
     compression : str
@@ -268,9 +269,7 @@ def export_logs(
     """
     import_pyarrow()
     began = time.perf_counter()
-    options = replace(_loaded(options or ReadOptions()), absent=True, statements=True)
-    if options.schema == "ddl":
-        split_size = None  # definitions are followed from the beginning of each log
+    options = replace(_loaded(options or ReadOptions(), logs), absent=True, statements=True)
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
     run = run_id or uuid.uuid4().hex
     destination = _destination(format, os.fspath(output), run, overwrite, catalog, output_options)
@@ -341,11 +340,20 @@ def _destination(
     raise ValueError(f"format={format!r}: parquet, delta and iceberg are known")
 
 
-def _loaded(options: ReadOptions) -> ReadOptions:
+def _loaded(options: ReadOptions, logs: Logs) -> ReadOptions:
     # Workers may not see the file, and a server shall be asked once.
-    if options.schema is None or options.schema == "ddl":
+    if options.schema is None:
         return options
-    return replace(options, schema=Schema.load(options.schema))
+    if options.schema != "ddl":
+        return replace(options, schema=Schema.load(options.schema))
+    from .options import SourceOptions
+    from .timeline import TimelineMaker
+
+    followed = SourceOptions(
+        tables=options.tables, keys=options.keys, storage_options=options.storage_options or {}
+    )
+    whole = plan_splits(logs, storage_options=options.storage_options)
+    return replace(options, schema=TimelineMaker(followed).follow(whole))
 
 
 def _accumulator(session: SparkSession) -> Accumulator[tuple[int, int, int]]:

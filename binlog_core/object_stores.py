@@ -102,6 +102,9 @@ def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
         found["scheme"], _, found["endpoint_override"] = endpoint.partition("://")
     if isinstance(found.get("anonymous"), str):  # options of Spark are text
         found["anonymous"] = found["anonymous"].lower() == "true"
+    for name in ("connect_timeout", "request_timeout"):
+        if name in found:
+            found[name] = float(found[name])
     return found
 
 

@@ -120,13 +120,14 @@ def by_spark(spark: SparkSession, output: Path, manifest: dict[str, Any]) -> lis
     return rows
 
 
-def hold(rows: list[LakeRow], logs: list[Golden]) -> None:
+def hold(rows: list[LakeRow], logs: list[Golden], manifest: dict[str, Any]) -> None:
+    statements = {(one["version"], one["ordinal"]) for one in manifest["statements"]}
     by_log: dict[int, list[LakeRow]] = {}
     for row in rows:
         by_log.setdefault(row.version >> 40, []).append(row)
     assert set(by_log) <= set(range(1, len(logs) + 1))
     for number, golden in enumerate(logs, start=1):
-        changes = lake_changes(by_log.get(number, []), golden)
+        changes = lake_changes(by_log.get(number, []), golden, statements)
         found = differences(changes, golden, None, Reader.ARROW, place=False)
         assert found == [], golden
 
@@ -138,9 +139,9 @@ def test_export_holds_against_the_server(spark: SparkSession, tmp_path: Path, se
     result = export_logs([golden.path for golden in logs], output, spark=spark, options=POSITIONS)
     manifest = manifest_of(output)
     assert [log["path"] for log in manifest["logs"]] == [str(golden.path) for golden in logs]
-    hold(by_pyarrow(output, manifest), logs)
+    hold(by_pyarrow(output, manifest), logs, manifest)
     if server in ("mysql97", "maria118"):
-        hold(by_spark(spark, output, manifest), logs)
+        hold(by_spark(spark, output, manifest), logs, manifest)
     # What is said of the result is so, too.
     told = {(table.database, table.table): table for table in result.tables}
     for (database, name), table in told.items():
@@ -171,7 +172,7 @@ def test_an_encrypted_log_with_its_key(spark: SparkSession, tmp_path: Path) -> N
     assert caught.value.path == str(golden.path)
     assert not output.exists()
     export_logs(golden.path, output, spark=spark, options=ReadOptions(unnamed="positions", keys=golden.keys))
-    hold(by_pyarrow(output, manifest_of(output)), [golden])
+    hold(by_pyarrow(output, manifest_of(output)), [golden], manifest_of(output))
 
 
 def test_a_schema_file_is_read_by_the_driver(spark: SparkSession, tmp_path: Path) -> None:
@@ -423,7 +424,7 @@ def test_what_a_failed_attempt_wrote_is_not_in_the_output(
         f"{table['directory']}/{file['name']}" for table in manifest["tables"] for file in table["files"]
     }
     assert files_of(output) == {"_manifest.json", *named}
-    hold(by_pyarrow(output, manifest), logs)
+    hold(by_pyarrow(output, manifest), logs, manifest)
     assert leftovers(output) == []
 
 
@@ -493,7 +494,7 @@ def test_a_large_log_is_spread_over_splits(spark: SparkSession, tmp_path: Path) 
     result = export_logs(paths, output, spark=spark, options=POSITIONS, split_size=1500)
     assert len(result.splits) >= sum(os.path.getsize(path) for path in paths) // 1500
     assert [split.split.index for split in result.splits] == list(range(len(result.splits)))
-    hold(by_pyarrow(output, manifest_of(output)), logs)
+    hold(by_pyarrow(output, manifest_of(output)), logs, manifest_of(output))
     # What each split says adds up.
     assert result.log_bytes == sum(os.path.getsize(path) - 4 for path in paths)
     assert result.rows == sum(split.rows for split in result.splits) > 0

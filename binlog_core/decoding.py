@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _READ_LEN = 1 << 20
+_ENDLESS = 2**64 - 1
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 _PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
 
@@ -176,17 +177,16 @@ class LogDecoder:
             verify=verify_checksum,
         )
         loop = self._loop
-        loop.op_mask = selection.ops
-        loop.rows_v0 = selection.rows_v0
-        loop.server_id = -1 if selection.server_id is None else selection.server_id
-        if selection.stop_position is not None:
-            loop.stop_position = selection.stop_position
-            loop.stop_anchor = selection.stop_anchor
-        if selection.start_timestamp is not None:
-            loop.start_timestamp = selection.start_timestamp
-        if selection.stop_timestamp is not None:
-            loop.stop_timestamp = selection.stop_timestamp
-        loop.gtids_to_python = selection.gtids is not None or selection.exclude_gtids is not None
+        loop.select(
+            ops=selection.ops,
+            server_id=-1 if selection.server_id is None else selection.server_id,
+            rows_v0=selection.rows_v0,
+            stop_position=_ENDLESS if selection.stop_position is None else selection.stop_position,
+            stop_anchor=0 if selection.stop_position is None else selection.stop_anchor,
+            start_timestamp=selection.start_timestamp or 0,
+            stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
+            gtids_to_python=selection.selects_gtids,
+        )
         self._view = source.view()
         self._window: bytes | memoryview = b""
         self._base = 0
@@ -235,7 +235,7 @@ class LogDecoder:
             if self.follower is None or self.follower.wait() != "more":
                 return
         self._set_format(self.format)
-        self._loop.check_positions = self.skip_errors and self.boundaries.splittable
+        self._loop.check_positions(self.skip_errors and self.boundaries.splittable)
         self._first_feed()
         try:
             yield from self._walk()
@@ -683,8 +683,8 @@ class LogDecoder:
                 self._on_inner_error()
 
     def _select_transaction(self) -> None:
-        self._loop.skip_transaction = not is_selected(
-            gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids
+        self._loop.skip_transaction(
+            not is_selected(gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids)
         )
 
     # ------------------------------------------------------------ errors
@@ -756,7 +756,7 @@ class LogDecoder:
         )
         if not found.chained:
             loop.break_off()
-            if loop.gtids_to_python:
+            if self.selection.selects_gtids:
                 self._select_transaction()
         elif loop.event_type not in _ROWS:
             loop.forget_table_maps()  # what it would have mapped is not known

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.forged import log_with_forgery, transactions
+from support.forged import UUID, log_with_forgery, transactions
 from support.golden import Golden, golden_logs
 from support.lake import LakeRow, lake_changes, lake_rows
 from support.truth import Reader, differences
@@ -593,11 +593,14 @@ def test_partial_images_say_what_they_lack(spark: SparkSession, tmp_path: Path, 
 
 def test_definitions_from_statements_in_any_split(spark: SparkSession, tmp_path: Path) -> None:
     log = Log("8.0.36")
+    log.gtid(UUID, 100)
     log.query("CREATE TABLE t (id INT, body BLOB)", "d")
     table = Table("d", "t", [("a", "INT"), ("b", "BLOB")], metadata=None)
     for i in range(8):
         if i == 4:
+            log.gtid(UUID, 101)
             log.query("ALTER TABLE t RENAME COLUMN body TO note", "d")
+        log.gtid(UUID, i + 1)
         log.begin()
         log.insert(table, [{"a": i, "b": bytes(200)}])
         log.commit()

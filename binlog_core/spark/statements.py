@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from ..errors import SchemaError
@@ -12,6 +13,7 @@ from ..sql_tokens import (
     TokenReader,
     tokenize_statements,
 )
+from ..statements import changes_rows
 from .observers import Statement
 
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
@@ -60,6 +62,8 @@ class TableStatement:
 
 def kind_of(statement: Statement, table: str) -> Kind | None:
     """What a statement does to a table; None: nothing."""
+    if changes_rows(statement.sql.encode()):
+        return "unknown" if _names(statement, table) else None
     told = read_statement(statement.sql, statement.database, statement.sql_mode)
     if told is None or not told.concerns(table):
         return None
@@ -70,6 +74,19 @@ def kind_of(statement: Statement, table: str) -> Kind | None:
     ):
         return "unknown"
     return told.kind
+
+
+def _names(statement: Statement, table: str) -> bool:
+    """Whether a statement that changes rows, and is logged instead of them, has the table's name in it.
+
+    What triggers and foreign keys do to other tables is not looked for.
+    """
+    name = table.partition(".")[2].lower()
+    try:
+        tokens = chain.from_iterable(tokenize_statements(statement.sql, statement.sql_mode))
+        return any(token.text.lower() == name for token in tokens)
+    except SchemaError:
+        return True
 
 
 def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:

@@ -243,6 +243,8 @@ class LogDecoder:
             # Nothing that was good is lost: what was gathered comes before the error.
             if self._loop.records:
                 yield from self._take_group()
+            if error.offset is not None and error.offset == self.selection.start_position:
+                error.message += f"; does an event begin at start={error.offset}?"
             raise error.located(path=self.path) from error.__cause__
         if self._loop.has_news:
             yield from self._take_group()

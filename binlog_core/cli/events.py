@@ -19,8 +19,8 @@ from ..describe import Describer
 from ..event_types import EVENT_NAMES, EventType
 from ..event_walk import HeaderFilter
 from ..events import Event, GtidEvent, MariadbGtidEvent
-from ..reader import Log, Place
-from ..selection import matches_name
+from ..reader import Log
+from ..selection import Place, matches_name
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable

@@ -21,8 +21,8 @@ from ..event_walk import HeaderFilter
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..gtid_selection import gtid_set, is_selected
 from ..gtids import Gtid, MariadbGtid
-from ..reader import Log, Place
-from ..selection import matches_name
+from ..reader import Log
+from ..selection import Place, matches_name
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable

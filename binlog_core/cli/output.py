@@ -64,7 +64,7 @@ def errors_as_lines() -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BinlogError as error:
-        _fail(str(error))
+        _fail(printable(str(error)))
     except BrokenPipeError:
         # What Python would flush at its exit goes nowhere, and says nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -100,7 +100,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                messages().print(f"note: {message}", style="yellow", markup=False)
+                messages().print(f"note: {printable(str(message))}", style="yellow", markup=False)
             else:
                 usual(message, category, *where, **more)
 

@@ -39,6 +39,8 @@ class TableStatement:
         CREATE OR REPLACE.
     retypes : bool
         ALTER with a part that gives a column another type.
+    if_not_exists : bool
+        CREATE, which may have done nothing.
     """
 
     kind: Kind
@@ -46,6 +48,7 @@ class TableStatement:
     database: str | None = None
     replaces: bool = False
     retypes: bool = False
+    if_not_exists: bool = False
 
     def concerns(self, table: str) -> bool:
         """Whether a table is among them. Names are compared without case: that depends on the server."""
@@ -128,7 +131,8 @@ def _read(reader: TokenReader, database: str) -> TableStatement | None:
         return TableStatement("truncate", (_name(reader, database),))
     if not what:
         return None  # indexes, views, routines, users change no rows
-    reader.accept("IF", "NOT", "EXISTS") or reader.accept("IF", "EXISTS")
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    reader.accept("IF", "EXISTS")
     if verb == "RENAME":
         return TableStatement("rename", tuple(_renamed(reader, database)))
     names = [_name(reader, database)]
@@ -137,7 +141,7 @@ def _read(reader: TokenReader, database: str) -> TableStatement | None:
             names.append(_name(reader, database))
         return TableStatement("drop", tuple(names))
     if verb == "CREATE":
-        return TableStatement("create", tuple(names), replaces=replaces)
+        return TableStatement("create", tuple(names), replaces=replaces, if_not_exists=if_not_exists)
     if verb == "ALTER":
         return _alter(reader, database, names[0])
     return None

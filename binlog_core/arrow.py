@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,16 @@ from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
 from ._columns import export_batch
-from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, arrow_field, arrow_fields
+from .arrow_types import (
+    ArrowField,
+    ChangeColumn,
+    Geometry,
+    ImageColumn,
+    Vectors,
+    WideDecimals,
+    arrow_field,
+    arrow_fields,
+)
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
@@ -21,6 +31,15 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
+# Of the records alone: field of their image, Arrow format.
+_IMAGE_COLUMNS = {
+    "_change_type": ("op", "u"),
+    "_commit_timestamp": ("transaction", "tsu:UTC"),
+    "_position": ("position", "L"),
+    "_row": ("row", "I"),
+    "_timestamp": ("timestamp", "tsu:UTC"),
+    "_server_id": ("server_id", "I"),
+}
 _OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
 
 
@@ -43,7 +62,7 @@ class ArrowBatch:
         batch: ChangeBatch,
         *,
         change_columns: bool | Sequence[str] = True,
-        extras: Sequence[ChangeColumn] = (),
+        extras: Sequence[ChangeColumn | ImageColumn] = (),
         rows: NDArray[np.integer[Any]] | None = None,
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
@@ -101,6 +120,7 @@ class ArrowBatch:
             text_errors=self.text_errors,
             documents=json_documents(batch),
             extras=self.change_columns,
+            transactions=batch.transactions,
         )
 
     def __arrow_c_schema__(self) -> object:
@@ -267,8 +287,20 @@ def _stream_fields(
     return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
 
 
-def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
+def change_column(
+    batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None
+) -> ChangeColumn | ImageColumn:
     """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
+    if name == "_file":
+        count = len(batch) if rows is None else len(rows)
+        return ChangeColumn(name, np.zeros(count, np.uint8), labels=(batch.path or "",))
+    if name not in _IMAGE_COLUMNS:
+        raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+    labels = _OP_LABELS if name == "_change_type" else None
+    return ImageColumn(name, *_IMAGE_COLUMNS[name], labels, partial(_change_values, batch, name, rows))
+
+
+def _change_values(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
     image = batch.array["image"] if rows is None else batch.array["image"][rows]
     if name == "_change_type":
         return ChangeColumn(name, image["op"], labels=_OP_LABELS)
@@ -276,11 +308,7 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
         return ChangeColumn(name, _commit_times(batch, image["transaction"]), utc=True)
     if name == "_timestamp":
         return ChangeColumn(name, image["timestamp"].astype("M8[s]").astype("M8[us]"), utc=True)
-    if name == "_file":
-        return ChangeColumn(name, np.zeros(len(image), np.uint8), labels=(batch.path or "",))
-    if name in ("_position", "_row", "_server_id"):
-        return ChangeColumn(name, image[name[1:]])
-    raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+    return ChangeColumn(name, image[name[1:]])
 
 
 def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:

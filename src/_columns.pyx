@@ -7,23 +7,25 @@ outlives the batch that it was made from.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 cimport numpy as cnp
 
-from _arrow cimport ArrowArray, init_array
+from _arrow cimport ArrowArray, init_array, release_array
 from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _column_plan cimport plan_change, plan_column
 from _gather cimport gather
 from _gather_spans cimport take_spans
 from _labels cimport fill_change_column
+from _memory cimport give_back, pool_t
 from _nodes cimport fill_node
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, all_null, allocate_slots, column_t,
-    gather_nulls, is_null, mark_null, reserve, store_validity, tile_rows, tile_t,
+    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE, all_null,
+    allocate_slots, column_t, gather_nulls, is_null, mark_null, prefetch, reserve, store_validity, tile_t,
 )
 
 import numpy as np
@@ -42,6 +44,22 @@ cdef void destroy_array_capsule(object capsule) noexcept:
     free(node)
 
 
+# --- Memory ------------------------------------------------------------------------------------------
+
+cdef pool_t column_pool                 # blocks of columns that their users have released
+column_pool.lock = PyThread_allocate_lock()
+if column_pool.lock == NULL:
+    raise MemoryError
+
+
+cdef void release_large(ArrowArray* array) noexcept nogil:
+    # The last buffer is a large block; private_data tells its capacity.
+    cdef const void** data = array.buffers + array.n_buffers - 1
+    give_back(&column_pool, <uint8_t*> data[0], <size_t> array.private_data)
+    data[0] = NULL
+    release_array(array)
+
+
 # --- Columns -----------------------------------------------------------------------------------------
 
 cdef class _Columns:
@@ -58,9 +76,8 @@ cdef class _Columns:
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap         # where in a record
     cdef uint32_t absent_bitmap
-    cdef int tile_rows                # records of a tile, but the last
     cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
-    cdef uint8_t* nulls               # of a tile: tile_rows bits for each column, and a row for those without
+    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
     cdef uint8_t* seen                # for each byte of the bitmaps: which of its columns have nulls there
     cdef Py_buffer buffer
     cdef bint has_buffer
@@ -92,14 +109,13 @@ cdef class _Columns:
         self.null_bitmap = image_offset + null_offset
         self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
         self.record_len = records.dtype.itemsize
-        self.tile_rows = tile_rows(self.stride)
         self.items = <column_t*> calloc(<size_t> (len(columns) + len(changes) + 1), sizeof(column_t))
-        self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * (self.tile_rows // 8))
+        self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * NULL_BYTES)
         self.seen = <uint8_t*> calloc(self.bitmap_len + 1, 1)
         if self.items == NULL or self.nulls == NULL or self.seen == NULL:
             raise MemoryError
         if self.selected != NULL or fill_absent:
-            self.copies = <uint8_t*> malloc(<size_t> self.tile_rows * self.record_len)
+            self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
             if self.copies == NULL:
                 raise MemoryError
         row, row_offset = records.dtype.fields["row"][:2]
@@ -169,13 +185,14 @@ cdef class _Columns:
 
     cdef void begin_tile(self, tile_t* tile, int64_t first, int begin, int end) noexcept nogil:
         # The records of a tile, and the nulls of columns begin to end in it
-        cdef int i, k, row_len = self.tile_rows // 8
+        cdef int i, k
         cdef int64_t known = -1
         cdef uint8_t* copy
         cdef column_t* c
+        tile.pool = &column_pool
         tile.first = first
         tile.rows = self.rows
-        tile.count = <int> min(<int64_t> self.tile_rows, self.rows - first)
+        tile.count = <int> min(<int64_t> TILE, self.rows - first)
         tile.buffer = <const uint8_t*> self.buffer.buf
         tile.buffer_len = <uint64_t> self.buffer.len
         tile.records = self.base + first * self.stride
@@ -188,14 +205,24 @@ cdef class _Columns:
                 memcpy(copy, self.base + self.index(first + i) * self.stride, self.record_len)
                 if self.fill_absent:
                     self.fill(copy, first + i, begin, end)
+        else:
+            self.prefetch_records(first + tile.count)
         for k in range(begin, end):
             c = &self.items[k]
             if c.mask and c.bitmap_byte != known:
                 known = c.bitmap_byte
                 self.seen[known] = gather_nulls(
                     tile, self.null_bitmap + c.bitmap_byte, self.absent_bitmap + c.bitmap_byte,
-                    self.nulls + 8 * <size_t> known * row_len, row_len,
+                    self.nulls + 8 * <size_t> known * NULL_BYTES,
                 )
+
+    cdef inline void prefetch_records(self, int64_t first) noexcept nogil:
+        # Of the next tile, while this one is worked on
+        cdef int64_t size = min(<int64_t> TILE, self.rows - first) * self.stride
+        cdef int64_t at = 0
+        while at < size:
+            prefetch(self.base + first * self.stride + at)
+            at += 64
 
     cdef inline int64_t index(self, int64_t row) noexcept nogil:
         return self.selected[row] if self.selected != NULL else row
@@ -231,7 +258,7 @@ cdef class _Columns:
         # Which of the tile's values are there
         cdef size_t place = 8 * <size_t> c.bitmap_byte + c.bit if c.mask else 8 * <size_t> self.bitmap_len
         tile.has_nulls = self.seen[c.bitmap_byte] & c.mask != 0
-        tile.nulls = self.nulls + place * <size_t> (self.tile_rows // 8)
+        tile.nulls = self.nulls + place * NULL_BYTES
 
     cdef void run(self, int begin, int end) noexcept nogil:
         # Take columns begin to end out of all records; what fails is noted in its column.
@@ -454,11 +481,11 @@ def export_batch(
     if not init_array(node, gathered.rows, 1, len(columns) + len(extras)):
         raise MemoryError
     for k in range(len(columns)):
-        fill_node(node.children[k], &gathered.items[k], used[k], gathered.rows)
+        fill_node(node.children[k], &gathered.items[k], used[k], gathered.rows, release_large)
     changed = len(columns)
     for k, extra in enumerate(extras, len(columns)):
         if isinstance(extra, ImageColumn):
-            fill_node(node.children[k], &gathered.items[changed], extra.field, gathered.rows)
+            fill_node(node.children[k], &gathered.items[changed], extra.field, gathered.rows, release_large)
             changed += 1
         else:
             fill_change_column(node.children[k], extra, gathered.rows)

@@ -1,6 +1,7 @@
 # From spans to columns: the loops that take values of variable length out of a tile of records.
 # Header-only: used by _gather.pxd.
 
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -12,7 +13,7 @@ from _text_buffer cimport TextBuffer
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, TILE,
-    column_t, fail, gather_status_t, is_null, reserve, tile_t,
+    column_t, fail, gather_status_t, is_null, prefetch, reserve, tile_t,
 )
 from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
 
@@ -20,36 +21,51 @@ cdef enum:
     SHORT = 256           # bytes up to which calling memcpy is dearer than a loop; a multiple of SLACK
 
 
-cdef inline gather_status_t take_spans(column_t* c, tile_t* tile, uint64_t* total) noexcept nogil:
-    # The tile's spans, checked against the buffer; total: the sum of their lengths. Null is empty.
-    cdef int i
-    cdef uint64_t offset, bytes_ = 0
+cdef inline gather_status_t take_spans_of(
+    column_t* c, tile_t* tile, bint has_nulls, uint64_t* total
+) noexcept nogil:
+    # has_nulls is known where this is called, so that there is a loop for either.
+    cdef int i, count = tile.count
+    cdef ptrdiff_t stride = tile.stride
+    cdef const uint8_t* buffer = tile.buffer
+    cdef uint64_t offset, keep, buffer_len = tile.buffer_len, bytes_ = 0
     cdef uint32_t length
     cdef const uint8_t* span = tile.records + c.field
-    for i in range(tile.count):
+    for i in range(count):
         offset = load_u64(span)
         length = load_u32(span + 8)
-        if is_null(tile, i):
-            offset = length = 0
-        if length > tile.buffer_len or offset > tile.buffer_len - length:
+        if has_nulls:
+            keep = <uint64_t> (tile.nulls[i >> 3] >> (i & 7) & 1) - 1     # no branch: nobody could predict it
+            offset &= keep
+            length &= <uint32_t> keep
+        if length > buffer_len or offset > buffer_len - length:
             if length:
                 return fail(c, tile, i, GATHER_BAD_SPAN)
             offset = 0      # nothing to read, wherever it may stand
-        tile.starts[i] = tile.buffer + offset
+        prefetch(buffer + offset)
+        tile.starts[i] = buffer + offset
         tile.lengths[i] = length
         bytes_ += length
-        span += tile.stride
+        span += stride
     total[0] = bytes_
     return GATHER_OK
+
+
+cdef inline gather_status_t take_spans(column_t* c, tile_t* tile, uint64_t* total) noexcept nogil:
+    # The tile's spans, checked against the buffer; total: the sum of their lengths. Null is empty.
+    if tile.has_nulls:
+        return take_spans_of(c, tile, True, total)
+    return take_spans_of(c, tile, False, total)
 
 
 cdef inline uint8_t* put_bytes(
     uint8_t* out, const uint8_t* start, uint32_t length, const uint8_t* end
 ) noexcept nogil:
     # Room is reserved, and SLACK more. Most values are short: copies of fixed size, where the buffer goes on
-    # that far.
-    cdef uint32_t at = 0
+    # that far. One is made in any case, which saves a branch.
+    cdef uint32_t at = SLACK
     if length <= SHORT and end - start >= SHORT:
+        memcpy(out, start, SLACK)
         while at < length:
             memcpy(out + at, start + at, SLACK)
             at += SLACK

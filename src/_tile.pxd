@@ -3,15 +3,26 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from _cursor cimport load_u64
+from _memory cimport LARGE, large_block, memory_t, pool_t, take_block
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define BINLOG_PREFETCH(p) __builtin_prefetch((p), 0, 2)
+    #else
+    #define BINLOG_PREFETCH(p) ((void) (p))
+    #endif
+    """
+    void prefetch "BINLOG_PREFETCH"(const void* place) noexcept nogil
 
 cdef enum:
-    TILE = 512            # records at most; tiles begin at multiples of 8: with a byte of the validity bitmap
-    TILE_LEAST = 64
-    TILE_BYTES = 1 << 15  # of records, if that many are not fewer records than TILE_LEAST
+    TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
+    NULL_BYTES = TILE // 8
+    GUESSED = 16 << 20    # bytes at most that are asked for on the word of a few values
     SLACK = 32            # bytes that a growing buffer has behind its end, for copies of fixed size
 
 cdef enum layout_t:
@@ -87,33 +98,39 @@ cdef struct tile_t:
     int64_t rows              # of all tiles
     const uint8_t* buffer     # that spans refer to
     uint64_t buffer_len
+    pool_t* pool              # of large blocks
     bint has_nulls            # of the column at hand; else nulls means nothing
     uint8_t* nulls            # one bit per record, set: null
     const uint8_t* starts[TILE]
     uint32_t lengths[TILE]
 
 
-cdef inline int tile_rows(int64_t stride) noexcept nogil:
-    # Wide records come in small tiles: one column's cache lines must stay for its neighbours.
-    cdef int64_t rows = TILE_BYTES // (stride if stride > 0 else 1 - stride) & ~7
-    return <int> min(max(rows, <int64_t> TILE_LEAST), <int64_t> TILE)
-
-
 # --- Memory ------------------------------------------------------------------------------------------
 
 cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexcept nogil:
-    # For all rows to come, should they be like those so far; yet growing slowly at first, since one large
-    # value tells little. What is not touched costs nothing.
+    # For all rows to come, should they be like those so far; yet not without bounds, since one large value
+    # tells little. Large blocks are used again: fresh memory costs the kernel more than filling it costs us.
     cdef size_t seen = <size_t> (tile.first + tile.count) if tile.count else 1
     cdef size_t wanted = needed // seen * <size_t> tile.rows
-    cdef void* grown
+    cdef memory_t block
     wanted += wanted // 16
-    wanted = min(max(wanted, needed + needed // 2), 8 * needed)
-    grown = realloc(c.data, wanted)
-    if grown == NULL:
-        return False
-    c.data = <uint8_t*> grown
-    c.data_capacity = wanted
+    wanted = max(min(wanted, max(8 * needed, <size_t> GUESSED)), needed + needed // 2)
+    if wanted < LARGE:
+        block.data = <uint8_t*> realloc(c.data, wanted)
+        if block.data == NULL:
+            return False
+        block.capacity = wanted
+    else:
+        wanted = (wanted + LARGE - 1) // LARGE * LARGE
+        if not take_block(tile.pool, wanted, &block):
+            block.data = <uint8_t*> large_block(wanted)
+            block.capacity = wanted
+        if block.data == NULL:
+            return False
+        memcpy(block.data, c.data, c.data_len)
+        free(c.data)
+    c.data = block.data
+    c.data_capacity = block.capacity
     return True
 
 
@@ -165,10 +182,10 @@ cdef inline uint64_t transpose_bits(uint64_t x) noexcept nogil:
 
 
 cdef inline uint8_t gather_nulls(
-    const tile_t* tile, uint32_t null_byte, uint32_t absent_byte, uint8_t* out, int row_len
+    const tile_t* tile, uint32_t null_byte, uint32_t absent_byte, uint8_t* out
 ) noexcept nogil:
-    # The nulls of the eight columns that share a byte of the bitmaps: eight rows of row_len bytes, one bit
-    # per record. Returns which of the columns have any; `out` is filled if one has.
+    # The nulls of the eight columns that share a byte of the bitmaps: eight rows of NULL_BYTES, one bit per
+    # record. Returns which of the columns have any; `out` is filled if one has.
     cdef uint8_t[TILE] either
     cdef const uint8_t* record = tile.records
     cdef int i, k, groups = (tile.count + 7) // 8
@@ -185,7 +202,7 @@ cdef inline uint8_t gather_nulls(
     for i in range(groups):
         bits = transpose_bits(load_u64(either + 8 * i))
         for k in range(8):
-            out[k * row_len + i] = <uint8_t> (bits >> (8 * k))
+            out[k * NULL_BYTES + i] = <uint8_t> (bits >> (8 * k))
     return seen
 
 

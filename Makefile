@@ -16,7 +16,7 @@ OUT := out/changes
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test lint format sanitize bench docs wheel clean
+.PHONY: run test lint format sanitize bench guard peers docs wheel clean
 
 # The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
 run: $(VENV)/.run
@@ -42,6 +42,15 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/pytest benchmarks $(PYTEST_ARGS)
 
+# Instructions per row image, at most 5 % above those of the base commit (BINLOG_BASE); needs valgrind.
+guard: $(VENV)/.test
+	$(BIN)/python benchmarks/guard.py
+
+# Other decoders on the same logs (PEER_LOGS, or the generated ones), as far as this machine can build them.
+PEER_LOGS :=
+peers: $(VENV)/.test
+	$(BIN)/python benchmarks/peers/run $(PEER_LOGS)
+
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict
 
@@ -62,7 +71,8 @@ sanitize: build/.sanitized
 	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(abspath $(SANITIZED)) \
 	sh -c 'python=$(abspath $(BIN))/python; \
 	    $$python -c "import binlog_core, sys; f = binlog_core.__file__; print(\"testing\", f); sys.exit(\"sanitize\" not in f)" && \
-	    $$python $(BIN)/pytest tests -m "not spark" --hypothesis-profile=ci $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
+	    $$python $(BIN)/pytest tests -m "not spark" --hypothesis-profile=ci -n auto --dist worksteal \
+	        $(NOT_SANITIZED:%=--ignore=%) $(PYTEST_ARGS)'
 
 build/.sanitized: $(SOURCES) $(VENV)/.test
 	@find $(SANITIZED) -name '*.py*' -type f -delete 2>/dev/null || true

@@ -12,7 +12,7 @@ for folder in (HERE, HERE.parent / "tests"):  # the generators, and the writer t
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from measure import FLOORS, MEMORY, RESULTS  # noqa: E402
+from measure import FLOORS, LINES, MEMORY, RESULTS  # noqa: E402
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -21,6 +21,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         _write_rates(terminalreporter)
     if MEMORY:
         _write_memory(terminalreporter)
+    for subject, lines in LINES.items():
+        terminalreporter.section(subject)
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def _write_memory(terminalreporter: pytest.TerminalReporter) -> None:

@@ -110,7 +110,7 @@ def narrow(make: Maker) -> None:
     """Bulk inserts of 27-byte rows: 6 columns, none of them text; 5,000 rows a transaction."""
     while not make.full:
         make.begin()
-        _insert_narrow(make)
+        insert_narrow(make)
         make.commit()
 
 
@@ -118,11 +118,12 @@ def huge(make: Maker) -> None:
     """The rows of narrow, all in one transaction."""
     make.begin()
     while not make.full:
-        _insert_narrow(make)
+        insert_narrow(make)
     make.commit()
 
 
-def _insert_narrow(make: Maker) -> None:
+def insert_narrow(make: Maker) -> None:
+    """A statement of 5,000 rows."""
     n = np.arange(5000) + make.answer.rows + 1
     a = c.below(n, 1, 1 << 32) - (1 << 31)
     columns = [

@@ -15,6 +15,7 @@ import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 BINARY_COLLATION = 63
 
@@ -116,7 +117,7 @@ def canonical_name(charset: str) -> str:
 
 def get(name: str) -> Charset | None:
     """The character set of that name; None: no server has it."""
-    return _CHARSETS.get(canonical_name(name))
+    return _charset(canonical_name(name))
 
 
 # ---------------------------------------------------------------------------------------
@@ -187,6 +188,42 @@ _DEC8 = {0xA8: "\u00a4", 0xD7: "\u0152", 0xDD: "\u0178", 0xF7: "\u0153", 0xFD: "
 )
 _TIS620 = dict.fromkeys((0xA0, *range(0xDB, 0xDF), *range(0xFC, 0x100)), "\ufffd")
 
+
+def _from(byte: int, characters: str) -> dict[int, str]:
+    return dict(enumerate(characters, byte))
+
+
+_SWE7 = (
+    _from(0x40, "\u00c9")
+    | _from(0x5B, "\u00c4\u00d6\u00c5\u00dc")
+    | _from(0x60, "\u00e9")
+    | _from(0x7B, "\u00e4\u00f6\u00e5\u00fc")
+    | {0x7F: _UNDEFINED}
+)
+_ARMSCII8 = (
+    _from(0xA1, "\u2741\u00a7\u0589)(\u00bb\u00ab\u2014.\u055d,-\u055f\u2026\u055c\u055b\u055e")
+    # The 38 capital letters, each followed by its small one.
+    | _from(0xB2, "".join(chr(0x531 + i) + chr(0x561 + i) for i in range(38)))
+    | _from(0xFE, "\u2019'")
+)
+_GEOSTD8 = (
+    dict.fromkeys((0x83, 0x88, 0x8A, 0x8C, 0x8E, 0x98, 0x99, 0x9A, 0x9C, 0x9E, 0x9F), _UNDEFINED)
+    # The letters of the old alphabet's order; five of them Unicode has after all others.
+    | _from(0xC0, "\u10d0\u10d1\u10d2\u10d3\u10d4\u10d5\u10d6\u10f1\u10d7\u10d8\u10d9\u10da\u10db\u10dc")
+    | _from(0xCE, "\u10f2\u10dd\u10de\u10df\u10e0\u10e1\u10e2\u10f3\u10e3\u10e4\u10e5\u10e6\u10e7\u10e8")
+    | _from(0xDC, "\u10e9\u10ea\u10eb\u10ec\u10ed\u10ee\u10f4\u10ef\u10f0\u10f5")
+    | dict.fromkeys(range(0xE6, 0x100), _UNDEFINED)
+    | {0xFD: "\u2116"}
+)
+# The brothers Kamenicky code page: 437 with Czech and Slovak letters.
+_KEYBCS2 = (
+    _from(0x80, "\u010c\u00fc\u00e9\u010f\u00e4\u010e\u0164\u010d\u011b\u011a\u0139\u00cd\u013e\u013a\u00c4")
+    | _from(0x8F, "\u00c1\u00c9\u017e\u017d\u00f4\u00f6\u00d3\u016f\u00da\u00fd\u00d6\u00dc\u0160\u013d")
+    | _from(
+        0x9D, "\u00dd\u0158\u0165\u00e1\u00ed\u00f3\u00fa\u0148\u0147\u016e\u00d4\u0161\u0159\u0155\u0154"
+    )
+)
+
 _ONE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     "latin2": ("iso8859_2", {}),
     "dec8": ("latin_1", _DEC8),
@@ -209,9 +246,11 @@ _ONE_BYTE: dict[str, tuple[str, dict[int, str]]] = {
     "macroman": ("mac_roman", {}),
     "cp852": ("cp852", {}),
     "cp1256": ("cp1256", {}),
+    "swe7": ("ascii", _SWE7),
+    "armscii8": ("latin_1", _ARMSCII8),
+    "geostd8": ("cp1252", _GEOSTD8),
+    "keybcs2": ("cp437", _KEYBCS2),
 }
-
-_WITHOUT_CODEC = ("swe7", "armscii8", "geostd8", "keybcs2")
 
 
 def _one_byte(name: str, codec: str, differences: dict[int, str]) -> Charset:
@@ -270,13 +309,27 @@ _EUCJPMS = {
         ("A1F1", "\uffe0"),
         ("A1F2", "\uffe1"),
         ("A2CC", "\uffe2"),
+        ("8FA2B7", "\uff5e"),
+        ("8FA2C3", "\uffe4"),
     )
 }
+# IBM's extension: 106 codes from 8FF3F3 on.
+_EUCJPMS_IBM = (
+    "\u2170\u2171\u2172\u2173\u2174\u2175\u2176\u2177\u2178\u2179\u2160\u2161\u2162\u2163\u2164\u2165"
+    "\u2166\u2167\u2168\u2169\uff07\uff02\u3231\u2116\u2121\u70bb\u4efc\u50f4\u51ec\u5307\u5324\ufa0e"
+    "\u548a\u5759\ufa0f\ufa10\u589e\u5bec\u5cf5\u5d53\ufa11\u5fb7\u6085\u6120\u654e\u663b\u6665\ufa12"
+    "\uf929\u6801\ufa13\ufa14\u6a6b\u6ae2\u6df8\u6df2\u7028\ufa15\ufa16\u7501\u7682\u769e\ufa17\u7930"
+    "\ufa18\ufa19\ufa1a\ufa1b\u7ae7\ufa1c\ufa1d\u7da0\u7dd6\ufa1e\u8362\ufa1f\u85b0\ufa20\ufa21\u8807"
+    "\ufa22\u8b7f\u8cf4\u8d76\ufa23\ufa24\ufa25\u90de\ufa26\u9115\ufa27\ufa28\u9592\uf9dc\ufa29\u973b"
+    "\u974d\u9751\ufa2a\ufa2b\ufa2c\u999e\u9ad9\u9b72\ufa2d\u9ed1"
+)
 
 
 def _eucjpms(character: bytes) -> str | None:
     if character in _EUCJPMS:
         return _EUCJPMS[character]
+    if len(character) == 3 and b"\x8f\xf3\xf3" <= character <= b"\x8f\xf4\xfe" and character[2] >= 0xA1:
+        return _EUCJPMS_IBM[94 * (character[1] - 0xF3) + character[2] - 0xF3]
     if len(character) == 2 and character[0] == 0xAD and character[1] >= 0xA1:
         # NEC's row 13: the same cells as 8740 … in cp932.
         cell = character[1] - 0xA1
@@ -308,7 +361,7 @@ _DIFFERENCES = {
     "big5": _Differences(_TOKENS_2, re.compile(rb"[\xa1\xa2\xf9]"), _big5),
     "ujis": _Differences(_TOKENS_EUC, re.compile(rb"\xa1\xc0|[\xf5-\xfe]"), _ujis),
     "sjis": _Differences(_TOKENS_SJIS, re.compile(rb"\x81\x5f"), _sjis),
-    "eucjpms": _Differences(_TOKENS_EUC, re.compile(rb"[\xa1\xa2\xad\xf5-\xfe]"), _eucjpms),
+    "eucjpms": _Differences(_TOKENS_EUC, re.compile(rb"[\xa1\xa2\xad\xf3-\xfe]"), _eucjpms),
     "gb18030": _Differences(_TOKENS_GB18030, re.compile(rb"\xa8\xbc|\x81\x35\xf4\x37"), _gb18030),
 }
 
@@ -357,8 +410,13 @@ def _multi_byte(name: str, codec: str, min_len: int, max_len: int) -> Charset:
     return Charset(name, codec, min_len, max_len, True, None, decode_differing)
 
 
-_CHARSETS: dict[str, Charset] = {
-    **{name: _one_byte(name, *row) for name, row in _ONE_BYTE.items()},
-    **{name: _multi_byte(name, *row) for name, row in _MULTI_BYTE.items()},
-    **{name: Charset(name, None, 1, 1, False, None, None) for name in (*_WITHOUT_CODEC, "binary")},
-}
+@cache
+def _charset(name: str) -> Charset | None:
+    # When it is asked for: a log has a few of the sets, and all their tables take a while.
+    if name in _ONE_BYTE:
+        return _one_byte(name, *_ONE_BYTE[name])
+    if name in _MULTI_BYTE:
+        return _multi_byte(name, *_MULTI_BYTE[name])
+    if name == "binary":
+        return Charset(name, None, 1, 1, False, None, None)
+    return None

@@ -532,10 +532,17 @@ class LogDecoder:
             self.report.add("statement_changes", path=self.path, offset=offset)
         elif self.definitions is not None and self.definitions.follows and may_change_definitions(statement):
             event = whole()  # before the group is taken: the loop still has it at hand
+            transaction = int(self._loop.transaction_position)
             if self._loop.records:
                 yield self._take_group()
             assert self.format is not None
-            self.definitions.follow(event, self.report, mariadb=self.format.is_mariadb, path=self.path)
+            self.definitions.follow(
+                event,
+                self.report,
+                mariadb=self.format.is_mariadb,
+                path=self.path,
+                transaction=transaction,
+            )
             self._drop_plans()
 
     def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:

@@ -65,8 +65,10 @@ class Definitions:
             )
             return table
 
-    def follow(self, event: QueryEvent, report: Report, *, mariadb: bool, path: str) -> None:
-        """Apply a statement of the log."""
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        """Apply a statement of the log; `transaction`: the position where its transaction begins."""
         assert self._tracker is not None
         before = len(self._tracker.unfollowed)
         self._tracker.apply_event(event, mariadb=mariadb)

@@ -40,9 +40,9 @@ class _Walk:
     def __iter__(self) -> Iterator[tuple[np.ndarray, memoryview, int, FormatDescription]]:
         """(headers, window, position of the window's first byte, descriptor in force) until the log ends."""
         decoder = self.decoder
-        description = decoder.read_format()
-        if description is None:
-            return
+        while (description := decoder.read_format()) is None:
+            if not self._more_comes():
+                return
         view = self.source.view()
         if view is None:
             self.source.seek(4)
@@ -87,6 +87,8 @@ class _Walk:
                 more = b""
                 if view is None and not decoder.ends_inside(window[offset:], base + offset):
                     more = self.source.read(max(_READ_LEN, len(window) - offset))
+                    if not more and self._more_comes():
+                        more = self.source.read(_READ_LEN)
                 if more:
                     base += offset
                     window = memoryview(bytes(window[offset:]) + more)
@@ -136,6 +138,10 @@ class _Walk:
                 decoder.report.lose(self.path, position, base + len(window))
                 return
             offset = found.offset
+
+    def _more_comes(self) -> bool:
+        """Wait for it, where the log is followed."""
+        return self.decoder.follower is not None and self.decoder.follower.wait() == "more"
 
     def _cut(self, offset: int, reason: str) -> None:
         if self.decoder.report.strict:

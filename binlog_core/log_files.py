@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from .errors import BinlogError, DecompressionError, NotABinlogError
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, FileSource, Source, open_local
@@ -339,7 +338,7 @@ class _Local:
 
 
 def _local_path(path: str) -> str:
-    return url2pathname(urlsplit(path).path) if path.lower().startswith("file:") else path
+    return unquote(urlsplit(path).path) if path.lower().startswith("file:") else path
 
 
 def _place_of(path: str, storage_options: dict[str, Any] | None) -> Place:

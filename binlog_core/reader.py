@@ -97,9 +97,9 @@ def open(
         table options that no log tells: right for tables without BIT columns and with the usual row
         format; ``events()`` has the raw rows.
     follow : bool
-        At the end wait for more bytes, and for the log that the server begins next (local files with
-        numbered names), until ``log.stop()``. A group is handed over whenever nothing more is there;
-        ``start=(path, group.resume_position)`` goes on after a restart.
+        At the end `rows`, `batches`, `groups` and `events` wait for more bytes, and for the log that the
+        server begins next (local files with numbered names), until ``log.stop()``. A group is handed over
+        whenever nothing more is there; ``start=(path, group.resume_position)`` goes on after a restart.
     mmap : bool, optional
         False reads by pread and cannot fault when the file shrinks: the default for logs in use and
         for network mounts.
@@ -205,9 +205,9 @@ class Log:
             "skip_errors": skip_errors,
             "strict": strict,
             "limits": limits,
-            "follow": False,  # in each file by itself there is nothing to wait for
         }
         self._follow = follow
+        self._alone = False  # the log after this one is not read too
         self._stop_following = threading.Event()
         self._closed = False
         # The first log is opened at once, so that what cannot be read says so here.
@@ -306,11 +306,15 @@ class Log:
             An event cannot be what its type says, or (`ChecksumError`) its checksum is wrong.
         """
         self._begin_pass()
-        for source in self._sources():
-            yield from events_of(self._decoder(source, self._selection, None), types, where)
+        for source in self._sources(self._follow):
+            decoder = self._decoder(source, self._selection, None)
+            self._wait_with(decoder)
+            yield from events_of(decoder, types, where)
 
     def each_file(self) -> Iterator[Log]:
-        """One Log for each file, with the options of this one; positions and counts are then of that file.
+        """One Log for each file, with the options of this one: its `format`, events, rows and `report`.
+
+        With ``follow=True`` the last one waits for more, and the logs that the server begins come after it.
 
         Yields
         ------
@@ -323,13 +327,22 @@ class Log:
             A file cannot be opened, or is no log.
         """
         first, last = self._file_range()
-        if len(self.files) == 1:  # maybe a stream, which cannot be opened twice
+        if len(self.files) == 1 and not self._follow:  # maybe a stream, which cannot be opened twice
             yield self
             return
         for i in range(first, last + 1):
             start, stop = _in_file(self._start, i == first), _in_file(self._stop, i == last)
-            with Log(LogFiles([self.files[i]]), start=start, stop=stop, **self._options) as log:
+            with self._alone_in(self.files[i], start, stop, follow=self._follow and i == last) as log:
                 yield log
+        if self._follow:
+            for file in self._files_after(self.files[last]):
+                with self._alone_in(file, None, None, follow=True) as log:
+                    yield log
+
+    def _alone_in(self, file: LogFile, start: Place | None, stop: Place | None, *, follow: bool) -> Log:
+        log = Log(LogFiles([file]), start=start, stop=stop, **(self._options | {"follow": follow}))
+        log._alone, log._stop_following = True, self._stop_following
+        return log
 
     # ------------------------------------------------------------ rows
 
@@ -367,8 +380,7 @@ class Log:
         definitions = self._definitions()
         for i, source in enumerate(self._sources(self._follow)):
             decoder = self._decoder(source, self._ranged(selection, i), definitions)
-            if self._follow:
-                decoder.follower = Follower(source, stop=self._stop_following)
+            self._wait_with(decoder)
             try:
                 yield from decoder.groups()
             finally:
@@ -443,7 +455,8 @@ class Log:
     def close(self) -> None:
         """End reading. Batches stay valid: each holds on to the bytes it refers to."""
         self._closed = True
-        self._stop_following.set()
+        if not self._alone:
+            self._stop_following.set()
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -474,7 +487,6 @@ class Log:
 
     def _sources(self, follow: bool = False) -> Iterator[Any]:
         first, last = self._file_range()
-        file = None
         for i in range(first, last + 1):
             file = self.files[i]
             if i == 0:
@@ -486,13 +498,21 @@ class Log:
                     yield source
             if self._closed:
                 raise BinlogError("the log was closed while it was read", path=file.path)
-        while follow and file is not None and not self._stop_following.is_set():
-            path = next_log_after(file.path)
-            if path is None:
-                return
+        if follow and not self._alone:
+            for file in self._files_after(self.files[last]):
+                with file.open() as source:
+                    yield source
+
+    def _files_after(self, file: LogFile) -> Iterator[LogFile]:
+        """The logs that the server has begun since, while somebody wants them."""
+        while not self._stop_following.is_set() and (path := next_log_after(file.path)) is not None:
             file = replace(file, path=path)
-            with file.open() as source:
-                yield source
+            yield file
+
+    def _wait_with(self, decoder: LogDecoder) -> None:
+        """Where the log is followed, its decoder waits for more."""
+        if self._follow:
+            decoder.follower = Follower(decoder.source, stop=self._stop_following)
 
     def _decoder(self, source: Any, selection: Selection, definitions: Definitions | None) -> LogDecoder:
         return LogDecoder(
@@ -505,12 +525,7 @@ class Log:
             skip_errors=self._skip,
         )
 
-    @property
-    def source(self) -> Any:
-        """The bytes of the (first) log."""
-        return self._source
-
-    def split_decoder(self, *, start: int | None, stop: int | None, anchors: int) -> LogDecoder:
+    def _split_decoder(self, *, start: int | None, stop: int | None, anchors: int) -> LogDecoder:
         """A decoder of part of the first log, for `splits`.
 
         Parameters

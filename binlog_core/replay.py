@@ -7,7 +7,9 @@ columns of the image and LIMIT 1. Every value is written so that the server read
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
+import re
 import struct
 import tempfile
 from array import array
@@ -42,6 +44,8 @@ POSTAMBLE = (
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "''", "\n": "\\n", "\r": "\\r", "\0": "\\0", "\x1a": "\\Z"})
 _JSON_FUNCTIONS = {"replace": "JSON_REPLACE", "insert": "JSON_INSERT", "remove": "JSON_REMOVE"}
+
+_MAYBE_DECIMAL = re.compile(r"\d\.\d|\d{19}")  # in a JSON document
 
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 
@@ -150,6 +154,9 @@ class StatementMaker:
 
     def _json(self, text: str) -> str:
         # MariaDB's JSON is text, and never comes here.
+        if _MAYBE_DECIMAL.search(text) and isinstance(document := _with_decimals(text), _Made):
+            made = document.expression
+            return made if made.startswith("JSON_") else f"CAST({made} AS JSON)"
         return f"CAST({quote_text(text)} AS JSON)"
 
     def _bytes(self, column: Column, value: bytes) -> str:
@@ -215,8 +222,9 @@ class StatementMaker:
         name = quote_name(column.name)
         if value is None:
             return f"{name} IS NULL"
-        if exact and column.kind is Kind.TEXT and isinstance(value, str):
-            # To the collation other rows may be equal too: letters of the other case, spaces at the end.
+        if exact and column.kind in (Kind.TEXT, Kind.JSON) and isinstance(value, str):
+            # To the collation other rows may be equal too: letters of the other case, spaces at the end. A
+            # date in a JSON document is not equal to the text that it is printed as.
             return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY) = {quote_text(value)}"
         if isinstance(value, list) and column.kind is Kind.JSON:
             raise SchemaError(
@@ -250,6 +258,53 @@ class StatementMaker:
                 " read), so that the row cannot be brought back",
                 column=missing,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A part of a document that only functions make, not a CAST of its text."""
+
+    expression: str
+
+
+def _with_decimals(text: str) -> Any:
+    """A JSON document in which those numbers are `_Made` that a CAST would turn into other texts.
+
+    JSON_SET(document, '$.price', 12.50) stores a DECIMAL, which is printed as 12.50; the same text parsed
+    is a double, printed as 12.5. What holds one is `_Made` too.
+    """
+
+    def number(token: str) -> Any:
+        parsed = float(token)
+        kept = "e" in token or "E" in token or Decimal(token).as_tuple() == Decimal(repr(parsed)).as_tuple()
+        return parsed if kept else _Made(token)
+
+    def integer(token: str) -> Any:
+        value = int(token)
+        return value if -(1 << 63) <= value < 1 << 64 else _Made(token)
+
+    document = json.loads(text, parse_float=number, parse_int=integer)
+    return _made(document)
+
+
+def _made(node: Any) -> Any:
+    """A part of a document, `_Made` where one of its parts is."""
+    if isinstance(node, dict):
+        parts = {key: _made(value) for key, value in node.items()}
+        if any(isinstance(part, _Made) for part in parts.values()):
+            pairs = (f"{quote_text(key)}, {_expression(part)}" for key, part in parts.items())
+            return _Made(f"JSON_OBJECT({', '.join(pairs)})")
+    elif isinstance(node, list):
+        items = [_made(value) for value in node]
+        if any(isinstance(item, _Made) for item in items):
+            return _Made(f"JSON_ARRAY({', '.join(map(_expression, items))})")
+    return node
+
+
+def _expression(node: Any) -> str:
+    if isinstance(node, _Made):
+        return node.expression
+    return f"CAST({quote_text(json.dumps(node, ensure_ascii=False))} AS JSON)"
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -131,12 +131,14 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
 
 def _from_mapping(given: Mapping[str, str]) -> Iterator[TableSchema]:
     for key, sql in given.items():
-        database, dot, table = key.partition(".")
-        if not dot or not database or not table:
+        # Either name may have dots itself: the table is known under each way to divide the key.
+        divided = [(key[:i], key[i + 1 :]) for i in range(1, len(key) - 1) if key[i] == "."]
+        if not divided:
             raise SchemaError(f"a schema's keys are 'database.table', not {key!r}", table=key)
         if not isinstance(sql, str):
             raise SchemaError(f"expected CREATE TABLE text, found {type(sql).__name__}", table=key)
-        yield parse_create_table(sql, database, table)
+        for database, table in divided:
+            yield parse_create_table(sql, database, table)
 
 
 def _from_file(path: str) -> Iterable[TableSchema]:

@@ -46,12 +46,12 @@ class Selection:
 
 def matches(table: Table, pattern: str) -> bool:
     """A name or glob pattern of "database.table", or of the table alone."""
-    return matches_name(table.full_name, pattern)
+    return fnmatchcase(table.full_name if "." in pattern else table.name, pattern)
 
 
 def matches_name(full_name: str, pattern: str) -> bool:
-    """`matches` for a table of which only the name is known."""
-    # A database's name has no dot; a table's may.
+    """`matches` for a table of which only the full name is known."""
+    # More tables than databases have a dot in their names.
     return fnmatchcase(full_name if "." in pattern else full_name.partition(".")[2], pattern)
 
 

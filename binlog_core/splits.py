@@ -299,7 +299,7 @@ class SplitReader:
         self.error: BinlogError | None = None
         self._log = reader.open(split.path, **options)
         try:
-            source = self._log.source
+            source = self._log._source
             source.seek(0)
             self._head = Head.of(source)
             self.first_anchor = self._first_anchor(source)
@@ -365,7 +365,7 @@ class SplitReader:
         head, end = self._head, self.split.end
         splittable = head is not None and head.splittable
         try:
-            decoder = self._log.split_decoder(
+            decoder = self._log._split_decoder(
                 start=self.first_anchor if self.first_anchor > FIRST_EVENT_POSITION else None,
                 stop=end if splittable else None,
                 anchors=head.anchors if head is not None else 0,

@@ -151,6 +151,9 @@ cdef class Memory:
     def __len__(self):
         return self.length
 
+    def __getitem__(self, key):
+        return memoryview(self)[key]
+
 
 cdef Memory take_memory(memory_t* memory):
     # Hands the block over, or a copy where less than half of it is used.
@@ -479,6 +482,13 @@ cdef class Decoder:
     @property
     def in_transaction(self):
         return self.trx_open
+
+    @property
+    def transaction_position(self):
+        """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
+        if self.trx_open or self.trx.end_position == self.next_position():
+            return self.trx.begin_position
+        return self.event_position
 
     @property
     def has_news(self):

@@ -39,6 +39,8 @@ SERVER_DIFFERENCES = [
     ("eucjpms", "ada1adb5", "①Ⅰ"),
     ("eucjpms", "f5a18ff5a1c6fc", "\ue000\ue3ac日"),
     ("gb18030", "a8bc8135f437d6d0", "\u1e3f\ue7c7中"),
+    ("eucjpms", "8fa2b78fa2c3a5a2", "～￤ア"),
+    ("eucjpms", "8ff3f38ff3fe8ff4a18ff4ac8ff4feb0a1", "ⅰⅡⅢ№黑亜"),  # IBM's extension
     ("euckr", "8141b0a1", "갂가"),  # 8141: cp949 only
 ]
 
@@ -144,9 +146,48 @@ def test_every_collation_has_a_charset_and_the_default_is_one_of_its_own() -> No
         assert charset.name == name
 
 
-@pytest.mark.parametrize("name", ["swe7", "armscii8", "geostd8", "keybcs2", "binary"])
-def test_sets_without_a_codec_give_no_text(name: str) -> None:
+# All bytes that are not ASCII, as the four servers convert them; "?" where there is no character.
+WITHOUT_A_CODEC = {
+    "armscii8": (
+        "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x90\x91\x92\x93\x94\x95\x96\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f"
+        "\xa0❁§։)(»«—.՝,-՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէ"
+        "ԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշ"
+        "ՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’'"
+    ),
+    "geostd8": (
+        "€?‚?„…†‡?‰?‹?????‘’“”•–—???›????"
+        "\xa0¡¢£¤¥¦§¨©ª«¬\xad®¯°±²³´µ¶·¸¹º»¼½¾¿"
+        "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწ"
+        "ჭხჴჯჰჵ???????????????????????№??"
+    ),
+    "keybcs2": (
+        "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘť"
+        "áíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+        "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+        "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
+    ),
+    "swe7": "?" * 128,
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_CODEC)
+def test_sets_that_python_has_no_codec_for(name: str) -> None:
     charset = charsets.get(name)
+    assert charset is not None
+    assert charset.table is not None
+    want = dict(zip(range(128), map(chr, range(128)), strict=True)) | dict(
+        enumerate(WITHOUT_A_CODEC[name], 128)
+    )
+    if name == "swe7":
+        want |= dict(zip(b"@[\\]^`{|}~\x7f", "ÉÄÖÅÜéäöåü?", strict=True))
+    got = {byte: c or "?" for byte, c in enumerate(charset.table)}
+    assert got == want
+    valid = bytes(byte for byte, c in want.items() if c != "?")
+    assert charset.decode(valid) == "".join(want[byte] for byte in valid)
+
+
+def test_binary_gives_no_text() -> None:
+    charset = charsets.get("binary")
     assert charset is not None
     assert not charset.decodable
     with pytest.raises(LookupError):

@@ -7,10 +7,13 @@ import io
 import json
 import os
 import pty
+import queue
+import re
 import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -314,6 +317,60 @@ def test_damaged_log(tmp_path: Path) -> None:
     assert ran.code == 0
     assert "note: damaged events were skipped" in ran.err
     assert 0 < len(ran.lines) < len(GOLDEN.truth)
+
+
+# ------------------------------------------------------------ a log that grows
+
+
+@pytest.mark.parametrize("command", [("rows",), ("rows", "-f", "sql"), ("events",)], ids=" ".join)
+def test_follow(command: tuple[str, ...], tmp_path: Path) -> None:
+    """What is there comes at once, what is written next soon after; then the next log."""
+    data = LOG.read_bytes()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data[:3000])
+    end = 2 if "sql" in command else 0  # what SQL has at its end, which does not come
+    want = run(*command, LOG).lines
+    want = want[: len(want) - end]
+    process = start(*command, path, "--follow", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    lines: queue.Queue[str] = queue.Queue()
+    reading = threading.Thread(target=lambda: [lines.put(line.decode()) for line in process.stdout or ()])
+    reading.start()
+    try:
+        got = [lines.get(timeout=60)]
+        assert lines.qsize() < len(want) - 1
+        with path.open("ab") as file:
+            for begin in range(3000, len(data), 700):  # an event may be half written
+                file.write(data[begin : begin + 700])
+                file.flush()
+        got += [lines.get(timeout=60) for _ in want[1:]]
+        (tmp_path / "bin.000002").write_bytes(data)
+        assert "bin.000002" in lines.get(timeout=60)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        reading.join(60)
+    assert process.returncode == 130
+    place = re.compile(r"bin\.000001  |[^ \"]*(bin\.000001|gtid\.binlog)")
+    assert [place.sub("", line.rstrip("\n")) for line in got] == [place.sub("", line) for line in want]
+
+
+def test_follow_ends_with_its_limit(tmp_path: Path) -> None:
+    assert len(rows(LOG, "--follow", "-n", 5)) == 5
+
+
+def test_follow_has_no_end() -> None:
+    for wrong in (
+        ("--stop", "5000"),
+        ("--stop-datetime", "2026-11-21"),
+        ("-o", "x"),
+        ("-f", "parquet"),
+        ("-f", "sql", "--flashback"),
+    ):
+        ran = run("rows", LOG, "--follow", *wrong)
+        assert ran.code == 2, wrong
+        assert "--follow" in ran.err
+    assert run("events", "-", "--follow").code == 2
 
 
 # ------------------------------------------------------------ terminal and pipe

@@ -347,6 +347,56 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
     assert seen == want
 
 
+@pytest.mark.parametrize("each_file", [False, True])
+def test_events_follow_too(each_file: bool, tmp_path: Path) -> None:
+    first, second = GTID.data, DDL.data
+    (tmp_path / "bin.000001").write_bytes(first[:900])
+    want = [event.position for data in (first, second) for event in binlog_core.open(data).events()]
+    seen: list[int] = []
+    paths: list[str] = []
+    with binlog_core.open(tmp_path, follow=True) as log:
+
+        def write() -> None:
+            for name, data, begin in (("bin.000001", first, 900), ("bin.000002", second, 0)):
+                for at in range(begin, len(data), 700):
+                    with open(tmp_path / name, "ab") as out:
+                        out.write(data[at : at + 700])
+                    time.sleep(0.002)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        threading.Timer(60, log.stop).start()
+        for one in log.each_file() if each_file else [log]:
+            paths.append(Path(one.files[0].path).name)
+            for event in one.events():
+                seen.append(event.position)
+                if len(seen) == len(want):
+                    log.stop()
+        writer.join()
+    assert seen == want
+    assert paths == ["bin.000001", "bin.000002"][: 2 if each_file else 1]
+
+
+def test_each_file_has_its_own_log(tmp_path: Path) -> None:
+    for number, golden in ((1, GTID), (2, DDL), (3, META_FULL)):
+        (tmp_path / f"bin.00000{number}").write_bytes(golden.data)
+    ranged = {"start": ("bin.000002", 4), "tables": "*.*"}
+    with binlog_core.open(tmp_path, **ranged) as log:  # type: ignore[arg-type]
+        found = [(Path(one.files[0].path).name, len(list(one.rows()))) for one in log.each_file()]
+    assert found == [("bin.000002", len(DDL.truth)), ("bin.000003", len(META_FULL.truth))]
+
+
+def test_header_chunks_are_the_headers_of_each_file(tmp_path: Path) -> None:
+    for number, golden in ((1, GTID), (2, DDL)):
+        (tmp_path / f"bin.00000{number}").write_bytes(golden.data)
+    with binlog_core.open(tmp_path) as log:
+        chunks = list(log.header_chunks())
+        assert np.array_equal(np.concatenate(chunks), log.headers())
+    assert [len(chunk) for chunk in chunks if chunk["position"][0] == 4] == [
+        len(binlog_core.open(golden.data).headers()) for golden in (GTID, DDL)
+    ]
+
+
 def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with binlog_core.open(path_of(GTID)) as log:
         whole = log.headers()

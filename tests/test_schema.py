@@ -464,8 +464,8 @@ def test_what_the_log_tells_is_kept() -> None:
 def test_text_without_a_known_character_set_stays_bytes() -> None:
     unknown = merged("a varchar(5)", type_code=ct.MYSQL_TYPE_VARCHAR, length=20)
     assert (unknown.kind, unknown.charset, unknown.name) == (Kind.BINARY, None, "a")
-    undecodable = merged("a varchar(5) charset swe7", type_code=ct.MYSQL_TYPE_VARCHAR, length=5)
-    assert (undecodable.kind, undecodable.charset) == (Kind.BINARY, "swe7")
+    klingon = merged("a varchar(5) charset klingon", type_code=ct.MYSQL_TYPE_VARCHAR, length=5)
+    assert (klingon.kind, klingon.charset) == (Kind.BINARY, "klingon")
 
 
 def test_json_of_mariadb_is_text_and_of_mysql_json() -> None:
@@ -544,3 +544,12 @@ def test_a_number_of_columns_that_does_not_fit_is_an_error() -> None:
     with pytest.raises(SchemaError, match="schema has 2 columns, the log 1") as raised:
         apply(table, schema)
     assert raised.value.table == "d.t"
+
+
+@pytest.mark.parametrize(("database", "table"), [("a", "b.c"), ("a.b", "c")])
+def test_names_with_dots_are_found_under_their_full_name(database: str, table: str) -> None:
+    schema = Schema.load({"a.b.c": "CREATE TABLE t (x int)"})
+    found = schema.definition(database, table)
+    assert found is not None
+    assert [column.name for column in found.columns] == ["x"]
+    assert schema.definition("a", "c") is None

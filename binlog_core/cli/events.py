@@ -22,7 +22,7 @@ from ..events import Event, GtidEvent, MariadbGtidEvent
 from ..reader import Log, Place
 from ..selection import matches_name
 from .checks import check_tables
-from .options import LogOptions, RangeOptions, spread
+from .options import FollowOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
@@ -34,6 +34,7 @@ _SEPARATOR = "  "
 def events(
     logs: LogOptions,
     part: RangeOptions,
+    following: FollowOptions,
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,7 +44,10 @@ def events(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", "-t", help="Table maps and rows events of this table or pattern; can be repeated."
+            "--table",
+            "--tables",
+            "-t",
+            help="Table maps and rows events of this table or pattern; can be repeated.",
         ),
     ] = None,
     server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None,
@@ -63,16 +67,19 @@ def events(
       binlog-core events mysql-bin.000042 --type Query --grep 'DROP|TRUNCATE'
 
       binlog-core events /var/lib/mysql --table shop.orders --start-datetime '2026-11-21 08:00'
+
+      binlog-core events /var/lib/mysql/mysql-bin.000042 --follow --type Query
     """
     try:
         wanted = re.compile(grep, re.IGNORECASE) if grep else None
     except re.error as error:
         raise typer.BadParameter(f"--grep: {error}") from None
     types = type_codes(kind)
+    following.check(logs, part)
     with errors_as_lines():
         places = part.places(logs)
-        with logs.open(passes=bool(table), **places) as log:
-            several = len(log.files) > 1
+        with logs.open(passes=bool(table), follow=following.follow, **places) as log:
+            several = len(log.files) > 1 or following.follow
             width = Console().width if is_terminal() else None
             seen: set[str] = set()
             for path, event, told, name in _events(log, places, types, server_id):
@@ -91,6 +98,8 @@ def events(
                 else:
                     line = f"{path.rpartition('/')[2]}{_SEPARATOR}{line}" if several else line
                     sys.stdout.write(printable(line[:width]) + "\n")
+                if following.follow:
+                    sys.stdout.flush()
             if table:
                 check_tables(log, table, seen)
 

@@ -37,7 +37,8 @@ def export(
     ],
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
     tables: Annotated[
-        list[str] | None, typer.Option(help="Table or pattern, shop.* for instance; can be repeated.")
+        list[str] | None,
+        typer.Option("--table", "--tables", "-t", help="Table or pattern, shop.*; can be repeated."),
     ] = None,
     schema: Annotated[
         str | None,

@@ -139,12 +139,34 @@ class RangeOptions:
 
 
 @dataclasses.dataclass(slots=True)
+class FollowOptions:
+    """Whether the end of the logs is the end."""
+
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-F", help="At the end wait for what the server writes next, until Ctrl-C."),
+    ] = False
+
+    def check(self, logs: LogOptions, part: RangeOptions) -> None:
+        """Wrong usage where the logs have an end."""
+        if self.follow and "-" in logs.files:
+            raise typer.BadParameter("--follow is for files: standard input is read to its end anyway")
+        if self.follow and any(v is not None for v in (part.stop, part.stop_position, part.stop_datetime)):
+            raise typer.BadParameter("--follow has no end: --stop, --stop-position and --stop-datetime do")
+
+
+@dataclasses.dataclass(slots=True)
 class RowOptions:
     """Which row changes."""
 
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", "-t", help="Table or pattern: orders, shop.orders, shop.*; can be repeated."),
+        typer.Option(
+            "--table",
+            "--tables",
+            "-t",
+            help="Table or pattern: orders, shop.orders, shop.*; can be repeated.",
+        ),
     ] = None
     database: Annotated[
         list[str] | None,

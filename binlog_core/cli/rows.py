@@ -13,7 +13,7 @@ from ..errors import BinlogError, SchemaError
 from ..reader import Log
 from .checks import check_tables, unknown_column
 from .files import output
-from .options import LogOptions, RangeOptions, RowOptions, spread
+from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines, is_terminal
 from .progress import progress
 from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, SqlWriter, Writer, first_rows
@@ -26,6 +26,7 @@ def rows(
     logs: LogOptions,
     selection: RowOptions,
     part: RangeOptions,
+    following: FollowOptions,
     form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "jsonl",
     to: Annotated[
         Path | None,
@@ -58,19 +59,26 @@ def rows(
       binlog-core rows mysql-bin.000042 --start '2026-11-21 08:00' --stop '2026-11-21 09:00' -f sql
 
       binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback | mysql
+
+      binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
     """
     if flashback and form != "sql":
         raise typer.BadParameter("--flashback goes with --format sql")
+    following.check(logs, part)
+    if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
+        raise typer.BadParameter("--follow goes with jsonl, csv and sql on standard output")
     if to is None and form in ("arrow", "parquet") and is_terminal():
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
-        with logs.open(**chosen) as log, output(to, overwrite=overwrite) as file:
+        with logs.open(follow=following.follow, **chosen) as log, output(to, overwrite=overwrite) as file:
             skip = logs.on_error == "skip"
             writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=skip)
             with writer:
                 for group in _groups(log, logs, selection, limit):
                     writer.write(group)
+                    if following.follow:
+                        file.flush()
 
 
 def _writer(

@@ -97,6 +97,8 @@ class SqlWriter(Writer):
     def write(self, group: Group) -> None:
         for one in located_changes(group):
             self._statements.add(group.path, one)
+        if isinstance(self._statements, ReplayWriter) and group.transactions["end_position"][-1:].all():
+            self._statements.end()  # nobody waits for a COMMIT until the next transaction comes
 
     def close(self) -> None:
         self._statements.close()

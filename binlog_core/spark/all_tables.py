@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrow import change_column
 from ..batch import ChangeBatch
 from ..report import Place
 from .fit import CORRUPT, special_fields, to_json
@@ -66,23 +67,27 @@ class JsonRows:
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
                 reader.check_names(batch)
-                yield from self._rows(batch, numbers, base)
+                yield from self._rows(batch, numbers, reader)
             yield from self._damage(reader, base)
         yield from self._damage(reader, base)
 
-    def _rows(self, batch: ChangeBatch, ordinals: Any, base: int) -> Iterator[pa.RecordBatch]:
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         pa = import_pyarrow()
         image = batch.array["image"]
         # An update is one row, at its postimage; it has the number of its preimage, where its change began.
         rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        begins = batch.transactions["begin_position"][image["transaction"]]
+        keep = reader.xa.kept(begins[rows])
+        rows = rows if keep is None else rows[keep]
         records = batch.to_pylist(change_columns=False)
-        times = batch.export(change_columns=["_commit_timestamp"]).change_columns[0].to_pylist()
+        versions = begins.astype(np.int64) + reader.split.version_base
+        times = change_column(batch, "_commit_timestamp", None).values
+        versions, times = reader.xa.change(begins, versions, times)
         for at in range(0, len(rows), _ROWS):
             part = rows[at : at + _ROWS]
             ops = image["op"][part]
             updates = ops == _POSTIMAGE
             transaction = image["transaction"][part]
-            begin = batch.transactions["begin_position"][transaction].astype(np.int64)
             columns: dict[str, Any] = {
                 "_database": [batch.table.database] * len(part),
                 "_table": [batch.table.name] * len(part),
@@ -94,8 +99,8 @@ class JsonRows:
                     for i, op in zip(part.tolist(), ops.tolist(), strict=True)
                 ],
                 "_change_type": [_KINDS[op] for op in ops.tolist()],
-                "_commit_version": begin + base,
-                "_commit_timestamp": [times[i] for i in part.tolist()],
+                "_commit_version": versions[part],
+                "_commit_timestamp": times[part],
                 "_change_ordinal": ordinals[part] - updates,
                 "_position": image["position"][part].astype(np.int64),
                 "_server_id": image["server_id"][part].astype(np.int64),

@@ -146,7 +146,7 @@ class ChangeReader:
         BinlogError
             With file and offset.
         """
-        reader = SplitReader(part.split, self.reading, exact=part.exact)
+        reader = SplitReader(part.split, self.reading, exact=part.exact, prepared=part.prepared)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)

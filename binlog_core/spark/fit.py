@@ -143,9 +143,9 @@ class Fitter:
         return self._single(
             {
                 "_change_type": kind,
-                "_commit_version": split.version_base + statement.position,
+                "_commit_version": split.version_base + statement.transaction,
                 "_commit_timestamp": _moment(statement.timestamp),
-                "_change_ordinal": 0,
+                "_change_ordinal": statement.ordinal,
                 "_file": split.path,
                 "_position": statement.position,
                 STATEMENT: statement.sql,

@@ -16,7 +16,7 @@ from .fit import widened
 from .options import SourceOptions
 from .planning import log_file
 from .read import ReadOptions
-from .schema import import_pyarrow, lake_type
+from .schema import import_pyarrow, key_metadata, lake_type
 from .splits import Split
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class Found:
                         column=column.name,
                     )
                 types[column.name] = wide
-        return [pa.field(name, kind) for name, kind in types.items()]
+        key = self.primary_key or ()
+        places = {name: key_metadata(place) for place, name in enumerate(key)}
+        return [pa.field(name, kind, metadata=places.get(name)) for name, kind in types.items()]
 
 
 class _Watched(Selection):

@@ -26,6 +26,10 @@ class Statement(NamedTuple):
     sql : str
     sql_mode : int
         Which tells how it is quoted.
+    transaction : int
+        Where its transaction begins.
+    ordinal : int
+        Its number within the transaction, counted with the row images.
     """
 
     position: int
@@ -33,6 +37,8 @@ class Statement(NamedTuple):
     database: str
     sql: str
     sql_mode: int
+    transaction: int
+    ordinal: int = 0
 
 
 class StatementRecorder(Definitions):
@@ -64,16 +70,23 @@ class StatementRecorder(Definitions):
             return table
         return self._inner.complete(table, report, path=path, offset=offset)
 
-    def follow(self, event: QueryEvent, report: Report, *, mariadb: bool, path: str) -> None:
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
         """Note a statement."""
         if self._inner is not None and self._inner.follows:
-            self._inner.follow(event, report, mariadb=mariadb, path=path)
+            self._inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
         # An ALTER that is only announced, or taken back, changes nothing.
         if (event.status.gtid_flags3 or 0) & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return
         self._seen.append(
             Statement(
-                event.position, event.timestamp, event.database, event.query, event.status.sql_mode or 0
+                event.position,
+                event.timestamp,
+                event.database,
+                event.query,
+                event.status.sql_mode or 0,
+                transaction,
             )
         )
 

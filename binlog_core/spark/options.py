@@ -81,6 +81,9 @@ class SourceOptions:
         0 to 127: orders logs behind those of a smaller one (after a failover file numbers restart).
     ddl : "ignore", "fail" or "rows"
         Statements that change what the table is or holds: nothing, an error, or a row with `_statement`.
+    xa : "prepared" or "committed"
+        Rows of XA transactions come where they are logged, at XA PREPARE; or as of XA COMMIT, and not at all
+        where that never comes.
     push_filters : bool
         Leave out splits by filters on `_commit_version`; needs Spark's
         ``spark.sql.python.filterPushdown.enabled=true``.
@@ -112,6 +115,7 @@ class SourceOptions:
     file_number: int | None = None
     epoch: int = 0
     ddl: Statements = "ignore"
+    xa: Literal["prepared", "committed"] = "prepared"
     push_filters: bool = False
     max_bytes_per_trigger: int | None = None
     text_errors: Literal["raise", "replace"] = "raise"
@@ -125,6 +129,8 @@ class SourceOptions:
             raise ValueError(f"option table={self.table!r}: expected database.table")
         if not self.verify_splits and self.start_offset is not None:
             raise ValueError("startOffset needs verifySplits=true")
+        if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
+            raise ValueError("xa=committed and startTime or endTime: one of them")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
 
@@ -301,6 +307,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "fileNumber": _number((1 << 23) - 1),
     "epoch": _number(_EPOCHS - 1),
     "ddl": _choice("ignore", "fail", "rows"),
+    "xa": _choice("prepared", "committed"),
     "pushFilters": _bool,
     "maxBytesPerTrigger": _size,
     "textErrors": _choice("raise", "replace"),

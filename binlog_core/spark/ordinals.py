@@ -51,6 +51,13 @@ class Ordinals:
             ordinals[order] = in_order
         return np.split(ordinals, np.cumsum([len(image) for image in images])[:-1])
 
+    def number_one(self, begin: int) -> int:
+        """Number something else in the transaction that begins at a position: a statement among its rows."""
+        if begin != self._begin:
+            self._begin, self._count = begin, 0
+        self._count += 1
+        return self._count - 1
+
     def _count_on(self, begin: NDArray[np.uint64]) -> NDArray[np.int64]:
         count = len(begin)
         starts = np.flatnonzero(np.concatenate(([True], begin[1:] != begin[:-1])))

@@ -15,6 +15,7 @@ from ..selection import Selection
 from ..sources import Source
 from .options import SourceOptions
 from .splits import FILE_NUMBER_SHIFT, Split, plan_splits
+from .xa import Prepared, XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
 _FIRST_EVENT = 4
@@ -30,17 +31,22 @@ class Part:
     split : Split
     exact : bool
         It begins and ends at transaction boundaries.
+    prepared : tuple of Prepared
+        XA transactions in it, and what became of them; for xa=committed.
     """
 
     split: Split
     exact: bool = False
+    prepared: tuple[Prepared, ...] = ()
 
     @property
     def versions(self) -> tuple[int, int]:
         """Smallest `_commit_version` that it can have, and the one that all are below."""
         split = self.split
         end = 1 << FILE_NUMBER_SHIFT if split.end is None else split.end
-        return split.version_base + split.start, split.version_base + end
+        least, below = split.version_base + split.start, split.version_base + end
+        versions = [one.version for one in self.prepared if one.version is not None]
+        return min([least, *versions]), max([below, *(version + 1 for version in versions)])
 
 
 def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
@@ -91,6 +97,20 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
     BinlogError
         As `plan_logs`; a log that is to be divided is damaged.
     """
+    paths = list(paths)
+    parts = _divided(paths, options)
+    if options.xa == "committed" and parts:
+        first = parts[0].split
+        since = first.version_base + first.start if options.start_offset is not None else 0
+        history = XaHistory(options, since)
+        history.follow(plan_logs(paths, replace(options, start_offset=None)))
+        late = history.committed_later(since, 1 << 63)
+        parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
+        parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
+    return parts
+
+
+def _divided(paths: list[str], options: SourceOptions) -> list[Part]:
     if not options.verify_splits:
         return [Part(split) for split in plan_logs(paths, options, divided=True)]
     parts: list[Part] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .schema import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
 from .splits import Split
+from .xa import Prepared, XaRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,8 +162,12 @@ class SplitReader:
     """
 
     # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
-    def __init__(self, split: Split, options: ReadOptions, *, exact: bool = False) -> None:
+    # prepared: XA transactions of the split, and what became of them.
+    def __init__(
+        self, split: Split, options: ReadOptions, *, exact: bool = False, prepared: Sequence[Prepared] = ()
+    ) -> None:
         self.split = split
+        self.xa = XaRows(prepared)
         self._exact = exact or split.whole
         self.options = options
         self.report = DamageReport()
@@ -187,14 +192,14 @@ class SplitReader:
         import_pyarrow()
         ordinals = Ordinals()
         for group in self.groups():
-            yield from self._statements()
+            yield from self._statements(ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
                 chunk = self._chunk(batch, numbers)
                 if chunk is not None:
                     yield chunk
             self.end_position = group.end_position
-        yield from self._statements()
+        yield from self._statements(ordinals)
 
     def groups(self) -> Iterator[Group]:
         """Groups of the split as they are decoded, once."""
@@ -242,33 +247,44 @@ class SplitReader:
             finally:
                 self.tail = decoder.tail
 
-    def _statements(self) -> Iterator[Statement]:
+    def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
+        # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
         if self._recorder is not None:
-            yield from self._recorder.take()
+            for one in self._recorder.take():
+                yield one._replace(ordinal=ordinals.number_one(one.transaction))
 
     def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
         pa = import_pyarrow()
         options = self.options
         rows, op = select_images(batch, options.images, options.key)
+        filled = rows is not None
+        image = batch.array["image"]
+        begin = batch.transactions["begin_position"][image["transaction"]]
+        keep = self.xa.kept(begin if rows is None else begin[rows])
+        if keep is not None:
+            rows, op = np.flatnonzero(keep) if rows is None else rows[keep], op[keep]
         if not len(op):
             return None
-        image = batch.array["image"]
         position, transaction = image["position"], image["transaction"]
         if rows is not None:
             position, transaction, ordinals = position[rows], transaction[rows], ordinals[rows]
-        begin = batch.transactions["begin_position"][transaction]
+            begin = begin[rows]
+        times = change_column(batch, "_commit_timestamp", rows)
+        versions, moments = self.xa.change(
+            begin, begin.astype(np.int64) + self.split.version_base, times.values
+        )
         schema = self._schema(batch)
         extras = (
             ChangeColumn("_change_type", op, labels=_LABELS),
-            ChangeColumn("_commit_version", begin.astype(np.int64) + self.split.version_base),
-            change_column(batch, "_commit_timestamp", rows),
+            ChangeColumn("_commit_version", versions),
+            ChangeColumn("_commit_timestamp", moments, utc=True),
             ChangeColumn("_change_ordinal", ordinals),
         )
         exported = batch.export(
             change_columns=False,
             extras=extras,
             rows=rows,
-            fill_absent=rows is not None,
+            fill_absent=filled,
             text_errors=options.text_errors,
             vectors="list",
         )
@@ -282,9 +298,7 @@ class SplitReader:
             else:
                 converted = converted.append_column(name, metadata_column(batch, name, transaction))
         ops = np.bincount(op, minlength=len(OPS) + 1)
-        return Chunk(
-            batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, rows is not None
-        )
+        return Chunk(batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, filled)
 
     def _schema(self, batch: ChangeBatch) -> pa.Schema:
         schema = self._schemas.get(batch.columns)

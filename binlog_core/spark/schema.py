@@ -6,8 +6,9 @@ extension types, so these widen: `lake_type` says to what, `to_lake` converts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..column_types import Kind
 from ..errors import DecodeError, MissingExtraError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
+KEY_METADATA = "binlog.primary_key"  # of a column: its place in the primary key, from 0
+_SPARK_METADATA = b"SPARK::metadata::json"
 _MAX_PRECISION = 38  # of a decimal in a lake
 _BIGINT_UNSIGNED_DIGITS = 20
 
@@ -113,7 +116,27 @@ def spark_schema(schema: pa.Schema) -> StructType:
     except ImportError:
         raise MissingExtraError.of("pyspark", "spark", "a Spark schema") from None
     found: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    for ours, theirs in zip(schema, found, strict=True):
+        if ours.metadata and _SPARK_METADATA in ours.metadata:  # before Spark 4.2 it is not carried over
+            theirs.metadata = json.loads(ours.metadata[_SPARK_METADATA])
     return found
+
+
+def key_metadata(place: int) -> dict[bytes, bytes]:
+    """What a column's field says of its place in the primary key, from 0; in Spark's own manner."""
+    return {_SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}
+
+
+def told_key(schema: pa.Schema | StructType) -> tuple[str, ...]:
+    """The primary key that the columns of a DataFrame or table tell; empty: they do not."""
+    places: dict[str, int] = {}
+    for field in schema:
+        metadata: Any = field.metadata or {}
+        if _SPARK_METADATA in metadata:
+            metadata = json.loads(metadata[_SPARK_METADATA])
+        if KEY_METADATA in metadata:
+            places[field.name] = int(metadata[KEY_METADATA])
+    return tuple(sorted(places, key=places.__getitem__))
 
 
 def to_lake(

@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import SchemaError
-from ..sql_tokens import TokenReader, tokenize_statements
+from ..sql_tokens import (
+    SQL_MODE_ANSI_QUOTES,
+    SQL_MODE_NO_BACKSLASH_ESCAPES,
+    TokenReader,
+    tokenize_statements,
+)
 from .observers import Statement
 
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
+
+_STRICT = 3 << 21  # STRICT_TRANS_TABLES, STRICT_ALL_TABLES
+_QUOTING = SQL_MODE_ANSI_QUOTES | SQL_MODE_NO_BACKSLASH_ESCAPES
+_PARTITION_VERBS = ("CONVERT", "DROP", "EXCHANGE", "TRUNCATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +35,15 @@ class TableStatement:
         The whole database is dropped.
     replaces : bool
         CREATE OR REPLACE.
+    retypes : bool
+        ALTER with a part that gives a column another type.
     """
 
     kind: Kind
     tables: tuple[str, ...] = ()
     database: str | None = None
     replaces: bool = False
+    retypes: bool = False
 
     def concerns(self, table: str) -> bool:
         """Whether a table is among them. Names are compared without case: that depends on the server."""
@@ -46,7 +58,15 @@ class TableStatement:
 def kind_of(statement: Statement, table: str) -> Kind | None:
     """What a statement does to a table; None: nothing."""
     told = read_statement(statement.sql, statement.database, statement.sql_mode)
-    return told.kind if told is not None and told.concerns(table) else None
+    if told is None or not told.concerns(table):
+        return None
+    # A server that is not strict cuts and clips values without a word, and who is handed the text alone
+    # cannot tell that, nor that it was quoted in another way.
+    if told.kind == "alter" and (
+        statement.sql_mode & _QUOTING or (told.retypes and not statement.sql_mode & _STRICT)
+    ):
+        return "unknown"
+    return told.kind
 
 
 def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:
@@ -122,17 +142,21 @@ def _renamed(reader: TokenReader, database: str) -> list[str]:
 
 def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
     # Of its parts only those matter that touch rows without logging them.
-    names, kind = [table], "alter"
+    names: list[str] = [table]
+    kind: Kind = "alter"
+    retypes = False
     depth = 0
     while not reader.done:
         if reader.symbol() == "(":
             depth += 1
         elif reader.symbol() == ")":
             depth -= 1
-        elif depth == 0 and reader.word() == "TRUNCATE" and reader.word(1) == "PARTITION":
-            kind = "truncate"
-        elif depth == 0 and reader.word() in ("DROP", "EXCHANGE") and reader.word(1) == "PARTITION":
+        elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
+            kind = "unknown"  # of a part of the rows, and nobody knows which
+        elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
             kind = "unknown"
+        elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):
+            retypes = True
         elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
             reader.take()
             reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")
@@ -140,9 +164,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
             kind = "rename"
             continue
         reader.take()
-    if kind == "truncate":
-        kind = "unknown"  # of a part of the rows only, and nobody knows which
-    return TableStatement(kind, tuple(names))  # type: ignore[arg-type]
+    return TableStatement(kind, tuple(names), retypes=retypes)
 
 
 def _name(reader: TokenReader, database: str) -> str:

@@ -19,6 +19,7 @@ from .changes import ChangeReader
 from .datasource import LogPartition
 from .planning import Part, boundary_behind, divide, index_of, last_boundary, log_file, plan_logs
 from .splits import Split
+from .xa import XaHistory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +55,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._paths = paths
         self._target: Offset | None = None  # of a query that takes what is there now
         self._known: Offset | None = None  # the furthest boundary that was seen
+        self._xa: XaHistory | None = None
 
     # ------------------------------------------------------------ offsets
 
@@ -117,7 +119,19 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 parts.append(Part(replace(logs[i], start=begin, end=stop), exact=True))
             else:
                 parts += divide(logs[i], begin, stop, self._options.split_size, self._options)
-        return [LogPartition(part) for part in parts]
+        return [LogPartition(part) for part in self._with_xa(parts, logs, start, end)]
+
+    def _with_xa(self, parts: list[Part], logs: list[Split], start: Offset, end: Offset) -> list[Part]:
+        """XA transactions come in the batch that has their commit, wherever they were prepared."""
+        if self._options.xa != "committed":
+            return parts
+        since, below = _version(logs, start), _version(logs, end)
+        if self._xa is None:
+            self._xa = XaHistory(self._options, since)
+        self._xa.follow(logs[: index_of(logs, end["file"]) + 1], end=int(end["position"]))
+        late = self._xa.committed_later(since, below)
+        parts = [replace(part, prepared=self._xa.prepared(part.split, below)) for part in parts]
+        return [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
@@ -178,6 +192,10 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _offset(log: Split, position: int) -> Offset:
     return {"file": os.path.basename(log.path), "position": position}
+
+
+def _version(logs: list[Split], offset: Offset) -> int:
+    return logs[index_of(logs, offset["file"])].version_base + int(offset["position"])
 
 
 def _place(logs: list[Split], offset: Offset) -> tuple[int, int]:

@@ -1,0 +1,193 @@
+"""Instructions per row image against the base commit: a change may cost at most 5 % more, or has to say why.
+
+    python benchmarks/guard.py [--base COMMIT]
+
+Six generated shapes, into arrays and into Arrow, counted by callgrind around the decode call alone. The
+counts are the same in each run, whatever else the machine does; they are of the portable paths, as callgrind
+knows only some of a processor's extensions. The base is built here, by its own setup.py, and both decode the
+same logs.
+
+The base is BINLOG_BASE (or --base) if given; the last commit, if the working tree differs from it; else where
+the branch left origin/main, or on main itself the commit before. Nothing is counted where no file of the
+decode path differs from the base, and where there is no base, as in a shallow clone: that is said.
+
+A change that is slower with good reason says so in a trailer of a commit message: ``Slower: why``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+OUT = HERE / "out" / "guard"
+sys.path[:0] = [str(HERE), str(ROOT / "tests")]
+
+from logs import WORKLOADS, BenchLog, bench_log  # noqa: E402
+
+MEGABYTES = 2
+MOST = 1.05
+# The decode path. The other parts of the package stand on it.
+PATHS = [
+    "setup.py",
+    "src",
+    "binlog_core",
+    ":!binlog_core/spark",
+    ":!binlog_core/cli",
+    ":!binlog_core/report_page",
+]
+
+Counts = dict[tuple[str, str], float]  # (workload, arrays or arrow): instructions per row image
+
+
+def git(*arguments: str) -> str | None:
+    """What git says, or None where it fails."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def find_base(asked: str) -> str | None:
+    """The commit to compare with, or None where there is none.
+
+    Raises
+    ------
+    SystemExit
+        What was asked for is no commit of this clone.
+    """
+    if asked.strip("0"):
+        commit = git("rev-parse", "--verify", "--quiet", f"{asked}^{{commit}}")
+        return commit or sys.exit(f"guard: {asked} is no commit of this clone")
+    if git("diff", "--quiet", "HEAD", "--", *PATHS) is None:
+        return git("rev-parse", "HEAD")
+    branched = git("merge-base", "HEAD", "origin/main")
+    if branched and branched != git("rev-parse", "HEAD"):
+        return branched
+    return git("rev-parse", "--verify", "--quiet", "HEAD~1")
+
+
+def built(base: str) -> Path:
+    """The base's tree with its modules built in place; made once per commit."""
+    tree = OUT / base
+    done = tree / ".built"
+    if not done.exists():
+        shutil.rmtree(OUT, ignore_errors=True)
+        tree.mkdir(parents=True)
+        archive = subprocess.run(["git", "archive", base], cwd=ROOT, check=True, capture_output=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        environment = {**os.environ, "PYTHONPATH": str(tree), "BINLOG_CORE_BUILD": ""}
+        made = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        if made.returncode:
+            sys.exit(f"guard: the base does not build:\n{made.stderr[-3000:]}")
+        done.touch()
+    return tree
+
+
+def start_count(
+    library: Path, logs: list[BenchLog], folder: Path, tree: Path | None
+) -> subprocess.Popen[str]:
+    """Count in the package of a built tree, or (None) in the one that Python finds here."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    if tree is not None:
+        environment["PYTHONPATH"] = str(tree)
+    return subprocess.Popen(
+        [
+            *("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/out"),
+            *(sys.executable, str(HERE / "counted.py"), str(library), *(str(log.path) for log in logs)),
+        ],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def counts_of(process: subprocess.Popen[str], folder: Path, logs: list[BenchLog], who: str) -> Counts:
+    """Instructions per row image, once the process has ended.
+
+    Raises
+    ------
+    SystemExit
+        It failed, did not count, or decoded another number of row images than the logs hold.
+    """
+    said, errors = process.communicate()
+    if process.returncode:
+        sys.exit(f"guard: {who} does not decode:\n{errors[-3000:]}")
+    print(who, *re.findall(r"^from .*$", errors, re.MULTILINE))
+    by_stem = {log.path.stem: log for log in logs}
+    counts: Counts = {}
+    for number, line in enumerate(said.splitlines(), 1):
+        stem, way, images = line.split()
+        log = by_stem[stem]
+        if int(images) != log.answer.images:
+            sys.exit(f"guard: {who} finds {images} row images in {log.name}, {log.answer.images} are there")
+        dump = (folder / f"out.{number}").read_text()
+        total = re.search(r"^totals: (\d+)$", dump, re.MULTILINE)
+        if total is None or f"{stem} {way}\n" not in dump or int(total[1]) < int(images):
+            sys.exit(f"guard: callgrind counted nothing of {log.name} in {who}")
+        counts[log.name, way] = int(total[1]) / int(images)
+    return counts
+
+
+def count_both(base: Path) -> tuple[Counts, Counts]:
+    """Counts of the base's tree and of the package that Python finds here, taken side by side."""
+    logs = [bench_log(name, MEGABYTES) for name in WORKLOADS]
+    with tempfile.TemporaryDirectory() as name:
+        library = Path(name, "callgrind.so")
+        compiler = os.environ.get("CC", "cc")
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "callgrind.c"], check=True)
+        sides = []
+        for who, tree in (("base", base), ("change", None)):
+            folder = Path(name, who)
+            folder.mkdir()
+            sides.append((start_count(library, logs, folder, tree), folder, logs, who))
+        before, after = (counts_of(*side) for side in sides)
+    return before, after
+
+
+def main() -> int:
+    """Print the table; 1 if something takes more than 5 % more and no commit says why."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base", default=os.environ.get("BINLOG_BASE", ""))
+    base = find_base(parser.parse_args().base)
+    if base is None:
+        print("guard: NOTHING COUNTED: no base commit (the first one, or a shallow clone; see BINLOG_BASE)")
+        return 0
+    title = git("log", "-1", "--format=%h %s", base)
+    if git("diff", "--quiet", base, "--", *PATHS) is not None:
+        print(f"guard: nothing to count: the decode path is that of {title}")
+        return 0
+    if shutil.which("valgrind") is None:
+        print("guard: NOTHING COUNTED: no valgrind on this machine (Debian: apt-get install valgrind)")
+        return 0
+    before, after = count_both(built(base))
+    print(f"instructions per row image; base: {title}")
+    print(f"{'workload':<10}{'into':<8}{'base':>10}{'change':>10}{'ratio':>8}")
+    worse = []
+    for (name, way), count in after.items():
+        ratio = count / before[name, way] if (name, way) in before else 0.0
+        verdict = "  WORSE" if ratio > MOST else ""
+        worse += [f"{name} into {way}"] if verdict else []
+        print(f"{name:<10}{way:<8}{before.get((name, way), 0):>10.0f}{count:>10.0f}{ratio:>8.3f}{verdict}")
+    reasons = git("log", "--format=%(trailers:key=Slower,valueonly)", f"{base}..HEAD") or ""
+    if not worse:
+        print(f"guard: nothing takes more than 5 % more instructions than at {title}")
+        return 0
+    if reasons.strip():
+        print(f"guard: more than 5 % worse, and a commit says why: {reasons.strip()}")
+        return 0
+    print(f"guard: more than 5 % worse: {', '.join(worse)}. If it must be, say why in a trailer: Slower: why")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

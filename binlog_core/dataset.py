@@ -1,0 +1,122 @@
+"""Row changes as a ``pyarrow.dataset.Dataset``: whoever scans it says which columns it needs, and only those
+are decoded. DuckDB does so for every query, ``polars.scan_pyarrow_dataset`` too.
+
+>>> dataset = binlog_core.dataset.changes(log, "shop.orders")             # doctest: +SKIP
+>>> duckdb.sql("select sum(total) from dataset where status = 'paid'")    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .errors import MissingExtraError
+from .scans import CHANGE_COLUMNS, ChangesScan, by_any_name, find_tables, unknown_table
+
+if TYPE_CHECKING:
+    from .reader import Log
+
+try:
+    import pyarrow
+    import pyarrow.dataset
+except ImportError:
+    raise MissingExtraError.of("pyarrow", "arrow", "a dataset") from None
+
+__all__ = ["CHANGE_COLUMNS", "ScannedDataset", "changes"]
+
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
+    """A table's row changes, read anew for each scan.
+
+    Parameters
+    ----------
+    log : Log
+        Must be readable more than once: no pipe. Has to live as long as the dataset is scanned.
+    table : str
+        "shop.orders", or "orders" where only one database has such a table.
+    **options
+        `geometry`, `vectors`, `wide_decimals`, `text_errors` of ``ChangeBatch.export``, except "binary".
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        The columns of all definitions of the table, null where a row image lacks one, then
+        `CHANGE_COLUMNS`. An update is two rows.
+
+    Raises
+    ------
+    SchemaError
+        The log has no such table; the message has near names.
+    BinlogError
+        As reading the log does.
+    """
+    tables = find_tables(log)
+    name = by_any_name(tables).get(table)
+    if name is None:
+        raise unknown_table(table, tables)
+    return ScannedDataset(ChangesScan(log, name, tables[name], **options).only)
+
+
+class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
+    """What tells pyarrow's way of scanning apart from reading it all: the columns that are asked for.
+
+    Parameters
+    ----------
+    read : callable
+        Takes the names of columns, or None for all; gives what has ``__arrow_c_stream__``.
+    """
+
+    def __init__(self, read: Callable[[Collection[str] | None], Any]) -> None:
+        # Dataset's own __init__ only says that nobody should call it.
+        self._read = read
+        self._schema = pyarrow.schema(read(None))
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """Of all columns."""
+        return self._schema
+
+    def scanner(
+        self,
+        columns: list[str] | dict[str, Any] | None = None,
+        filter: Any = None,
+        **options: Any,
+    ) -> pyarrow.dataset.Scanner:
+        """A scan in which only those columns are decoded that it names.
+
+        Parameters
+        ----------
+        columns : list of str, dict of name to expression, or None
+        filter : pyarrow.compute.Expression or None
+        **options
+            Of ``pyarrow.dataset.Scanner``; how far it reads ahead is not followed.
+        """
+        expressions = [] if filter is None else [filter]
+        if isinstance(columns, dict):
+            expressions += columns.values()
+        every = self._schema.names
+        named = set(every if columns is None else columns if isinstance(columns, list | tuple) else ())
+        needed = named | _names_in(" ".join(map(str, expressions)), every)
+        return pyarrow.dataset.Scanner.from_batches(
+            pyarrow.RecordBatchReader.from_stream(self._read(needed)),
+            columns=columns,
+            filter=filter,
+            batch_readahead=1,
+            memory_pool=options.get("memory_pool"),
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a dataset cannot be pickled: make it where it is needed")
+
+
+def _names_in(text: str, names: list[str]) -> set[str]:
+    """The names that occur in expressions, which tell their columns by their text alone.
+
+    It may be one too many (a function's name): then a column is decoded for nothing.
+    """
+    if not any('"' in name for name in names):
+        text = _LITERAL.sub('""', text)
+    return {name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}

@@ -1,0 +1,65 @@
+"""A server that a test may talk to, and the logs it sends as to a replica."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+COM_BINLOG_DUMP = 0x12
+ARTIFICIAL = 0x20  # flag of an event that is in no log
+SERVER = os.environ.get("BINLOG_CORE_TEST_SERVER", "")
+
+needs_server = pytest.mark.skipif(
+    not SERVER, reason="no server: BINLOG_CORE_TEST_SERVER=mysql://user:password@host:port names one"
+)
+
+
+def connect(url: str = SERVER, **arguments: Any) -> Any:
+    """A PyMySQL connection."""
+    import pymysql
+
+    parts = urlsplit(url)
+    return pymysql.connect(
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        charset="utf8mb4",
+        autocommit=True,
+        **arguments,
+    )
+
+
+def logged(connection: Any, work: Callable[[], None], path: Path, url: str = SERVER) -> Path:
+    """The log of some work, brought here by the server itself."""
+    name = _rotate(connection)
+    work()
+    _rotate(connection)
+    path.write_bytes(b"\xfebin" + b"".join(_dump(name, url)))
+    return path
+
+
+def _rotate(connection: Any) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW BINARY LOGS")
+        name = cursor.fetchall()[-1][0]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _dump(name: str, url: str) -> Iterator[bytes]:
+    """The events of a log, as a replica gets them."""
+    connection = connect(url)  # the server ends it behind the last event
+    connection.query("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4")
+    do_not_wait = 1
+    connection._execute_command(COM_BINLOG_DUMP, struct.pack("<IHI", 4, do_not_wait, 9_999) + name.encode())
+    while not (packet := connection._read_packet()).is_eof_packet():
+        event = packet.get_all_data()[1:]
+        if not int.from_bytes(event[17:19], "little") & ARTIFICIAL:
+            yield event

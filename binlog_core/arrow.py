@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
-# Of the records alone: field of their image, Arrow format.
+# Those that the core takes out of the records: field of their image, Arrow format.
 _IMAGE_COLUMNS = {
     "_change_type": ("op", "u"),
     "_commit_timestamp": ("transaction", "tsu:UTC"),
@@ -62,7 +62,7 @@ class ArrowBatch:
         batch: ChangeBatch,
         *,
         change_columns: bool | Sequence[str] = True,
-        extras: Sequence[ChangeColumn | ImageColumn] = (),
+        extras: Sequence[ChangeColumn] = (),
         rows: NDArray[np.integer[Any]] | None = None,
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
@@ -82,7 +82,7 @@ class ArrowBatch:
             self.columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry
         )
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
-        self.change_columns = (*(change_column(batch, name, rows) for name in names), *extras)
+        self.change_columns = (*(_exported_column(batch, name, rows) for name in names), *extras)
         own = {column.name for column in self.columns}
         for extra in self.change_columns:
             if extra.name in own:
@@ -287,20 +287,8 @@ def _stream_fields(
     return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
 
 
-def change_column(
-    batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None
-) -> ChangeColumn | ImageColumn:
+def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
     """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
-    if name == "_file":
-        count = len(batch) if rows is None else len(rows)
-        return ChangeColumn(name, np.zeros(count, np.uint8), labels=(batch.path or "",))
-    if name not in _IMAGE_COLUMNS:
-        raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
-    labels = _OP_LABELS if name == "_change_type" else None
-    return ImageColumn(name, *_IMAGE_COLUMNS[name], labels, partial(_change_values, batch, name, rows))
-
-
-def _change_values(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
     image = batch.array["image"] if rows is None else batch.array["image"][rows]
     if name == "_change_type":
         return ChangeColumn(name, image["op"], labels=_OP_LABELS)
@@ -308,7 +296,21 @@ def _change_values(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]]
         return ChangeColumn(name, _commit_times(batch, image["transaction"]), utc=True)
     if name == "_timestamp":
         return ChangeColumn(name, image["timestamp"].astype("M8[s]").astype("M8[us]"), utc=True)
-    return ChangeColumn(name, image[name[1:]])
+    if name == "_file":
+        return ChangeColumn(name, np.zeros(len(image), np.uint8), labels=(batch.path or "",))
+    if name in ("_position", "_row", "_server_id"):
+        return ChangeColumn(name, image[name[1:]])
+    raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+
+
+def _exported_column(
+    batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None
+) -> ChangeColumn | ImageColumn:
+    """The same as :func:`change_column`; what the records hold is left to the core."""
+    if name not in _IMAGE_COLUMNS:
+        return change_column(batch, name, rows)
+    labels = _OP_LABELS if name == "_change_type" else None
+    return ImageColumn(name, *_IMAGE_COLUMNS[name], labels, partial(change_column, batch, name, rows))
 
 
 def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._columns import span_values
 from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
-from .arrow_types import ArrowField, ChangeColumn, Geometry, ImageColumn, Vectors, WideDecimals
+from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
 from .tables import Column, Table
@@ -244,7 +244,7 @@ class ChangeBatch:
         self,
         *,
         change_columns: bool | Sequence[str] = True,
-        extras: Sequence[ChangeColumn | ImageColumn] = (),
+        extras: Sequence[ChangeColumn] = (),
         rows: NDArray[np.integer[Any]] | None = None,
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
@@ -262,7 +262,7 @@ class ChangeBatch:
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
             event in the file) and `_row` (number of the row within the event); or some of these and
             of `_timestamp` (of the event), `_server_id`, `_file`, in the order wanted.
-        extras : sequence of ChangeColumn or ImageColumn
+        extras : sequence of ChangeColumn
             Columns of the caller's to follow those; their values are one for each exported row.
         rows : ndarray of int, shape (m,), or None
             The records to export, in this order; None: all.

@@ -25,7 +25,8 @@ from _nodes cimport fill_node
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE, all_null,
-    allocate_slots, column_t, gather_nulls, is_null, mark_null, prefetch, reserve, store_validity, tile_t,
+    allocate_slots, column_t, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
+    store_validity, tile_t,
 )
 
 import numpy as np
@@ -78,7 +79,7 @@ cdef class _Columns:
     cdef uint32_t absent_bitmap
     cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
     cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
-    cdef uint8_t* seen                # for each byte of the bitmaps: which of its columns have nulls there
+    cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
     cdef Py_buffer buffer
     cdef bint has_buffer
     cdef object records, keep
@@ -108,10 +109,12 @@ cdef class _Columns:
         self.bitmap_len = null_bitmap.itemsize
         self.null_bitmap = image_offset + null_offset
         self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
+        if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
+            raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
         self.record_len = records.dtype.itemsize
         self.items = <column_t*> calloc(<size_t> (len(columns) + len(changes) + 1), sizeof(column_t))
         self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * NULL_BYTES)
-        self.seen = <uint8_t*> calloc(self.bitmap_len + 1, 1)
+        self.seen = <uint8_t*> calloc(2 * <size_t> self.bitmap_len + 1, 1)
         if self.items == NULL or self.nulls == NULL or self.seen == NULL:
             raise MemoryError
         if self.selected != NULL or fill_absent:
@@ -186,6 +189,7 @@ cdef class _Columns:
     cdef void begin_tile(self, tile_t* tile, int64_t first, int begin, int end) noexcept nogil:
         # The records of a tile, and the nulls of columns begin to end in it
         cdef int i, k
+        cdef uint32_t b
         cdef int64_t known = -1
         cdef uint8_t* copy
         cdef column_t* c
@@ -207,11 +211,14 @@ cdef class _Columns:
                     self.fill(copy, first + i, begin, end)
         else:
             self.prefetch_records(first + tile.count)
+        or_bytes(tile, self.null_bitmap, 2 * self.bitmap_len, self.seen)
+        for b in range(self.bitmap_len):
+            self.seen[b] |= self.seen[self.bitmap_len + b]
         for k in range(begin, end):
             c = &self.items[k]
-            if c.mask and c.bitmap_byte != known:
+            if self.seen[c.bitmap_byte] & c.mask and c.bitmap_byte != known:
                 known = c.bitmap_byte
-                self.seen[known] = gather_nulls(
+                gather_nulls(
                     tile, self.null_bitmap + c.bitmap_byte, self.absent_bitmap + c.bitmap_byte,
                     self.nulls + 8 * <size_t> known * NULL_BYTES,
                 )

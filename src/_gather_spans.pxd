@@ -94,56 +94,107 @@ cdef inline gather_status_t begin_values(
     return GATHER_OK if reserve(c, tile, growth * total + more) else GATHER_NO_MEMORY
 
 
-cdef inline gather_status_t gather_bytes(column_t* c, tile_t* tile) noexcept nogil:
+cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
+    # BINARY(n): shorter values end in zero bytes, which the log leaves out.
     cdef int i
-    cdef uint64_t pad
-    cdef uint8_t* begin
-    cdef uint8_t* out
     cdef gather_status_t status = begin_values(c, tile, 1, c.pad * TILE)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len
+    cdef uint64_t pad
+    if status != GATHER_OK:
+        return status
+    for i in range(tile.count):
+        append_bytes(c, tile.starts[i], tile.lengths[i], end)
+        if tile.lengths[i] < c.pad and not is_null(tile, i):
+            pad = c.pad - tile.lengths[i]
+            memset(c.data + c.data_len, 0, pad)
+            c.data_len += pad
+        c.offsets[tile.first + i + 1] = <int32_t> c.data_len
+    return GATHER_OK
+
+
+cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil:
+    # In two passes, though one would do: the first asks for the values' memory before the second needs it.
+    cdef int i, count = tile.count
+    cdef gather_status_t status = begin_values(c, tile, 1, 0)
+    cdef const uint8_t* end = tile.buffer + tile.buffer_len
+    cdef uint8_t* data = c.data
+    cdef uint8_t* out = data + c.data_len
     cdef int32_t* offsets = c.offsets + tile.first + 1
     if status != GATHER_OK:
         return status
-    begin = out = c.data + c.data_len
-    for i in range(tile.count):
+    for i in range(count):
         out = put_bytes(out, tile.starts[i], tile.lengths[i], end)
-        if tile.lengths[i] < c.pad and not is_null(tile, i):
-            pad = c.pad - tile.lengths[i]
-            memset(out, 0, pad)
-            out += pad
-        offsets[i] = <int32_t> (out - c.data)
-    c.data_len = <size_t> (out - c.data)
-    if c.layout == LAYOUT_UTF8 and not is_ascii(begin, <size_t> (out - begin)):
-        if not is_utf8(begin, <size_t> (out - begin)):
-            return GATHER_BAD_TEXT
-        # Valid as a whole, yet a character could be cut between two values.
-        for i in range(tile.count):
-            if tile.lengths[i] and tile.starts[i][0] & 0xC0 == 0x80:
-                return GATHER_BAD_TEXT
+        offsets[i] = <int32_t> (out - data)
+    c.data_len = <size_t> (out - data)
     return GATHER_OK
+
+
+cdef inline gather_status_t gather_utf8(column_t* c, tile_t* tile) noexcept nogil:
+    cdef int i
+    cdef size_t begin = c.data_len
+    cdef gather_status_t status = copy_bytes(c, tile)
+    if status != GATHER_OK or is_ascii(c.data + begin, c.data_len - begin):
+        return status
+    if not is_utf8(c.data + begin, c.data_len - begin):
+        return GATHER_BAD_TEXT
+    # Valid as a whole, yet a character could be cut between two values.
+    for i in range(tile.count):
+        if tile.lengths[i] and tile.starts[i][0] & 0xC0 == 0x80:
+            return GATHER_BAD_TEXT
+    return GATHER_OK
+
+
+cdef inline gather_status_t gather_bytes(column_t* c, tile_t* tile) noexcept nogil:
+    if c.layout == LAYOUT_UTF8:
+        return gather_utf8(c, tile)
+    return pad_bytes(c, tile) if c.pad else copy_bytes(c, tile)
+
+
+cdef inline int only_label(const column_t* c, const tile_t* tile) noexcept nogil:
+    # The number that all of the tile's records have, or -1
+    cdef int i, count = tile.count
+    cdef ptrdiff_t stride = tile.stride
+    cdef const uint8_t* value = tile.records + c.field
+    cdef uint8_t first = value[0], other = 0
+    for i in range(count):
+        other |= value[0] ^ first
+        value += stride
+    return -1 if other else first
 
 
 cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nogil:
     # Texts shorter than SLACK, copied with the room behind them
-    cdef int i
+    cdef int i, count = tile.count
+    cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* value = tile.records + c.field
     cdef const uint8_t* label
     cdef uint8_t* out
+    cdef int32_t end = <int32_t> c.data_len, length
     cdef int32_t* offsets = c.offsets + tile.first + 1
     if c.data_len + SLACK * TILE > <size_t> INT32_MAX:
         return fail(c, tile, 0, GATHER_TOO_LARGE)
-    if not reserve(c, tile, SLACK * <size_t> tile.count):
+    if not reserve(c, tile, SLACK * <size_t> count):
         return GATHER_NO_MEMORY
-    out = c.data + c.data_len
-    for i in range(tile.count):
+    if only_label(c, tile) >= 0 and value[0] < c.code_count:
+        label = c.labels + SLACK * value[0]
+        length = label[SLACK - 1]
+        out = c.data + c.data_len
+        for i in range(count):
+            memcpy(out, label, SLACK)
+            out += length
+        for i in range(count):
+            offsets[i] = end + (i + 1) * length
+        c.data_len += <size_t> (count * length)
+        return GATHER_OK
+    for i in range(count):
         if value[0] >= c.code_count:
             return fail(c, tile, i, GATHER_BAD_NUMBER)
         label = c.labels + SLACK * value[0]
-        memcpy(out, label, SLACK)
-        out += label[SLACK - 1]
-        offsets[i] = <int32_t> (out - c.data)
-        value += tile.stride
-    c.data_len = <size_t> (out - c.data)
+        memcpy(c.data + end, label, SLACK)
+        end += label[SLACK - 1]
+        offsets[i] = end
+        value += stride
+    c.data_len = <size_t> end
     return GATHER_OK
 
 

@@ -2,7 +2,7 @@
 # What a column has gathered so far, and which of a tile's values are null. Header-only: used by _columns.pyx.
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -181,29 +181,73 @@ cdef inline uint64_t transpose_bits(uint64_t x) noexcept nogil:
     return x ^ swap ^ (swap << 28)
 
 
-cdef inline uint8_t gather_nulls(
+ctypedef fused word_t:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef inline void or_words(const tile_t* tile, uint32_t at, word_t* out) noexcept nogil:
+    # One word of all records, ORed
+    cdef int i, count = tile.count
+    cdef ptrdiff_t stride = tile.stride
+    cdef const uint8_t* record = tile.records + at
+    cdef word_t word, all_words = 0
+    for i in range(count):
+        memcpy(&word, record, sizeof(word_t))
+        all_words |= word
+        record += stride
+    out[0] = all_words
+
+
+cdef inline void or_bytes(const tile_t* tile, uint32_t at, uint32_t size, uint8_t* out) noexcept nogil:
+    # `size` bytes of all records, ORed; by words, of which the last two may overlap.
+    cdef uint32_t k = 0
+    cdef uint64_t eight
+    cdef uint32_t four
+    cdef uint16_t two
+    while size >= 8:
+        k = min(k, size - 8)
+        or_words(tile, at + k, &eight)
+        memcpy(out + k, &eight, 8)
+        k += 8
+        if k >= size:
+            return
+    while size >= 4:
+        k = min(k, size - 4)
+        or_words(tile, at + k, &four)
+        memcpy(out + k, &four, 4)
+        k += 4
+        if k >= size:
+            return
+    while k + 2 <= size:
+        or_words(tile, at + k, &two)
+        memcpy(out + k, &two, 2)
+        k += 2
+    if k < size:
+        or_words(tile, at + k, out + k)
+
+
+cdef inline void gather_nulls(
     const tile_t* tile, uint32_t null_byte, uint32_t absent_byte, uint8_t* out
 ) noexcept nogil:
     # The nulls of the eight columns that share a byte of the bitmaps: eight rows of NULL_BYTES, one bit per
-    # record. Returns which of the columns have any; `out` is filled if one has.
+    # record.
     cdef uint8_t[TILE] either
     cdef const uint8_t* record = tile.records
-    cdef int i, k, groups = (tile.count + 7) // 8
+    cdef int i, k, count = tile.count, groups = (tile.count + 7) // 8
+    cdef ptrdiff_t stride = tile.stride
     cdef uint64_t bits
-    cdef uint8_t seen = 0
-    for i in range(tile.count):
+    for i in range(count):
         either[i] = record[null_byte] | record[absent_byte]
-        seen |= either[i]
-        record += tile.stride
-    if not seen:
-        return 0
-    for i in range(tile.count, 8 * groups):
+        record += stride
+    for i in range(count, 8 * groups):
         either[i] = 0
     for i in range(groups):
         bits = transpose_bits(load_u64(either + 8 * i))
         for k in range(8):
             out[k * NULL_BYTES + i] = <uint8_t> (bits >> (8 * k))
-    return seen
 
 
 cdef inline bint is_null(const tile_t* tile, int i) noexcept nogil:

@@ -16,17 +16,6 @@ ERROR: int
 PAUSE: int
 
 class Decoder:
-    skip_transaction: bool
-    gtids_to_python: bool
-    queries_to_python: bool
-    stop_position: int
-    stop_anchor: int
-    check_positions: bool
-    start_timestamp: int
-    stop_timestamp: int
-    server_id: int
-    op_mask: int
-    rows_v0: bool
     def __init__(
         self,
         *,
@@ -39,6 +28,20 @@ class Decoder:
     def set_format(
         self, header_length: int, post_header_lengths: NDArray[Any], canonical: NDArray[Any], checksum: bool
     ) -> None: ...
+    def select(
+        self,
+        *,
+        ops: int = 7,
+        server_id: int = -1,
+        rows_v0: bool = False,
+        stop_position: int = ...,
+        stop_anchor: int = 0,
+        start_timestamp: int = 0,
+        stop_timestamp: int = ...,
+        gtids_to_python: bool = False,
+    ) -> None: ...
+    def check_positions(self, on: bool) -> None: ...
+    def skip_transaction(self, on: bool) -> None: ...
     def feed(self, buffer: Buffer, base: int, *, start: int = 0, keep: bool) -> None: ...
     def enter(self, buffer: Buffer) -> None: ...
     def leave(self) -> None: ...

@@ -247,6 +247,7 @@ def inflate_columns(
     limit: int = MEMORY_LIMIT,
     path: str | None = None,
     table: str | None = None,
+    failed: dict[int, DecompressionError] | None = None,
 ) -> Any:
     """Decompress MariaDB's COMPRESSED columns of a batch.
 
@@ -262,6 +263,9 @@ def inflate_columns(
         Most bytes that may come out of all values together.
     path, table
         For errors.
+    failed : dict or None
+        Takes the number of each record with a value that cannot be decompressed, and why, instead of
+        the error being raised; the value is left empty.
 
     Returns
     -------
@@ -284,7 +288,7 @@ def inflate_columns(
     columns = tuple(columns)
     if not any(c.compressed for c in columns):
         return buffer
-    row = array["row"]
+    row, positions = array["row"], array["image"]["position"]
     used = {c.name: np.flatnonzero(row[c.name]["length"]) for c in columns if c.kind in SPAN_KINDS}
     low, high = _region(row, used, len(memoryview(buffer).cast("B")), path, table)
     region = bytes(memoryview(buffer).cast("B")[low:high])
@@ -307,15 +311,21 @@ def inflate_columns(
         offsets[plain] += np.uint64(1)
         lengths[plain] -= np.uint32(1)
         offsets[plain[lengths[plain] == 0]] = 0
-        unknown = headers[(methods != 0) & (methods != 8)]
-        if len(unknown):
-            raise DecompressionError(f"a compressed value begins with byte {unknown[0]:#04x}", **where)
         view = memoryview(region)
-        for record in records[methods == 8]:
+        for record in records[methods != 0]:
             start = int(offsets[record])
             value = view[start : start + int(lengths[record])]
-            wbits = -zlib.MAX_WBITS if value[0] & 8 else zlib.MAX_WBITS
-            plain_value = _inflate(value, wbits, limit - (end - len(region)), "value", where)
+            where["offset"] = int(positions[record])
+            try:
+                if value[0] >> 4 != 8:
+                    raise DecompressionError(f"a compressed value begins with byte {value[0]:#04x}", **where)
+                wbits = -zlib.MAX_WBITS if value[0] & 8 else zlib.MAX_WBITS
+                plain_value = _inflate(value, wbits, limit - (end - len(region)), "value", where)
+            except DecompressionError as error:
+                if failed is None:
+                    raise
+                failed.setdefault(int(record), error)
+                plain_value = b""
             offsets[record] = end if plain_value else 0
             lengths[record] = len(plain_value)
             parts.append(plain_value)

@@ -16,6 +16,7 @@ from .errors import (
     BinlogError,
     ChecksumError,
     DecodeError,
+    DecompressionError,
     EncryptionError,
     MissingExtraError,
     StrictError,
@@ -35,7 +36,7 @@ from .plans import Plan, Plans
 from .report import Report
 from .resync import Boundaries
 from .rows_events import inflate_rows_event
-from .salvage import check_tail, resume
+from .salvage import check_tail, only, resume, whole_changes
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
 from .table_map import TableMaps
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _READ_LEN = 1 << 20
+_ENDLESS = 2**64 - 1
+_TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 _PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
 
 _COMPRESSED_ROWS = range(
@@ -174,22 +177,22 @@ class LogDecoder:
             verify=verify_checksum,
         )
         loop = self._loop
-        loop.op_mask = selection.ops
-        loop.rows_v0 = selection.rows_v0
-        loop.server_id = -1 if selection.server_id is None else selection.server_id
-        if selection.stop_position is not None:
-            loop.stop_position = selection.stop_position
-            loop.stop_anchor = selection.stop_anchor
-        if selection.start_timestamp is not None:
-            loop.start_timestamp = selection.start_timestamp
-        if selection.stop_timestamp is not None:
-            loop.stop_timestamp = selection.stop_timestamp
-        loop.gtids_to_python = selection.gtids is not None or selection.exclude_gtids is not None
+        loop.select(
+            ops=selection.ops,
+            server_id=-1 if selection.server_id is None else selection.server_id,
+            rows_v0=selection.rows_v0,
+            stop_position=_ENDLESS if selection.stop_position is None else selection.stop_position,
+            stop_anchor=0 if selection.stop_position is None else selection.stop_anchor,
+            start_timestamp=selection.start_timestamp or 0,
+            stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
+            gtids_to_python=selection.selects_gtids,
+        )
         self._view = source.view()
         self._window: bytes | memoryview = b""
         self._base = 0
         self._head: bytes | memoryview = b""
         self._boundaries: Boundaries | None = None
+        self._resume_position = max(selection.start_position or 0, 4)  # of the last group
 
     @property
     def resume_position(self) -> int:
@@ -232,17 +235,17 @@ class LogDecoder:
             if self.follower is None or self.follower.wait() != "more":
                 return
         self._set_format(self.format)
-        self._loop.check_positions = self.skip_errors and self.boundaries.splittable
+        self._loop.check_positions(self.skip_errors and self.boundaries.splittable)
         self._first_feed()
         try:
             yield from self._walk()
         except BinlogError as error:
             # Nothing that was good is lost: what was gathered comes before the error.
             if self._loop.records:
-                yield self._take_group()
+                yield from self._take_group()
             raise error.located(path=self.path) from error.__cause__
         if self._loop.has_news:
-            yield self._take_group()
+            yield from self._take_group()
 
     def _walk(self) -> Iterator[Group]:
         loop = self._loop
@@ -258,7 +261,7 @@ class LogDecoder:
                         self._end_of_log()
                         return
                     if self._loop.records:
-                        yield self._take_group()  # nobody waits for rows while we wait for bytes
+                        yield from self._take_group()  # nobody waits for rows while we wait for bytes
                     if self.follower.wait() != "more":
                         self._end_of_log()
                         return
@@ -273,6 +276,11 @@ class LogDecoder:
                 except BinlogError as error:
                     self._skip_or_raise(error)
             elif status == _rows.ERROR:
+                if self.follower is not None and self._may_be_torn(loop.failure_info()):
+                    if self._loop.records:
+                        yield from self._take_group()
+                    if self._read_again(loop.failure_info()["position"], self.follower):
+                        continue
                 if self._on_error():
                     return
             elif status == _rows.PAUSE:
@@ -283,20 +291,29 @@ class LogDecoder:
 
     def _take_some(self) -> Iterator[Group]:
         """The group, unless it holds nothing but transactions whose rows events were empty."""
-        group = self._take_group()
-        if group.batches:
-            yield group
+        for group in self._take_group():
+            if group.batches:
+                yield group
         self.source.check_size()
 
-    def _take_group(self) -> Group:
+    def _take_group(self) -> Iterator[Group]:
+        """What was gathered.
+
+        Raises
+        ------
+        DecompressionError
+            A value of a compressed column; what lies before its event has been yielded.
+        """
         gathered, transactions = self._loop.take_group()
         batches = []
+        broken: DecompressionError | None = None
         for index, count, records, heap, invalid, json_diffs in gathered:
             planned = self._plans[index]
             assert planned is not None
             table, plan = planned
             array = np.frombuffer(records, plan.dtype, count)
             buffer: Any = self._view if heap is None else heap
+            failed: dict[int, DecompressionError] = {}
             if plan.compressed:
                 buffer = inflate_columns(
                     array,
@@ -305,6 +322,7 @@ class LogDecoder:
                     limit=self.limits.decompressed_bytes,
                     path=self.path,
                     table=table.full_name,
+                    failed=failed,
                 )
             if invalid is not None:
                 first = invalid[0]
@@ -316,10 +334,42 @@ class LogDecoder:
                     column=table.columns[first["column"]].name,
                     count=len(invalid),
                 )
-            batches.append(
-                ChangeBatch(table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path)
+            batch = ChangeBatch(
+                table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path
             )
-        return Group(batches, transactions, self.path, int(self._loop.position), self.resume_position)
+            if failed and self.skip_errors:
+                batch = self._without(batch, failed)
+            elif failed:
+                error = failed[min(failed)]
+                if broken is None or (error.offset or 0) < (broken.offset or 0):
+                    broken = error
+            batches.append(batch)
+        end_position = int(self._loop.position)
+        if broken is not None:
+            end_position = broken.offset or 0
+            batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
+            batches = [batch for batch in batches if len(batch)]
+        else:
+            self._resume_position = self.resume_position
+        if broken is None or batches:
+            yield Group(batches, transactions, self.path, end_position, self._resume_position)
+        if broken is not None:
+            raise broken
+
+    def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
+        """A batch without the changes of some records, which are reported."""
+        kept, changes = whole_changes(batch, failed)
+        for record in changes:
+            error = failed[record]
+            self.report.add(
+                "skipped_changes",
+                path=self.path,
+                offset=error.offset,
+                table=error.table,
+                column=error.column,
+                detail=error.message,
+            )
+        return only(batch, kept)
 
     def _make_room_for_a_plan(self) -> Iterator[Group]:
         """Drop all plans where there are too many: those in use come back with their next table map."""
@@ -337,7 +387,7 @@ class LogDecoder:
                 type_code=EventType.TABLE_MAP,
             )
         if self._loop.records:
-            yield self._take_group()
+            yield from self._take_group()
         self._drop_plans()
 
     def _drop_plans(self) -> None:
@@ -534,7 +584,7 @@ class LogDecoder:
             event = whole()  # before the group is taken: the loop still has it at hand
             transaction = int(self._loop.transaction_position)
             if self._loop.records:
-                yield self._take_group()
+                yield from self._take_group()
             assert self.format is not None
             self.definitions.follow(
                 event,
@@ -559,9 +609,12 @@ class LogDecoder:
             0,
         )
         # Up to the statement's end: events inside a payload have no checksum to cut off.
-        body = loop.event_bytes()
-        body = body[: body.rindex(database + b"\0" + statement) + len(database) + 1 + len(statement)]
-        event = parse_event(header, body[self.format.header_length :], self.format, self.path)
+        header_length, lengths, _, _ = self.format.core_arrays()
+        body = loop.event_bytes()[header_length:]
+        end = int(lengths[EventType.QUERY]) + len(database) + 1 + len(statement)
+        if lengths[EventType.QUERY] >= 13:
+            end += int.from_bytes(body[11:13], "little")  # status variables
+        event = parse_event(header, body[:end], self.format, self.path)
         assert isinstance(event, QueryEvent)
         return event
 
@@ -584,7 +637,7 @@ class LogDecoder:
             self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
         )
         if self._loop.records:
-            yield self._take_group()
+            yield from self._take_group()
         if description.is_mariadb != self.format.is_mariadb:
             self._drop_plans()  # the vendors count metadata differently
         self._set_format(description)
@@ -630,8 +683,8 @@ class LogDecoder:
                 self._on_inner_error()
 
     def _select_transaction(self) -> None:
-        self._loop.skip_transaction = not is_selected(
-            gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids
+        self._loop.skip_transaction(
+            not is_selected(gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids)
         )
 
     # ------------------------------------------------------------ errors
@@ -659,6 +712,15 @@ class LogDecoder:
         if self._pass_over(info["position"], self._loop.event_length):
             return False
         self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
+        return True
+
+    def _read_again(self, position: int, follower: Follower) -> bool:
+        """Wait, and read an event again that the server may still have been writing; False: it is final."""
+        if not self.source.seekable or follower.wait(_TORN_WAIT) in ("next", "stopped"):
+            return False
+        self.source.seek(position)
+        self._window, self._base = b"", position
+        self._loop.feed(b"", position, keep=False)
         return True
 
     def _on_inner_error(self) -> None:
@@ -694,7 +756,7 @@ class LogDecoder:
         )
         if not found.chained:
             loop.break_off()
-            if loop.gtids_to_python:
+            if self.selection.selects_gtids:
                 self._select_transaction()
         elif loop.event_type not in _ROWS:
             loop.forget_table_maps()  # what it would have mapped is not known
@@ -734,8 +796,9 @@ class LogDecoder:
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:
         """A wrong CRC of the very last event of a log whose descriptor says in use."""
-        if info["status"] != "checksum" or self.format is None or not self.format.in_use:
-            return False
-        if self._loop.left:
-            return False
-        return self._view is not None or not self.source.peek(1)
+        return self._may_be_torn(info) and (self._view is not None or not self.source.peek(1))
+
+    def _may_be_torn(self, info: dict[str, Any]) -> bool:
+        """A wrong CRC at the end of what was read of a log that a server writes."""
+        in_use = self.format is not None and self.format.in_use
+        return in_use and info["status"] == "checksum" and not self._loop.left

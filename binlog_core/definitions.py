@@ -9,7 +9,7 @@ from .report import Report
 from .tables import Table
 
 if TYPE_CHECKING:
-    from .ddl import DdlTracker
+    from .ddl import DdlTracker, DefinitionChange
     from .events import QueryEvent
     from .schema import Schema
 
@@ -36,6 +36,11 @@ class Definitions:
             self._tracker = DdlTracker(Schema.load(start) if start is not None else None)
         else:
             self._schema = Schema.load(schema)
+
+    @property
+    def timeline(self) -> list[DefinitionChange]:
+        """What statements have changed so far, in log order."""
+        return self._tracker.timeline if self._tracker is not None else []
 
     @property
     def follows(self) -> bool:

@@ -36,6 +36,7 @@ KINDS = {
     "metadata_misfits": "optional metadata that does not fit its table",
     "invalid_dates": "dates that no calendar has",
     "invalid_text": "texts that their character set does not have",
+    "skipped_changes": "changes with a compressed value that is damaged were left out",
     "damaged_values": "values whose bytes cannot be read",
     "incidents": "incidents: the server says that events are missing",
     "format_notes": "descriptors that needed a decision",

@@ -1,10 +1,15 @@
-"""``on_error="skip"``: where a log goes on behind bytes that are damaged."""
+"""``on_error="skip"``: where a log goes on behind bytes that are damaged, and what is left of a batch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import _resync
+from .batch import ChangeBatch
 from .errors import DecodeError
 from .format import HEADER_LENGTH_V3
 from .report import Report
@@ -119,3 +124,56 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
             offset=base + offset,
             type_code=type_code,
         )
+
+
+_UPDATE_PREIMAGE, _UPDATE_POSTIMAGE = 2, 3  # of image["op"]
+
+
+def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
+    """The records that stay where some are damaged: an update goes with both of its images.
+
+    Parameters
+    ----------
+    batch : ChangeBatch
+    damaged : iterable of int
+        Numbers of records.
+
+    Returns
+    -------
+    kept : ndarray of bool, shape (n,)
+    changes : list of int
+        Of each change that goes its first damaged record.
+    """
+    ops = batch.array["image"]["op"]
+    kept = np.ones(len(ops), np.bool_)
+    changes = []
+    for record in sorted(damaged):
+        if kept[record]:
+            changes.append(record)
+        kept[record] = False
+        if ops[record] == _UPDATE_PREIMAGE:
+            kept[record + 1] = False
+        elif ops[record] == _UPDATE_POSTIMAGE:
+            kept[record - 1] = False
+    return kept, changes
+
+
+def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
+    """A batch of some of a batch's records, with what belongs to them."""
+    places = np.cumsum(kept) - 1
+
+    def moved(entries: NDArray[np.void]) -> NDArray[np.void]:
+        chosen: NDArray[np.void] = entries[kept[entries["record"]]]
+        chosen["record"] = places[chosen["record"]]
+        return chosen
+
+    return ChangeBatch(
+        batch.table,
+        batch.columns,
+        batch.array[kept],
+        batch.buffer,
+        batch.transactions,
+        moved(batch.invalid),
+        moved(batch.json_diffs),
+        batch.path,
+    )

@@ -30,6 +30,10 @@ class Selection:
     exclude_gtids: AnyGtidSet | None = None
     seen_columns: dict[str, set[str]] = field(default_factory=dict)
 
+    @property
+    def selects_gtids(self) -> bool:
+        return self.gtids is not None or self.exclude_gtids is not None
+
     def wants_table(self, table: Table) -> bool:
         return self.tables is None or any(matches(table, pattern) for pattern in self.tables)
 

@@ -1,7 +1,7 @@
-"""Fuzz targets over the compiled core, run at the speed of C.
+"""The fuzz target over the hot loop, run at the speed of C; _loops.pyx has those over the smaller loops.
 
-The hot loop is taken in whole, so that its cdef methods can be called: an input becomes events and
-plans, is walked, and what comes out is checked. A target returns 0, or aborts where a promise of the
+The loop is taken in whole, so that its cdef methods can be called: an input becomes events and
+plans, is walked, and what comes out is checked. The target returns 0, or aborts where a promise of the
 core is broken; memory and arithmetic are the sanitizers' business.
 
 An input of `rows` is a small language, so that no byte is wasted on lengths that must agree:
@@ -15,11 +15,6 @@ begins behind its table id. With the first bit of options the rest is taken as t
 include "_rows.pyx"
 
 from libc.stdlib cimport abort
-
-from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from _jsonb_text cimport append_jsonb_text
-from _text_buffer cimport TextBuffer, free_text
-from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
 
 cdef enum:
     MAX_COLUMNS = 200
@@ -408,91 +403,6 @@ cdef int rows(const uint8_t* data, size_t size) except -1:
     return 0
 
 
-cdef int jsonb(const uint8_t* data, size_t size) except -1:
-    # Text of a document is UTF-8, and not larger than the budget of the printer lets it be.
-    cdef TextBuffer out
-    cdef int status
-    memset(&out, 0, sizeof(out))
-    with nogil:
-        status = append_jsonb_text(data, size, &out)
-        if status == DECODE_OK:
-            check(is_utf8(<const uint8_t*> out.data, out.length))
-    free_text(&out)
-    return 0
-
-
-cdef int text(const uint8_t* data, size_t size) except -1:
-    # The first byte says which; each is compared with Python's own codec.
-    cdef uint8_t* out
-    cdef Py_ssize_t written
-    cdef bytes given
-    cdef uint8_t kind
-    if size < 1:
-        return 0
-    kind = data[0] % 5
-    out = <uint8_t*> malloc(size)            # exact, for functions that only read
-    if out == NULL:
-        return 0
-    memcpy(out, data + 1, size - 1)
-    given = data[1:size]
-    try:
-        if kind == 0:
-            free(out)
-            out = <uint8_t*> malloc(size - 1 if size > 1 else 1)
-            memcpy(out, data + 1, size - 1)
-            check(is_utf8(out, size - 1) == decodes(given, "utf-8"))
-            check(is_ascii(out, size - 1) == given.isascii())
-            return 0
-        free(out)
-        out = <uint8_t*> malloc(UTF8_GROWTH * (size - 1) + 1)
-        if kind == 1 or kind == 2:
-            written = from_utf16(data + 1, size - 1, out, kind == 1)
-            same_text(given, "utf-16-be" if kind == 1 else "utf-16-le", out, written)
-        elif kind == 3:
-            written = from_utf32(data + 1, size - 1, out)
-            same_text(given, "utf-32-be", out, written)
-        else:
-            from_decimal(data + 1, size - 1)
-    finally:
-        free(out)
-    return 0
-
-
-cdef int from_decimal(const uint8_t* data, size_t size) except -1:
-    cdef uint64_t[4] limbs
-    cdef char[DECIMAL_TEXT_MAX] out
-    cdef int count, scale
-    cdef size_t length
-    if size < 34:
-        return 0
-    count = 1 + data[0] % 4
-    scale = data[1] % 41
-    memcpy(limbs, data + 2, 32)
-    length = decimal_text(limbs, count, scale, out)
-    check(length <= DECIMAL_TEXT_MAX)
-    number = int.from_bytes((<uint8_t*> limbs)[:8 * count], "little", signed=True)
-    digits = str(abs(number)).zfill(scale + 1)
-    whole = digits[:len(digits) - scale] + ("." + digits[len(digits) - scale:] if scale else "")
-    check((("-" if number < 0 else "") + whole).encode() == out[:length])
-    return 0
-
-
-cdef bint decodes(bytes given, str codec) except -1:
-    try:
-        given.decode(codec)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-cdef int same_text(bytes given, str codec, const uint8_t* out, Py_ssize_t written) except -1:
-    if written == TRANSCODE_FAILED:
-        check(not decodes(given, codec))
-    else:
-        check(decodes(given, codec) and given.decode(codec).encode() == out[:written])
-    return 0
-
-
 cdef int run_rows(const uint8_t* data, size_t size) noexcept with gil:
     try:
         rows(data, size)
@@ -503,22 +413,4 @@ cdef int run_rows(const uint8_t* data, size_t size) noexcept with gil:
     return 0
 
 
-cdef int run_jsonb(const uint8_t* data, size_t size) noexcept with gil:
-    try:
-        jsonb(data, size)
-    except BaseException:
-        abort()
-    return 0
-
-
-cdef int run_text(const uint8_t* data, size_t size) noexcept with gil:
-    try:
-        text(data, size)
-    except BaseException:
-        import traceback
-        traceback.print_exc()
-        abort()
-    return 0
-
-
-TARGETS = {"rows": <uintptr_t> &run_rows, "jsonb": <uintptr_t> &run_jsonb, "text": <uintptr_t> &run_text}
+TARGETS = {"rows": <uintptr_t> &run_rows}

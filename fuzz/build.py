@@ -36,7 +36,7 @@ MODULES = [
 SANITIZERS = "address,undefined"
 # Not for the C that Cython writes around our code: calls through pointers of another type, NULL + 0.
 FLAGS = [
-    "-O1", "-g1", f"-fsanitize={SANITIZERS},fuzzer-no-link", "-fno-sanitize-recover=undefined",
+    "-O2", "-g1", f"-fsanitize={SANITIZERS},fuzzer-no-link", "-fno-sanitize-recover=undefined",
     "-fno-sanitize=function,pointer-overflow", "-fno-omit-frame-pointer", "-Wno-unreachable-code",
     "-Wno-unused-function",
 ]  # fmt: skip
@@ -55,14 +55,15 @@ def main() -> None:
     os.chdir(ROOT)
     lib = BUILD / "lib" / "binlog_core"
     sources = {f"binlog_core.{name}": f"src/{name}.pyx" for name in MODULES} | {
-        "binlog_core._core": "fuzz/_core.pyx"
+        "binlog_core._core": "fuzz/_core.pyx",
+        "_loops": "fuzz/_loops.pyx",
     }
     extensions = [
         Extension(
             name,
             [source],
             include_dirs=["src", numpy.get_include()],
-            depends=["src/crc32.h", "src/_rows.pyx"],
+            depends=["src/crc32.h", "src/resync_scan.h", "src/_rows.pyx", "src/_resync.pyx"],
             extra_compile_args=FLAGS,
             define_macros=[
                 ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"),

@@ -8,11 +8,15 @@ of exactly their size.
 from __future__ import annotations
 
 import io
+import os
 import struct
+import tempfile
 import warnings
+import zlib
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,12 +24,17 @@ import numpy as np
 import binlog_core
 from binlog_core import gtids
 from binlog_core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
-from binlog_core.compression import inflate_block, payload_chunks
+from binlog_core.column_types import SPAN_DTYPE, Kind
+from binlog_core.compression import inflate_block, inflate_columns, payload_chunks
+from binlog_core.ddl import DdlTracker
+from binlog_core.encryption_keys import read_key_file, read_keyring
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
 from binlog_core.format import FormatDescription, detect
 from binlog_core.plans import plan_of
 from binlog_core.schema import parse_create_table
+from binlog_core.splits import Split, read_split_groups
+from binlog_core.sql_tokens import tokenize_statements
 from binlog_core.table_map import TableMaps
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)
@@ -69,8 +78,15 @@ def _format(head: bytes) -> FormatDescription:
     return found
 
 
+TRANSACTION_PAYLOAD = 40
+MARIADB_COMPRESSED = range(165, 172)
+SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 HEADS = [_head("mysql97/checksum_none.binlog"), _head("maria1011/checksum_none.binlog")]
 FORMATS = [_format(head) for head in HEADS]
+KEYRING = read_keyring(DATA / "mysql97" / "encrypted.keyring")
+KEY_FILE = read_key_file(DATA / "maria1011" / "encrypted.keys.txt")
+PACKED = np.dtype([("image", [("position", "<u8")]), ("row", [("a", SPAN_DTYPE), ("b", SPAN_DTYPE)])])
+PACKED_COLUMNS = [SimpleNamespace(name=name, kind=Kind.BINARY, compressed=name == "a") for name in "ab"]
 
 
 def _read(data: Any, road: int, **options: Any) -> None:
@@ -110,20 +126,139 @@ def log(data: bytes) -> None:
         _read_as(data[0], data[1:])
 
 
-@target
-def wire(data: bytes) -> None:
-    """Options, then events as type u8, length u16, body, behind a head that a server could have written."""
-    if len(data) < 2:
-        return
-    out = bytearray(HEADS[data[1] & 1])
-    at = 2
+def _log_of(data: bytes, head: bytes, *, packed_by: int = 0) -> bytes:
+    """A log of events given as type u8, length u16, body, behind a head that a server could have written."""
+    out = bytearray(head)
+    at = 0
     while at + 3 <= len(data):
         kind, length = struct.unpack_from("<BH", data, at)
         body = data[at + 3 : at + 3 + length]
-        end = len(out) + 19 + len(body)
-        out += struct.pack("<IBIIIH", 1_700_000_000, kind, 1, 19 + len(body), end, 0) + body
         at += 3 + length
-    _read_as(data[0] & 0xEF, bytes(out))
+        if packed_by and kind == TRANSACTION_PAYLOAD:
+            body = _payload(body)
+        elif packed_by and kind in MARIADB_COMPRESSED:
+            fixed = {165: 13, 166: 8, 167: 8, 168: 8}.get(kind, 10)
+            body = body[:fixed] + _block(body[fixed:])
+        end = len(out) + 19 + len(body)
+        out += struct.pack("<IBIIIH", 1_700_000_000, kind, 1, 19 + len(body), end & 0xFFFFFFFF, 0) + body
+    return bytes(out)
+
+
+def _block(data: bytes) -> bytes:
+    return bytes((0x82,)) + len(data).to_bytes(2, "big") + zlib.compress(data, 1)
+
+
+def _payload(data: bytes) -> bytes:
+    """Uncompressed, as the server writes what does not shrink."""
+    size = struct.pack("<H", len(data))
+    return b"\2\3\xfc\xff\0" + b"\3\3\xfc" + size + b"\1\3\xfc" + size + b"\0" + data
+
+
+@target
+def wire(data: bytes) -> None:
+    """Options, vendor, then events; those that are to be packed are packed here."""
+    if len(data) > 2:
+        _read_as(data[0] & 0xEF, _log_of(data[2:], HEADS[data[1] & 1], packed_by=data[1] >> 1 & 1))
+
+
+@target
+def ddl_log(data: bytes) -> None:
+    """As `wire`; definitions are followed through the statements in the log."""
+    if len(data) > 2:
+        _read(
+            exact(_log_of(data[2:], HEADS[data[1] & 1])),
+            2 + (data[0] & 1),
+            schema="ddl",
+            on_error="skip" if data[0] & 2 else "raise",
+        )
+
+
+@target
+def splits(data: bytes) -> None:
+    """Options, size of a split, then events. The splits of a whole log give its changes, each once."""
+    if len(data) < 3:
+        return
+    log = _log_of(data[2:], HEADS[data[0] & 1])
+    size = max(40 + 8 * data[1], len(log) // 6)
+    skip = "skip" if data[0] & 2 else "raise"
+    with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY, suffix=".000001") as file:
+        file.write(log)
+        file.flush()
+        whole: list[int] = []
+        parts: list[int] = []
+        error = None
+        try:
+            with binlog_core.open(file.name, limits=LIMITS, on_error=skip) as opened:
+                whole = [place for group in opened.groups() for place in _places(group)]
+                damaged = bool(opened.report.lost_ranges or opened.tail)
+        except BinlogError as raised:
+            error = raised
+            damaged = True
+        for start in range(0, len(log), size):
+            part = Split(file.name, start, min(start + size, len(log)), 1, start // size)
+            try:
+                with read_split_groups(part, limits=LIMITS, on_error=skip) as reader:
+                    parts += [place for group in reader for place in _places(group)]
+                    # Rows that use a table map of another transaction, as no server writes them.
+                    damaged |= bool(reader.report.rows_without_table_map)
+            except BinlogError as raised:
+                error = raised
+        if error is None and not damaged:
+            assert sorted(whole) == sorted(parts), (whole, parts)
+
+
+def _places(group: Any) -> list[int]:
+    return [int(p) for batch in group.batches for p in batch.array["image"]["position"]]
+
+
+@target
+def encrypted(data: bytes) -> None:
+    """Options, then the bytes of an encrypted log of MySQL or MariaDB, whose keys are known."""
+    if data:
+        keys = KEYRING if data[1:5] == b"\xfdbin" else KEY_FILE
+        _read(
+            io.BytesIO(data[1:]) if data[0] & 8 else exact(data[1:]),
+            data[0] & 7,
+            keys=keys,
+            verify_checksum=bool(data[0] & 16),
+            on_error="skip" if data[0] & 32 else "raise",
+        )
+
+
+@target
+def compressed_columns(data: bytes) -> None:
+    """Number of values u8, then spans of offset u8, length u8; then the bytes that they refer to."""
+    if not data:
+        return
+    count = min(data[0] % 16, (len(data) - 1) // 4)
+    array = np.zeros(count, PACKED)
+    heap = data[1 + 4 * count :]
+    for k, name in enumerate("ab"):
+        array["row"][name]["offset"] = list(data[1 + 2 * k : 1 + 4 * count : 4])
+        array["row"][name]["length"] = list(data[2 + 2 * k : 1 + 4 * count : 4])
+    failed = {} if data[0] & 16 else None
+    buffer = inflate_columns(array, PACKED_COLUMNS, exact(heap), limit=1 << 16, failed=failed)
+    size = len(memoryview(buffer).cast("B"))
+    assert size <= len(heap) + (1 << 16)
+    for name in "ab":
+        spans = array["row"][name]
+        assert (spans["offset"] + spans["length"] <= size).all()
+
+
+@target
+def statements(data: bytes) -> None:
+    """SQL mode u8, dialect u8, then statements: tokens, and the definitions that they lead to."""
+    if len(data) < 2:
+        return
+    sql = data[2:].decode("utf-8", "replace")
+    mode = (data[0] & 1) << 2 | (data[0] & 2) << 19  # ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+    list(tokenize_statements(sql, mode))
+    tracker = DdlTracker()
+    mariadb = bool(data[1] & 1)
+    tracker.apply_statement("d", "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), c ENUM('x'))", mariadb)
+    tracker.apply_statement("d", sql, mariadb, sql_mode=mode)
+    for definition in tracker:
+        repr(definition)
 
 
 @target

@@ -1,10 +1,11 @@
 /* libFuzzer's entry points: starts Python with the instrumented modules, then calls one target.
  *
- * BINLOG_FUZZ_TARGET names it: one of binlog_core._core's TARGETS, which are C functions, or of
- * fuzz/entry_points.py, which are Python functions of the bytes.
+ * BINLOG_FUZZ_TARGET names it, as module:target. A module has TARGETS, addresses of C functions, or else
+ * Python functions of the bytes.
  */
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef int (*target_t)(const uint8_t *data, size_t size);
 
@@ -30,17 +31,19 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         || PyStatus_Exception(Py_InitializeFromConfig(&config)))
         give_up("Python does not start");
     PyConfig_Clear(&config);
-    PyObject *core = PyImport_ImportModule("binlog_core._core");
-    if (!core) give_up("the instrumented modules cannot be imported");
-    PyObject *targets = PyObject_GetAttrString(core, "TARGETS");
-    PyObject *address = targets ? PyDict_GetItemString(targets, name) : NULL;
-    if (address) {
+    char name_of_module[64];
+    const char *colon = strchr(name, ':');
+    if (!colon || snprintf(name_of_module, sizeof name_of_module, "%.*s", (int)(colon - name), name) >= 64)
+        give_up("BINLOG_FUZZ_TARGET is module:target");
+    PyObject *module = PyImport_ImportModule(name_of_module);
+    if (!module) give_up("the module of the target cannot be imported");
+    PyObject *targets = PyObject_GetAttrString(module, "TARGETS");
+    PyObject *address = targets ? PyDict_GetItemString(targets, colon + 1) : NULL;
+    PyErr_Clear();
+    if (address)
         target = (target_t)(uintptr_t)PyLong_AsUnsignedLongLong(address);
-    } else {
-        PyObject *module = PyImport_ImportModule("entry_points");
-        function = module ? PyObject_GetAttrString(module, name) : NULL;
-        if (!function) give_up("no such target");
-    }
+    else if (!(function = PyObject_GetAttrString(module, colon + 1)))
+        give_up("no such target");
     return 0;
 }
 

@@ -12,6 +12,7 @@ import lzma
 import struct
 import sys
 import warnings
+import zlib
 from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
@@ -26,7 +27,16 @@ from binlog_core.table_map import TableMaps
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 MAX_LEN = 20_000  # of a log
 MAX_SMALL = 4096  # of everything else
-EVERY = {"rows": 6, "event": 12, "wire": 8, "log": 3}  # of which only every n-th is kept
+MAX_ENCRYPTED = 6000
+EVERY = {
+    "rows": 6,
+    "event": 12,
+    "wire": 8,
+    "log": 3,
+    "splits": 40,
+    "ddl_log": 40,
+    "statements": 4,
+}  # of which only every n-th is kept
 FORMAT_DESCRIPTION = 15
 TABLE_MAP, PREVIOUS_GTIDS, PARTIAL, PAYLOAD = 19, 35, 39, 40
 MARIADB_COMPRESSED = range(165, 172)
@@ -37,6 +47,17 @@ GTID_SETS = (
     b"4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6:1-5:7:tag:3,\n4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c7:9",
     b"0-1-5,1-2-9",
     b"",
+)  # fmt: skip
+
+STATEMENTS = (
+    b"ALTER TABLE t ADD COLUMN d DECIMAL(10,2) NOT NULL DEFAULT 0 AFTER a, DROP COLUMN b",
+    b"ALTER TABLE t CHANGE `b` `B b` TEXT CHARACTER SET latin1, RENAME COLUMN a TO z, MODIFY c SET('x')",
+    b"ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, RENAME TO d2.t, ADD UNIQUE KEY k (a, b(3))",
+    b"CREATE TABLE u LIKE t; RENAME TABLE t TO v, u TO t /* ! */; DROP TABLE IF EXISTS v -- end",
+    b"CREATE OR REPLACE TABLE `a``b` (x INT UNSIGNED, y GEOMETRY, PRIMARY KEY (x)) DEFAULT CHARSET=ucs2",
+    b'/*!50503 CREATE TABLE "q" (x TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE NOW(6)) */',
+    b"CREATE SEQUENCE s START WITH 1; CREATE DATABASE e CHARACTER SET cp1251; DROP DATABASE d; TRUNCATE t",
+    b"CREATE UNIQUE INDEX i ON t (a); DROP INDEX i ON t; ALTER TABLE t ALTER a SET DEFAULT 'x\\'y'",
 )  # fmt: skip
 
 
@@ -81,6 +102,27 @@ def row_events(events: list[tuple[int, bytes]], mariadb: bool) -> Iterator[bytes
             yield struct.pack("<BBH", kind, number, len(body)) + body
 
 
+def pieces(events: list[tuple[int, bytes]], flags: int) -> Iterator[bytes]:
+    """Events in the language of the target `resync`, some garbage between them."""
+    for number, (kind, body) in enumerate(events):
+        short = body[:40]
+        yield bytes((kind, flags, len(short))) + short
+        if number % 5 == 4:
+            yield bytes((kind, 1 | number & 64, 7)) + body[:7].ljust(7, b"\0")
+
+
+def packed_values() -> Iterator[bytes]:
+    """Spans of two columns, of which one is compressed, and what they refer to."""
+    for level in (0, 9):
+        text = b"compressed " * 9
+        block = bytes((0x82,)) + len(text).to_bytes(2, "big") + zlib.compress(text, level)
+        raw = zlib.compressobj(level, wbits=-15)
+        bare = bytes((0x8A,)) + len(text).to_bytes(2, "big") + raw.compress(text) + raw.flush()
+        for value in (block, bare, b"\0plain", b"\0"):
+            yield bytes((1, 0, len(value), 0, 3)) + value
+            yield bytes((2, 0, len(value), 1, 2, 0, 0, 0, 1)) + value
+
+
 def main(out: Path) -> None:
     saved: dict[str, int] = {}
 
@@ -94,6 +136,8 @@ def main(out: Path) -> None:
         (folder / sha1(data).hexdigest()[:16]).write_bytes(data)
 
     warnings.simplefilter("ignore", binlog_core.BinlogWarning)
+    for path in (DATA / "fuzz").iterdir():
+        save(path.name.split("-")[0], path.read_bytes())
     for path in sorted(DATA.rglob("*.binlog")):
         data = path.read_bytes()
         if len(data) <= MAX_LEN:
@@ -103,10 +147,14 @@ def main(out: Path) -> None:
             save("log", bytes((0x23,)) + lzma.compress(data))
         key_files = [path.with_suffix(end) for end in (".keyring", ".keys.txt")]
         keys = next((str(file) for file in key_files if file.exists()), None)
+        if keys is not None:
+            for road in range(5):
+                save("encrypted", bytes((road | 8 * (road & 1),)) + data[:MAX_ENCRYPTED])
         schema = path.with_suffix(".schema.json.gz")
         if schema.exists():
             for definition in json.loads(gzip.decompress(schema.read_bytes())):
                 save("create_table", definition["create"].encode())
+                save("statements", bytes((0, "maria" in str(path))) + definition["create"].encode())
         with binlog_core.open(data, keys=keys, on_error="skip") as log:
             if data[:4] != b"\xfebin" or not log.format.header_length:
                 continue
@@ -129,6 +177,10 @@ def main(out: Path) -> None:
                         if kind != FORMAT_DESCRIPTION and len(body) < MAX_SMALL
                     ]
                     save("wire", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
+                    save("splits", bytes((mariadb, 20 * road)) + b"".join(packed)[:MAX_SMALL])
+                    save("ddl_log", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
+            save("resync", b"\x00\x00" + b"".join(pieces(plain[:30], 0)))
+            save("resync", b"\x2c\x05" + b"".join(pieces(plain[:30], 2)))
             for kind, body in plain:
                 if len(body) < MAX_SMALL:
                     save("event", bytes((kind,)) + body)
@@ -142,6 +194,21 @@ def main(out: Path) -> None:
                         save("packed", b"\1" + body[-200:])
             for batch in log.batches():
                 values_of(batch, save)
+    for value in packed_values():
+        save("compressed_columns", value)
+    for sql in STATEMENTS:
+        for mode in range(4):
+            save("statements", bytes((mode, mode & 1)) + sql)
+    for layout in range(20):
+        for records in (
+            b"\1\0\3\1" * 3 + b"some text",
+            bytes(range(64)),
+            b"\0\0\x12\1" + b"\xe6\x10\0\0\1\1" + b"\0" * 20,
+        ):
+            save("columns", bytes((layout, 2, 4)) + records)
+            save("columns", bytes((layout, 2, 0x87)) + records)
+    save("doubles", struct.pack("<5d", 0.1, -1e300, 5e-324, 123456789.0, 2.0**60))
+    save("packed_integers", b"\3abc\xfc\4\0abcd\xfd\1\0\0x\xfe\2\0\0\0\0\0\0\0ab\xfb")
     for text in GTID_SETS:
         save("gtid_sets", b"\0" + text)
     for number in range(5):

@@ -142,7 +142,8 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
         db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
         db.commit()
     with closing(connect(port)) as connection, connection.cursor() as cursor:
-        cursor.execute("CREATE OR REPLACE DATABASE soak")
+        cursor.execute("DROP DATABASE IF EXISTS soak")
+        cursor.execute("CREATE DATABASE soak")
         cursor.execute(
             "CREATE TABLE soak.t"
             " (id INT PRIMARY KEY AUTO_INCREMENT, writer INT, value INT, text VARCHAR(300)) CHARACTER SET utf8mb4"
@@ -173,8 +174,7 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
         writer.join()
 
     with closing(connect(port)) as connection, connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        file, position = cursor.fetchone()[:2]
+        file, position = end_of_logs(cursor)
         cursor.execute("SELECT id, writer, value, text FROM soak.t")
         rows = {row[0]: row for row in cursor.fetchall()}
     patience = time.monotonic() + 120
@@ -194,6 +194,17 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
         and figures["changes"] > 0
     )
     return 0 if fine else 1
+
+
+def end_of_logs(cursor: Any) -> tuple[str, int]:
+    import pymysql
+
+    try:
+        cursor.execute("SHOW BINARY LOG STATUS")  # MySQL 8.2 and later
+    except pymysql.MySQLError:
+        cursor.execute("SHOW MASTER STATUS")
+    file, position = cursor.fetchone()[:2]
+    return file, position
 
 
 def reached(store: str, file: str, position: int) -> bool:

@@ -24,6 +24,7 @@ cdef struct descriptor_t:
     uint32_t checksum_len                # 4 where events end with a CRC32, else 0
     uint8_t[256] post_header_len         # by today's type code
     uint8_t[256] canonical               # type code in the file to today's
+    uint8_t[256] handling                # type code in the file to what the decoding loop does (_walk.pxd)
 
 
 cdef struct event_header_t:

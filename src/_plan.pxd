@@ -39,7 +39,9 @@ cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
 
 
 cdef enum:
-    ROOM = 32                     # bytes behind a value, and behind a record, that whole words may touch
+    # Bytes behind a value, and behind a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
+    # none of its 30 bytes, the last group is loaded all the same, with 8.
+    ROOM = 48
     RUN_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
 
 

@@ -91,16 +91,13 @@ cdef inline int decode_sparse(const image_set_t* images, uint8_t* record, rows_t
 cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, uint8_t* record,
                                  rows_t* rows) noexcept nogil:
     # record: its image part is written already, with an empty null_bitmap. On an error the
-    # column it happened in is told (column_count: none in particular).
+    # column it happened in is told, if it was in one.
     cdef const uint8_t* nulls = rows.pos
     cdef int64_t budget
-    rows.failed_column = plan.column_count
     if <size_t> (rows.end - nulls) < images.null_len:
         return DECODE_MALFORMED
     rows.pos = nulls + images.null_len
     budget = <int64_t> (rows.end - rows.pos) - images.fixed_len
-    rows.images = images
-    rows.nulls = nulls
     rows.exact = True
     if images.whole and not any_null(images, nulls):
         rows.budget = budget
@@ -115,6 +112,8 @@ cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, 
     else:
         rows.exact = False
     rows.budget = budget
+    rows.images = images
+    rows.nulls = nulls
     if not images.whole:
         memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
     put_nulls(images, nulls, record + plan.image_len - 2 * plan.bitmap_len)

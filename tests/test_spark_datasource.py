@@ -245,6 +245,54 @@ def test_a_definition_that_changes(tmp_path: Path) -> None:
     assert [row["_rescued"] for row in merged] == [None, None, '{"extra":"0000-00-00"}']
 
 
+def test_values_that_a_column_cannot_hold_are_rescued(tmp_path: Path) -> None:
+    table = Table("d", "t", [("id", "INT"), ("u", "BIGINT UNSIGNED"), ("at", "DATE"), ("f", "DOUBLE")])
+    most, above = (1 << 63) - 1, (1 << 64) - 1
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(
+        table,
+        [
+            {"id": 1, "u": most, "at": "2024-02-29", "f": 0.5},
+            {"id": 1 << 15, "u": above, "at": "2024-02-00", "f": 0.25},
+            {"id": None, "u": None, "at": None, "f": None},
+        ],
+    )
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    kinds = {"id": pa.int16(), "u": pa.int64(), "at": pa.date32(), "f": pa.float32(), "_rescued": pa.string()}
+    options = SourceOptions.parse({"table": "d.t", "onSchemaChange": "rescue"})
+    reader = ChangeReader.of(options, pa.schema(list(kinds.items())), projected=True)
+    (part,) = plan_parts([str(path)], options)
+    rows = [row for batch in reader.read(part) for row in batch.to_pylist()]
+    assert [(row["id"], row["u"], str(row["at"]), row["f"]) for row in rows] == [
+        (1, most, "2024-02-29", None),
+        (None, None, "None", None),
+        (None, None, "None", None),
+    ]
+    assert [json.loads(row["_rescued"] or "null") for row in rows] == [
+        {"f": 0.5},
+        {"id": 1 << 15, "u": str(above), "at": "2024-02-00", "f": 0.25},
+        None,
+    ]
+
+
+def test_documents_as_variant(tmp_path: Path) -> None:
+    from pyspark.sql.types import VariantType, VariantVal
+
+    path = orders(tmp_path, count=3)
+    options = SourceOptions.parse({"documents": "variant"})
+    schema = spark_schema(infer_schema([str(path)], options))
+    assert schema["after"].dataType == VariantType()
+    rows = read(path, documents="variant")
+    as_json = read(path)
+    assert [VariantVal(**row["after"]).toJson() for row in rows] == [row["after"] for row in as_json]
+    assert [row["before"] for row in rows] == [None] * 9
+    with pytest.raises(ValueError, match=r"documents=variant"):
+        SourceOptions.parse({"documents": "variant", "table": "shop.orders"})
+
+
 def test_statements_between_rows(tmp_path: Path) -> None:
     path = changed(tmp_path)
     rows = read(path, table="shop.orders", onSchemaChange="ignore", ddl="rows")

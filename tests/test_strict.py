@@ -133,6 +133,17 @@ def invalid_text() -> Case:
     return with_table(Table("shop", "orders", [("id", "VARCHAR(10)")]), {"id": b"\xff\xfe"}), {}
 
 
+def skipped_changes() -> Case:
+    table = Table("shop", "orders", [("id", "VARCHAR(300) COMPRESSED")])
+    log = Log("10.11.6-MariaDB", checksum=False)
+    log.begin()
+    log.insert(table, [{"id": "x" * 200}])
+    log.commit()
+    data = log.getvalue()
+    at = data.index(b"\x89\xc8") + 1  # the length that the value claims
+    return data[:at] + b"\xc7" + data[at + 1 :], {"on_error": "skip"}
+
+
 def damaged_values() -> Case:
     table = Table("shop", "orders", [("id", "JSON")])
     log = Log(checksum=False)
@@ -188,7 +199,7 @@ CASES: dict[str, Callable[..., Case]] = {
     for case in (
         skipped_events, unknown_events, rows_without_table_map, undecodable_tables, statement_changes,
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
-        damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
+        skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
         wrong_in_use_checksum, file_gaps,
     )
 }  # fmt: skip

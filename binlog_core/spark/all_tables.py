@@ -40,8 +40,33 @@ def all_tables_schema(options: SourceOptions, *, everything: bool = False) -> pa
     names = [*CHANGE_COLUMNS, *(METADATA if everything else options.metadata)]
     if everything or options.mode == "PERMISSIVE":
         names.append(CORRUPT)
-    own = ("_database", "_table", "before", "after")
-    return pa.schema([*((name, pa.string()) for name in own), *((name, types[name]) for name in names)])
+    document = _variant() if options.documents == "variant" else pa.string()
+    return pa.schema(
+        [
+            ("_database", pa.string()),
+            ("_table", pa.string()),
+            ("before", document),
+            ("after", document),
+            *((name, types[name]) for name in names),
+        ]
+    )
+
+
+def _variant() -> pa.DataType:
+    """What Spark takes for a VARIANT."""
+    pa = import_pyarrow()
+    marked = pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})
+    return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
+
+
+def _variants(documents: list[str | None]) -> list[dict[str, bytes] | None]:
+    from pyspark.sql.types import VariantVal
+
+    found: list[dict[str, bytes] | None] = []
+    for text in documents:
+        one = None if text is None else VariantVal.parseJson(text)
+        found.append(None if one is None else {"value": one.value, "metadata": one.metadata})
+    return found
 
 
 class JsonRows:
@@ -58,6 +83,7 @@ class JsonRows:
         self._schema = schema
         self._names = [name.lower() for name in schema.names]
         self._images = options.images
+        self._variant = options.documents == "variant"
 
     def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
@@ -108,6 +134,8 @@ class JsonRows:
             for name in ("_gtid", "_file", "_xid"):
                 if name in self._names:
                     columns[name] = metadata_column(batch, name, transaction)
+            if self._variant:
+                columns |= {name: _variants(columns[name]) for name in ("before", "after")}
             arrays = []
             for name, field in zip(self._names, self._schema, strict=True):
                 values = columns.get(name)

@@ -15,7 +15,7 @@ from .images import ABSENT, METADATA
 from .infer import Found, find_definitions
 from .observers import Statement
 from .options import SourceOptions
-from .planning import Part, plan_logs
+from .planning import Part, plan_logs, timeline_of
 from .read import Chunk, ReadOptions, SplitReader
 from .schema import CHANGE_COLUMNS, import_pyarrow
 from .splits import Split
@@ -34,10 +34,11 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
         There are no such logs, or none has the table; see `find_definitions`.
     """
     pa = import_pyarrow()
+    paths = list(paths)
     if options.table is None:
         return all_tables_schema(options)
     found = find_definitions(
-        plan_logs(paths, options), options, options.read_options(), every=options.merge_schema
+        plan_logs(paths, options), options, _reading(paths, options), every=options.merge_schema
     )
     types = special_fields()
     wanted = [*CHANGE_COLUMNS]
@@ -61,6 +62,12 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     return pa.schema([*own, *((name, types[name]) for name in wanted)])
 
 
+def _reading(paths: Iterable[str], options: SourceOptions) -> ReadOptions:
+    reading = options.read_options()
+    timeline = timeline_of(paths, options)
+    return reading if timeline is None else replace(reading, schema=timeline)
+
+
 def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions) -> None:
     """Refuse a schema of the user's that the logs cannot fill.
 
@@ -69,6 +76,7 @@ def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions
     SchemaError
         A column that no definition has, or a type that does not fit; one of our columns has another type.
     """
+    paths = list(paths)
     if options.table is None:
         types = {field.name: field.type for field in all_tables_schema(options, everything=True)}
     else:
@@ -86,7 +94,7 @@ def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions
     wanted = {field.name: field for field in schema if field.name.lower() not in SPECIAL}
     if not wanted:
         return
-    logs, reading = plan_logs(paths, options), options.read_options()
+    logs, reading = plan_logs(paths, options), _reading(paths, options)
     found = find_definitions(logs, options, reading, every=False)
     if _missing(wanted, found):
         found = find_definitions(logs, options, reading, every=True)
@@ -146,7 +154,10 @@ class ChangeReader:
         BinlogError
             With file and offset.
         """
-        reader = SplitReader(part.split, self.reading, exact=part.exact, prepared=part.prepared)
+        reading = self.reading
+        if part.definitions is not None:
+            reading = replace(reading, schema=part.definitions)
+        reader = SplitReader(part.split, reading, exact=part.exact, prepared=part.prepared)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)

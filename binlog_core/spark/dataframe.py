@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SchemaError
@@ -11,7 +12,7 @@ from .changes import ChangeReader, check_schema, infer_schema
 from .fit import SPECIAL, own_names
 from .infer import find_definitions
 from .options import SourceOptions, as_text
-from .planning import Part, plan_logs, plan_parts
+from .planning import Part, plan_logs, plan_parts, timeline_of
 from .schema import import_pyarrow, spark_schema
 
 if TYPE_CHECKING:
@@ -135,5 +136,8 @@ def primary_key(
     given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     texts = {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
     parsed = SourceOptions.parse({**texts, "table": table})
-    found = find_definitions(plan_logs(given, parsed), parsed, parsed.read_options(), every=False)
+    reading = parsed.read_options()
+    if (timeline := timeline_of(given, parsed)) is not None:
+        reading = replace(reading, schema=timeline)
+    found = find_definitions(plan_logs(given, parsed), parsed, reading, every=False)
     return found.primary_key

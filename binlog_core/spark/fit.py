@@ -78,11 +78,13 @@ class _Column(NamedTuple):
     field: pa.Field
     place: int | None  # in the chunk's batch; None: the definition has no such column
     cast: bool
+    narrow: bool = False  # it may hold a value or not
 
 
 class _Fit(NamedTuple):
     columns: list[_Column]
     rescued: list[int]  # columns of the chunk's batch that go to `_rescued`
+    narrow: dict[int, pa.DataType | None]  # those of a type that holds some of the values, or none
 
 
 class Fitter:
@@ -119,16 +121,18 @@ class Fitter:
                     chunk,
                 )
         arrays = []
-        for field, index, cast in fit.columns:
+        for field, index, cast, narrow in fit.columns:
             name = field.name.lower()
             if name == ABSENT:
                 array = absent
             elif name == RESCUED:
-                array = self._rescued(chunk, fit.rescued)
+                array = self._rescued(chunk, fit)
             elif index is None:
                 array = pa.nulls(chunk.batch.num_rows, field.type)
             else:
                 array = chunk.batch.column(index)
+                if narrow:
+                    array = _where(array, held(array, field.type))
                 if cast:
                     array = array.cast(field.type)
             if not field.nullable and array.null_count:
@@ -185,6 +189,7 @@ class Fitter:
         columns: list[_Column] = []
         used: set[int] = set()
         rescued: list[int] = []
+        narrow: dict[int, pa.DataType | None] = {}
         for field in target.schema:
             index = by_name.get(field.name, by_name.get(field.name.lower()))
             if index is None or field.name.lower() in (ABSENT, RESCUED):
@@ -201,7 +206,10 @@ class Fitter:
                         field.name,
                     )
                 rescued.append(index)
-                index = None
+                some = narrows(here, field.type)
+                narrow[index] = field.type if some else None
+                columns.append(_Column(field, index if some else None, True, some))
+                continue
             columns.append(_Column(field, index, here != field.type))
         for index, name in enumerate(own.names):
             if index in used or name in CHANGE_COLUMNS or name in METADATA:
@@ -217,17 +225,22 @@ class Fitter:
         for name in own.names[: len(chunk.source.columns)]:
             if name.lower() in SPECIAL and name.lower() in (n.lower() for n in target.schema.names):
                 raise self._error("the table has a column of the name that a column of ours has", chunk, name)
-        return _Fit(columns, rescued)
+        return _Fit(columns, rescued, narrow)
 
-    def _rescued(self, chunk: Chunk, columns: Iterable[int]) -> pa.Array:
+    def _rescued(self, chunk: Chunk, fit: _Fit) -> pa.Array:
         """JSON of what the columns cannot hold: unknown columns, misfits, dates that no calendar has."""
         pa = import_pyarrow()
         count = chunk.batch.num_rows
         found: list[dict[str, Any] | None] = [None] * count
-        for index in columns:
-            name = chunk.batch.schema.field(index).name
-            for row, value in enumerate(chunk.batch.column(index).to_pylist()):
-                found[row] = {**(found[row] or {}), name: value}
+        for index in fit.rescued:
+            name, values = chunk.batch.schema.field(index).name, chunk.batch.column(index)
+            kind = fit.narrow.get(index)
+            stays = values.is_null() if index in fit.narrow else None  # a null is held by any column
+            if kind is not None:
+                stays = held(values, kind).fill_null(True)
+            for row, value in enumerate(values.to_pylist()):
+                if stays is None or not stays[row].as_py():
+                    found[row] = {**(found[row] or {}), name: value}
         if len(chunk.source.invalid):
             for row, name, text in _invalid_dates(chunk):
                 found[row] = {**(found[row] or {}), name: text}
@@ -301,6 +314,31 @@ def widened(source: pa.DataType, target: pa.DataType) -> bool:
     if types.is_date32(source):
         return bool(types.is_timestamp(target) and target.tz is None)
     return bool(types.is_string(source) and types.is_binary(target))
+
+
+def narrows(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a type holds some of the values of another: a whole number in fewer digits."""
+    types = import_pyarrow().types
+    whole = types.is_signed_integer(source) or (types.is_decimal(source) and not source.scale)
+    return bool(whole and types.is_signed_integer(target))
+
+
+def held(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Which whole numbers a narrower integer type holds; null for null."""
+    import pyarrow.compute as pc
+
+    pa = import_pyarrow()
+    most = (1 << target.bit_width - 1) - 1
+    bounds = [pa.scalar(Decimal(bound), pa.decimal128(38, 0)) for bound in (-most - 1, most)]
+    numbers = values.cast(pa.decimal128(38, 0))
+    return pc.and_(pc.greater_equal(numbers, bounds[0]), pc.less_equal(numbers, bounds[1]))
+
+
+def _where(values: pa.Array, wanted: pa.Array) -> pa.Array:
+    """The values, null where they are not wanted."""
+    import pyarrow.compute as pc
+
+    return pc.if_else(wanted, values, import_pyarrow().scalar(None, values.type))
 
 
 def to_json(values: Any) -> str:

@@ -18,9 +18,12 @@ from .planning import log_file
 from .read import ReadOptions
 from .schema import import_pyarrow, key_metadata, lake_type
 from .splits import Split
+from .timeline import definitions_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ..events import QueryEvent
 
 _NAMES_TOLD = 10
 _INSERT = 1
@@ -90,17 +93,23 @@ class _Watched(Selection):
 class _Watcher(Definitions):
     """Notes the definitions that rows come under."""
 
-    def __init__(self, inner: Definitions | None) -> None:
-        self._inner = inner
+    def __init__(self) -> None:
+        self.inner: Definitions | None = None  # of the log at hand
         self.seen: list[Table] = []
 
     @property
     def follows(self) -> bool:
-        return False
+        return self.inner is not None and self.inner.follows
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        if self.inner is not None:
+            self.inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
-        if self._inner is not None:
-            table = self._inner.complete(table, report, path=path, offset=offset)
+        if self.inner is not None:
+            table = self.inner.complete(table, report, path=path, offset=offset)
         # Table ids and flags do not make another definition.
         if not any(same_definition(table, known) for known in self.seen):
             self.seen.append(table)
@@ -132,12 +141,13 @@ def find_definitions(
         No log has rows of the table; their columns have no names; they cannot be decoded.
     """
     assert options.table is not None
-    watcher = _Watcher(Definitions(reading.schema) if reading.schema is not None else None)
+    watcher = _Watcher()
     others: dict[str, None] = {}
     partial = False
     number = 0
     for log in logs:
         number += 1
+        watcher.inner = definitions_of(reading.schema, log)
         groups = _rows_of(log, options, reading, watcher, others)
         for looked, (image_is_partial, tells) in enumerate(groups, 1):
             partial = partial or image_is_partial

@@ -45,6 +45,9 @@ class SourceOptions:
         ``database.table``: its typed rows. None: rows of all tables, as JSON.
     tables : tuple of str or None
         Without `table`: names or glob patterns, separated by commas.
+    documents : "json" or "variant"
+        Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
+        and faster.
     images : "both", "after" or "keychange"
         See ``ReadOptions``.
     metadata : tuple of str
@@ -70,6 +73,9 @@ class SourceOptions:
         The schema is that of all definitions in the logs, not of the first.
     schema_file : str or None
         A .sql file or ``mysql://`` URL, for logs that do not tell names.
+    follow_ddl : bool
+        The statements of the logs change the definitions: of the schema file, or from nothing on. All logs
+        are walked over when planning.
     unnamed : "refuse" or "positions"
     keys : str or None
         Key file of encrypted logs.
@@ -97,6 +103,7 @@ class SourceOptions:
 
     table: str | None = None
     tables: tuple[str, ...] | None = None
+    documents: Literal["json", "variant"] = "json"
     images: Images = "both"
     metadata: tuple[str, ...] = ()
     absent: Absent = "auto"
@@ -109,6 +116,7 @@ class SourceOptions:
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
     schema_file: str | None = None
+    follow_ddl: bool = False
     unnamed: Unnamed = "refuse"
     keys: str | None = None
     key_columns: tuple[str, ...] | None = None
@@ -131,6 +139,8 @@ class SourceOptions:
             raise ValueError("startOffset needs verifySplits=true")
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
             raise ValueError("xa=committed and startTime or endTime: one of them")
+        if self.table is not None and self.documents == "variant":
+            raise ValueError("documents=variant is for all tables, without option table")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
 
@@ -289,6 +299,7 @@ def _number(most: int) -> Callable[[str], int]:
 _KNOWN: dict[str, Callable[[str], Any]] = {
     "table": str,
     "tables": _names,
+    "documents": _choice("json", "variant"),
     "images": _choice("both", "after", "keychange"),
     "metadata": _metadata,
     "absent": _choice("auto", "true", "ignore"),
@@ -301,6 +312,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "onSchemaChange": _choice("fail", "ignore", "rescue"),
     "mergeSchema": _bool,
     "schemaFile": str,
+    "followDdl": _bool,
     "unnamed": _choice("refuse", "positions"),
     "keys": str,
     "keyColumns": _names,

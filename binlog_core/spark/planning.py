@@ -15,6 +15,7 @@ from ..selection import Selection
 from ..sources import Source
 from .options import SourceOptions
 from .splits import FILE_NUMBER_SHIFT, Split, plan_splits
+from .timeline import Timeline, TimelineMaker
 from .xa import Prepared, XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
@@ -33,11 +34,14 @@ class Part:
         It begins and ends at transaction boundaries.
     prepared : tuple of Prepared
         XA transactions in it, and what became of them; for xa=committed.
+    definitions : Timeline or None
+        For followDdl.
     """
 
     split: Split
     exact: bool = False
     prepared: tuple[Prepared, ...] = ()
+    definitions: Timeline | None = None
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -107,7 +111,21 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
         parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-    return parts
+    return with_definitions(parts, timeline_of(paths, options))
+
+
+def timeline_of(paths: Iterable[str], options: SourceOptions) -> Timeline | None:
+    """The definitions that the statements of all logs tell, with followDdl."""
+    if not options.follow_ddl:
+        return None
+    return TimelineMaker(options).follow(plan_logs(paths, replace(options, start_offset=None)))
+
+
+def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
+    """The parts, each with its part of a timeline."""
+    if timeline is None:
+        return parts
+    return [replace(part, definitions=timeline.part(part.split)) for part in parts]
 
 
 def _divided(paths: list[str], options: SourceOptions) -> list[Part]:

@@ -14,7 +14,6 @@ from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
 from ..decoding import Group, LogDecoder, Tail
-from ..definitions import Definitions
 from ..errors import SchemaError
 from ..log_files import LogFile
 from ..selection import Selection, matches
@@ -25,6 +24,7 @@ from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .schema import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
 from .splits import Split
+from .timeline import definitions_of
 from .xa import Prepared, XaRows
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class ReadOptions:
         Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
     columns : mapping or None
         Table name or pattern to the names of the columns to decode.
-    schema : dict, str, path, Schema or None
-        As in ``binlog_core.open``; see also `loaded`.
+    schema : dict, str, path, Schema, Timeline or None
+        As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
     keys : path, dict or None
         Of encrypted logs.
     images : "both", "after" or "keychange"
@@ -210,7 +210,7 @@ class SplitReader:
             mmap=False,  # pages of a mapping count as a worker's memory, and a file that shrinks kills it
             storage_options=options.storage_options,
         )
-        definitions = Definitions(options.schema) if options.schema is not None else None
+        definitions = definitions_of(options.schema, split)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with file.open() as source:

@@ -17,8 +17,18 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from ..errors import BinlogError
 from .changes import ChangeReader
 from .datasource import LogPartition
-from .planning import Part, boundary_behind, divide, index_of, last_boundary, log_file, plan_logs
+from .planning import (
+    Part,
+    boundary_behind,
+    divide,
+    index_of,
+    last_boundary,
+    log_file,
+    plan_logs,
+    with_definitions,
+)
 from .splits import Split
+from .timeline import TimelineMaker
 from .xa import XaHistory
 
 if TYPE_CHECKING:
@@ -56,6 +66,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offset | None = None  # of a query that takes what is there now
         self._known: Offset | None = None  # the furthest boundary that was seen
         self._xa: XaHistory | None = None
+        self._timeline = TimelineMaker(self._options) if self._options.follow_ddl else None
 
     # ------------------------------------------------------------ offsets
 
@@ -119,7 +130,12 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 parts.append(Part(replace(logs[i], start=begin, end=stop), exact=True))
             else:
                 parts += divide(logs[i], begin, stop, self._options.split_size, self._options)
-        return [LogPartition(part) for part in self._with_xa(parts, logs, start, end)]
+        parts = self._with_xa(parts, logs, start, end)
+        if self._timeline is not None:
+            read = logs[: index_of(logs, end["file"]) + 1]
+            timeline = self._timeline.follow(read, end=int(end["position"]))
+            parts = with_definitions(parts, timeline)
+        return [LogPartition(part) for part in parts]
 
     def _with_xa(self, parts: list[Part], logs: list[Split], start: Offset, end: Offset) -> list[Part]:
         """XA transactions come in the batch that has their commit, wherever they were prepared."""

@@ -150,16 +150,16 @@ cdef inline gather_status_t gather_bytes(column_t* c, tile_t* tile) noexcept nog
     return pad_bytes(c, tile) if c.pad else copy_bytes(c, tile)
 
 
-cdef inline int only_label(const column_t* c, const tile_t* tile) noexcept nogil:
-    # The number that all of the tile's records have, or -1
-    cdef int i, count = tile.count
+cdef inline bint labels_agree(const column_t* c, const tile_t* tile) noexcept nogil:
+    # Whether all of the tile's records have the number of the first
+    cdef int _i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* value = tile.records + c.field
     cdef uint8_t first = value[0], other = 0
-    for i in range(count):
+    for _i in range(count):
         other |= value[0] ^ first
         value += stride
-    return -1 if other else first
+    return other == 0
 
 
 cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nogil:
@@ -175,14 +175,13 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
         return fail(c, tile, 0, GATHER_TOO_LARGE)
     if not reserve(c, tile, SLACK * <size_t> count):
         return GATHER_NO_MEMORY
-    if only_label(c, tile) >= 0 and value[0] < c.code_count:
+    if value[0] < c.code_count and labels_agree(c, tile):
         label = c.labels + SLACK * value[0]
         length = label[SLACK - 1]
         out = c.data + c.data_len
         for i in range(count):
             memcpy(out, label, SLACK)
             out += length
-        for i in range(count):
             offsets[i] = end + (i + 1) * length
         c.data_len += <size_t> (count * length)
         return GATHER_OK

@@ -190,11 +190,11 @@ ctypedef fused word_t:
 
 cdef inline void or_words(const tile_t* tile, uint32_t at, word_t* out) noexcept nogil:
     # One word of all records, ORed
-    cdef int i, count = tile.count
+    cdef int _i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* record = tile.records + at
     cdef word_t word, all_words = 0
-    for i in range(count):
+    for _i in range(count):
         memcpy(&word, record, sizeof(word_t))
         all_words |= word
         record += stride

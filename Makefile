@@ -12,16 +12,18 @@ SOURCES := pyproject.toml setup.py MANIFEST.in README.md LICENSE \
 # Where `make run` reads and writes.
 LOGS := 'tests/data/mysql97/dml_*.binlog'
 OUT := out/changes
+CURRENT := out/current
 
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
 .PHONY: run test lint format sanitize bench guard peers docs wheel clean
 
-# The main job: changes of the bundled logs, one Parquet directory per table, through Spark on all cores.
+# The main job through Spark on all cores: changes of the bundled logs, one Parquet directory per table, and beside
+# them the tables as these changes leave them.
 run: $(VENV)/.run
-	rm -rf $(OUT)
-	$(BIN)/binlog-core export $(LOGS) $(OUT) --show 3
+	rm -rf $(OUT) $(CURRENT)
+	$(BIN)/binlog-core export $(LOGS) $(OUT) --current $(CURRENT) --show 3
 
 # `pytest`, not `python -m pytest`: that would import the source folder. The first line makes sure.
 test: $(VENV)/.test

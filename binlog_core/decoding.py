@@ -244,6 +244,8 @@ class LogDecoder:
             # Nothing that was good is lost: what was gathered comes before the error.
             if self._loop.records:
                 yield from self._take_group()
+            if error.offset is not None and error.offset == self.selection.start_position:
+                error.message += f"; does an event begin at start={error.offset}?"
             raise error.located(path=self.path) from error.__cause__
         if self._loop.has_news:
             yield from self._take_group()
@@ -575,15 +577,20 @@ class LogDecoder:
     def _on_statement(
         self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
     ) -> Iterator[Group]:
-        if changes_rows(statement):
+        definitions = self.definitions
+        if changed := changes_rows(statement):
             self.report.add("statement_changes", path=self.path, offset=offset)
-        elif self.definitions is not None and self.definitions.follows and may_change_definitions(statement):
+        if definitions is not None and (
+            definitions.notes_changes
+            if changed
+            else definitions.follows and may_change_definitions(statement)
+        ):
             event = whole()  # before the group is taken: the loop still has it at hand
             transaction = int(self._loop.transaction_position)
             if self._loop.records:
                 yield from self._take_group()
             assert self.format is not None
-            self.definitions.follow(
+            definitions.follow(
                 event,
                 self.report,
                 mariadb=self.format.is_mariadb,

@@ -47,6 +47,11 @@ class Definitions:
         """Statements of the log change the definitions."""
         return self._tracker is not None
 
+    @property
+    def notes_changes(self) -> bool:
+        """Statements that the log has instead of rows are handed to `follow` too."""
+        return False
+
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         """The table with what the definition adds to the log's own metadata.
 

@@ -343,9 +343,11 @@ def _local_path(path: str) -> str:
 
 def _place_of(path: str, storage_options: dict[str, Any] | None) -> Place:
     if _URL.match(path) and not path.lower().startswith("file:"):
+        from .object_stores import ObjectStore, arrow_filesystem
         from .remote import Remote
 
-        return Remote(path, storage_options)
+        found = arrow_filesystem(path, storage_options)
+        return Remote(path, storage_options) if found is None else ObjectStore(path, found[0])
     return _Local()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,7 @@ from ._values import RowChange
 from .arrow import Batches
 from .batch import ChangeBatch
 from .decoding import Group, LogDecoder, Tail
-from .errors import BinlogError, NotABinlogError, SchemaError
+from .errors import BinlogError, NotABinlogError
 from .event_walk import HeaderFilter, events_of, headers_of
 from .follow import Follower
 from .format import FormatDescription
@@ -25,14 +25,22 @@ from .gtid_selection import AnyGtidSet, gtid_set
 from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader
 from .report import Report
-from .selection import Limits, Selection, names
+from .selection import (
+    Columns,
+    Limits,
+    Place,
+    Selection,
+    check_columns,
+    check_place,
+    columns_by_pattern,
+    names,
+    ops_mask,
+    timestamp_of,
+)
 
 if TYPE_CHECKING:
     from .definitions import Definitions
     from .events import Event
-
-Place = int | tuple[str, int] | dt.datetime
-_OPS = {"insert": 1, "update": 2, "delete": 4}
 
 
 def open(
@@ -46,7 +54,7 @@ def open(
     start: Place | None = None,
     stop: Place | None = None,
     tables: str | Iterable[str] | None = None,
-    columns: Mapping[str, Iterable[str]] | None = None,
+    columns: Columns | None = None,
     gtids: str | AnyGtidSet | None = None,
     exclude_gtids: str | AnyGtidSet | None = None,
     server_id: int | None = None,
@@ -84,8 +92,8 @@ def open(
         event headers (naive datetimes are UTC).
     tables : str or iterable of str, optional
         Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
-    columns : mapping, optional
-        Table name or pattern to the names of the columns to decode.
+    columns : mapping or iterable of str, optional
+        Table name or pattern to the names of the columns to decode; or just names, for all tables.
     gtids, exclude_gtids : str or GTID set, optional
         Transactions to read, or to leave out.
     server_id : int, optional
@@ -122,22 +130,22 @@ def open(
         A text is no GTID set.
     BinlogError
         The target does not exist or cannot be read.
-    ValueError
-        An argument has a value that is not among those named here.
+    TypeError, ValueError
+        An argument has a type or value that is not among those named here.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+    check_place("start", start)
+    check_place("stop", stop)
+    if not (limits is None or isinstance(limits, Limits)):
+        raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
+    if not (server_id is None or hasattr(server_id, "__index__")):
+        raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
     files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
-    mask = 7
-    if ops is not None:
-        unknown = set(names(ops) or ()) - set(_OPS)
-        if unknown:
-            raise ValueError(f"ops={ops!r}: insert, update and delete are known")
-        mask = sum({_OPS[op] for op in names(ops) or ()})
     selection = Selection(
         tables=names(tables),
-        columns=_columns(columns),
-        ops=mask,
+        columns=columns_by_pattern(columns),
+        ops=ops_mask(ops),
         server_id=server_id,
         rows_v0=rows_v0,
         gtids=gtid_set(gtids),
@@ -349,7 +357,7 @@ class Log:
     def groups(
         self,
         tables: str | Iterable[str] | None = None,
-        columns: Mapping[str, Iterable[str]] | None = None,
+        columns: Columns | None = None,
     ) -> Iterator[Group]:
         """Row changes as groups of batches; what a checkpoint needs is in each.
 
@@ -375,7 +383,7 @@ class Log:
         if tables is not None:
             selection.tables = names(tables)
         if columns is not None:
-            selection.columns = _columns(columns)
+            selection.columns = columns_by_pattern(columns)
         self._begin_pass()
         definitions = self._definitions()
         for i, source in enumerate(self._sources(self._follow)):
@@ -385,12 +393,12 @@ class Log:
                 yield from decoder.groups()
             finally:
                 self.tail = decoder.tail or self.tail
-        _check_columns(selection)
+        check_columns(selection)
 
     def batches(
         self,
         tables: str | Iterable[str] | None = None,
-        columns: Mapping[str, Iterable[str]] | None = None,
+        columns: Columns | None = None,
     ) -> Batches:
         """Row changes as structured arrays, one batch per table definition and group.
 
@@ -410,9 +418,7 @@ class Log:
         """
         return Batches(lambda: self._batches(tables, columns))
 
-    def _batches(
-        self, tables: str | Iterable[str] | None, columns: Mapping[str, Iterable[str]] | None
-    ) -> Iterator[ChangeBatch]:
+    def _batches(self, tables: str | Iterable[str] | None, columns: Columns | None) -> Iterator[ChangeBatch]:
         for group in self.groups(tables, columns):
             batches = group.batches[::-1]
             del group  # a batch lives no longer than its user wants
@@ -422,7 +428,7 @@ class Log:
     def rows(
         self,
         tables: str | Iterable[str] | None = None,
-        columns: Mapping[str, Iterable[str]] | None = None,
+        columns: Columns | None = None,
     ) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
@@ -574,7 +580,7 @@ class Log:
         changes: dict[str, Any] = {}
         for place, at, kind in ((self._start, first, "start"), (self._stop, last, "stop")):
             if isinstance(place, dt.datetime):
-                changes[f"{kind}_timestamp"] = _timestamp(place)
+                changes[f"{kind}_timestamp"] = timestamp_of(place)
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
         return replace(selection, **changes)
@@ -591,23 +597,3 @@ def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | None:
 
 def _same_name(file: LogFile, name: str) -> bool:
     return file.path == name or os.path.basename(file.path) == name
-
-
-def _timestamp(moment: dt.datetime) -> int:
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return max(0, int(moment.timestamp()))
-
-
-def _columns(given: Mapping[str, Iterable[str]] | None) -> dict[str, tuple[str, ...]]:
-    return {pattern: names(columns) or () for pattern, columns in (given or {}).items()}
-
-
-def _check_columns(selection: Selection) -> None:
-    """Names that no definition had are a mistake, told at the end: a later ALTER could have brought them."""
-    for pattern, seen in selection.seen_columns.items():
-        missing = set(selection.columns[pattern]) - seen
-        if missing:
-            raise SchemaError(
-                f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern
-            )

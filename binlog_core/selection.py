@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import index
 
 from .compression import MEMORY_LIMIT, PAYLOAD_LIMIT
-from .errors import DecodeError
+from .errors import DecodeError, SchemaError
 from .gtid_selection import AnyGtidSet
 from .tables import Table
+
+Place = int | tuple[str, int] | dt.datetime
+Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
+_OPS = {"insert": 1, "update": 2, "delete": 4}
 
 
 @dataclass(slots=True)
@@ -109,4 +115,55 @@ def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
     """One name, or several, as a tuple."""
     if values is None:
         return None
-    return (values,) if isinstance(values, str) else tuple(values)
+    given = (values,) if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"a name is expected, not {name!r}")
+    return given
+
+
+def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
+    """The names of the columns by table name or pattern; names alone are those of every table."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        return {"*": names(given) or ()}
+    return {pattern: names(columns) or () for pattern, columns in given.items()}
+
+
+def check_columns(selection: Selection) -> None:
+    """Names that no definition had are a mistake, told at the end: a later ALTER could have brought them."""
+    for pattern, seen in selection.seen_columns.items():
+        missing = set(selection.columns[pattern]) - seen
+        if missing:
+            raise SchemaError(
+                f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern
+            )
+
+
+def ops_mask(ops: str | Iterable[str] | None) -> int:
+    """Bit 0 insert, 1 update, 2 delete; all for None."""
+    wanted = set(_OPS if ops is None else names(ops) or ())
+    if not wanted <= set(_OPS):
+        raise ValueError(f"ops={ops!r}: insert, update and delete are known")
+    return sum(_OPS[op] for op in wanted)
+
+
+def check_place(argument: str, place: object) -> None:
+    """Refuse what is no `Place`, as soon as it is given."""
+    position = place[1] if isinstance(place, tuple) and len(place) == 2 else place
+    if position is place and isinstance(place, dt.datetime):
+        return
+    if position is None and place is None:
+        return
+    if not hasattr(position, "__index__") or isinstance(position, bool):
+        raise TypeError(f"{argument}={place!r}: a position, (file name, position) or a datetime is expected")
+    if index(position) < 0:
+        raise ValueError(f"{argument}={place!r}: a position is not negative")
+
+
+def timestamp_of(moment: dt.datetime) -> int:
+    """Seconds since 1970 UTC, as event headers have them; naive moments are UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return max(0, int(moment.timestamp()))

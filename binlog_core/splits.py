@@ -19,6 +19,7 @@ import glob
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 from . import _resync
 from .anchors import Head, first_anchor, walk_to_anchor, window_at
 from .decoding import Group, LogDecoder, Tail
-from .errors import BinlogError
+from .errors import BinlogError, DecodeError
 from .format import FIRST_EVENT_POSITION
 from .log_files import LogFile, resolve
 
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from .sources import Source
 
 FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
-DEFAULT_SPLIT_SIZE = 64 << 20
+DEFAULT_SPLIT_SIZE = 128 << 20
 
 _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
+_PLANNING_THREADS = 32  # a look into an object store is waiting, not work
 
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
 _PATTERN = re.compile(r"[*?\[]")
@@ -130,8 +132,8 @@ def plan_splits(
         Logs, directories, index files, URLs that fsspec knows, or glob patterns of local paths. A log that is
         given twice is read once.
     split_size : int or None
-        Bytes; None: each log is one split. So are in any case v1 and v3 logs, relay logs, encrypted and
-        compressed ones, whose bytes do not tell where events begin.
+        Most bytes of a split; a log is cut into equal ones. None: each log is one split. So are in any case
+        v1 and v3 logs, relay logs, encrypted and compressed ones, whose bytes do not tell where events begin.
     storage_options : dict or None
         For fsspec.
 
@@ -150,15 +152,19 @@ def plan_splits(
     """
     if split_size is not None and split_size < 1:
         raise ValueError(f"split_size={split_size}: at least 1")
+    numbered = list(_numbered(target, storage_options))
+    sizes: Iterable[int | None] = [None] * len(numbered)
+    if split_size is not None:
+        with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
+            sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
     splits: list[Split] = []
-    for number, file in _numbered(target, storage_options):
-        size = _splittable_size(file) if split_size is not None else None
+    for (number, file), size in zip(numbered, sizes, strict=True):
         if size is None or split_size is None or size <= split_size:
             splits.append(Split(file.path, file_number=number, index=len(splits)))
             continue
-        for start in range(0, size, split_size):
-            end = min(start + split_size, size)
-            splits.append(Split(file.path, start, end, number, len(splits)))
+        count = -(-size // split_size)
+        for i in range(count):
+            splits.append(Split(file.path, size * i // count, size * (i + 1) // count, number, len(splits)))
     return splits
 
 
@@ -223,7 +229,7 @@ def trust_splits(splits: Iterable[Split], *, storage_options: dict[str, Any] | N
     Parameters
     ----------
     splits : iterable of Split
-        All of each log, in order.
+        In order; the first of each log begins at its beginning, or is trusted already.
     storage_options : dict or None
         For fsspec.
 
@@ -237,29 +243,129 @@ def trust_splits(splits: Iterable[Split], *, storage_options: dict[str, Any] | N
         A log is damaged.
     """
     trusted: list[Split] = []
-    for path, parts in groupby(splits, lambda split: split.path):
+    for path, group in groupby(splits, lambda split: split.path):
+        parts = list(group)
+        if len(parts) == 1 and (parts[0].whole or parts[0].trusted):
+            trusted += parts
+            continue
         with LogFile(path, storage_options=storage_options).open() as source:
             head = Head.of(source)
-            here: int | None = FIRST_EVENT_POSITION
+            here = parts[0].anchor if parts[0].trusted else FIRST_EVENT_POSITION
             for split in parts:
-                if head is None or not head.splittable or split.end is None:
+                if head is None or not head.splittable:
                     trusted.append(split)
                     continue
-                if here is None or here >= split.end:
+                if here is None or (split.end is not None and here >= split.end):
                     trusted.append(replace(split, anchor=None, trusted=True))
                     continue
                 trusted.append(replace(split, anchor=here, trusted=True))
-                window, base, offset = window_at(source, here)
-                window, base, offset, status = walk_to_anchor(
-                    source, head, window, base, offset, least=split.end, limit=None
-                )
-                if status == _resync.WALK_BROKEN:
-                    raise BinlogError("no event is here", path=path, offset=base + offset)
-                here = base + offset if status == _resync.WALK_FOUND else None
+                if split.end is not None:
+                    here = _anchor_behind(source, head, here, split.end)
     return trusted
 
 
+def trust_split(split: Split, *, storage_options: dict[str, Any] | None = None) -> Split:
+    """One split with its true anchor, found by a walk over the event headers from the log's beginning on.
+
+    Raises
+    ------
+    DecodeError
+        The log is damaged.
+    """
+    if split.trusted or split.start <= FIRST_EVENT_POSITION:
+        return split
+    with LogFile(split.path, storage_options=storage_options).open() as source:
+        head = Head.of(source)
+        if head is None or not head.splittable:
+            return replace(split, anchor=None, trusted=True)
+        anchor = _anchor_behind(source, head, FIRST_EVENT_POSITION, split.start)
+        owned = anchor is not None and (split.end is None or anchor < split.end)
+        return replace(split, anchor=anchor if owned else None, trusted=True)
+
+
+def _anchor_behind(source: Source, head: Head, here: int, least: int) -> int | None:
+    """The first anchor at or behind `least`, from the true event at `here` on; None: the log ends before."""
+    window, base, offset = window_at(source, here)
+    window, base, offset, status = walk_to_anchor(source, head, window, base, offset, least=least, limit=None)
+    if status == _resync.WALK_BROKEN:
+        raise DecodeError("no event is here", path=source.path, offset=base + offset)
+    return base + offset if status == _resync.WALK_FOUND else None
+
+
 # ---------------------------------------------------------------- reading
+
+
+class SplitBounds:
+    """Where a split's transactions lie in its log.
+
+    Parameters
+    ----------
+    split : Split
+    source : Source
+        Just opened, and left at its beginning.
+
+    Attributes
+    ----------
+    first_anchor : int or None
+        Position of the first event that the split owns; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, once `finish` was called; None: the log ends before.
+
+    Raises
+    ------
+    BinlogError
+        It is no log.
+    """
+
+    def __init__(self, split: Split, source: Source) -> None:
+        self.split = split
+        self.next_anchor: int | None = None
+        self._head = Head.of(source)
+        self._splittable = self._head is not None and self._head.splittable
+        self.first_anchor = self._first_anchor(source)
+        if source.position:
+            source.seek(0)
+
+    def _first_anchor(self, source: Source) -> int | None:
+        split, head = self.split, self._head
+        if split.trusted:
+            return split.anchor
+        if split.start <= FIRST_EVENT_POSITION:
+            return FIRST_EVENT_POSITION
+        if head is None or not head.splittable:
+            return None
+        return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
+
+    @property
+    def start_position(self) -> int | None:
+        """For ``Selection``, as the two below; only of a split that owns something."""
+        first = self.first_anchor
+        return first if first is not None and first > FIRST_EVENT_POSITION else None
+
+    @property
+    def stop_position(self) -> int | None:
+        """See above. A log that cannot be split is read to its end."""
+        return self.split.end if self._splittable else None
+
+    @property
+    def stop_anchor(self) -> int:
+        """See above."""
+        return self._head.anchors if self._head is not None else 0
+
+    def finish(self, decoder: LogDecoder) -> None:
+        """Find `next_anchor`, once the decoder has come to the end."""
+        here, end = decoder.stopped_at, self.split.end
+        if not self._splittable or here is None or end is None:
+            return
+        # It stands at the anchor, unless it was a time that it was to stop at.
+        assert self._head is not None
+        source = decoder.source
+        window, base, offset = window_at(source, here)
+        window, base, offset, status = walk_to_anchor(
+            source, self._head, window, base, offset, least=end, limit=None
+        )
+        if status == _resync.WALK_FOUND:
+            self.next_anchor = base + offset
 
 
 class SplitReader:
@@ -291,23 +397,29 @@ class SplitReader:
             if isinstance(options.get(name), int | tuple):
                 raise ValueError(f"{name}={options[name]!r}: positions are what splits are made of")
         self.split = split
-        self.first_anchor: int | None = None
-        self.next_anchor: int | None = None
         self.rows = 0
-        self.end_position = 0
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
         self._log = reader.open(split.path, **options)
         try:
             source = self._log._source
             source.seek(0)
-            self._head = Head.of(source)
-            self.first_anchor = self._first_anchor(source)
+            self._bounds = SplitBounds(split, source)
         except BaseException:
             self._log.close()
             raise
         self.end_position = self.first_anchor or split.start
         self._groups = self._read()
+
+    @property
+    def first_anchor(self) -> int | None:
+        """See above."""
+        return self._bounds.first_anchor
+
+    @property
+    def next_anchor(self) -> int | None:
+        """See above."""
+        return self._bounds.next_anchor
 
     @property
     def report(self) -> Report:
@@ -348,27 +460,14 @@ class SplitReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _first_anchor(self, source: Source) -> int | None:
-        split, head = self.split, self._head
-        if split.trusted:
-            return split.anchor
-        if split.start <= FIRST_EVENT_POSITION:
-            return FIRST_EVENT_POSITION
-        if head is None or not head.splittable:
-            return None
-        return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
-
     def _read(self) -> Generator[Group, None, None]:
-        if self.first_anchor is None:
+        bounds = self._bounds
+        if bounds.first_anchor is None:
             self._log.close()
             return
-        head, end = self._head, self.split.end
-        splittable = head is not None and head.splittable
         try:
             decoder = self._log._split_decoder(
-                start=self.first_anchor if self.first_anchor > FIRST_EVENT_POSITION else None,
-                stop=end if splittable else None,
-                anchors=head.anchors if head is not None else 0,
+                start=bounds.start_position, stop=bounds.stop_position, anchors=bounds.stop_anchor
             )
             try:
                 for group in decoder.groups():
@@ -377,28 +476,13 @@ class SplitReader:
                     yield group
             finally:
                 self.tail = decoder.tail
-            if splittable:
-                self._find_next_anchor(decoder)
+            bounds.finish(decoder)
             self.end_position = max(self.end_position, decoder.position)
         except BinlogError as error:
             self.error = error
             raise
         finally:
             self._log.close()
-
-    def _find_next_anchor(self, decoder: LogDecoder) -> None:
-        here, end = decoder.stopped_at, self.split.end
-        if here is None or end is None:
-            return
-        # It stands at the anchor, unless it was a time that it was to stop at.
-        assert self._head is not None
-        source = decoder.source
-        window, base, offset = window_at(source, here)
-        window, base, offset, status = walk_to_anchor(
-            source, self._head, window, base, offset, least=end, limit=None
-        )
-        if status == _resync.WALK_FOUND:
-            self.next_anchor = base + offset
 
 
 def read_split_groups(split: Split, **options: Any) -> SplitReader:

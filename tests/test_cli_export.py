@@ -36,17 +36,23 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.spark
 def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
-    done = run("export", GOLDEN.path, tmp_path / "out", "--master", "local[1]", "--show", "1")
+    where = [GOLDEN.path, tmp_path / "out", "--current", tmp_path / "now"]
+    done = run("export", *where, "--master", "local[1]", "--show", "1", "--split-size", "2k")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # nothing of Spark's own, and no progress bar where nobody looks
+    # Nothing of Spark's own, and no progress bar where nobody looks
+    (line,) = done.stderr.splitlines()
+    assert re.match(r"slowest split: \d+\.\d\d s, \d+\.\d times the mean", line)
     ops = [row["op"] for row in GOLDEN.truth]
     inserts, updates, deletes = (ops.count(op) for op in ("insert", "update", "delete"))
     name = f"{GOLDEN.truth[0]['db']}.{GOLDEN.truth[0]['table']}"
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines()]
     summary = next(row for row in cells if row and row[0] == name)
-    assert summary[1:5] == [str(inserts), str(updates), str(deletes), "1"]
     manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
-    assert summary[5] == size(manifest["tables"][0]["files"][0]["bytes"])
+    files = manifest["tables"][0]["files"]
+    assert summary[1:5] == [str(inserts), str(updates), str(deletes), str(len(files))]
+    assert summary[5] == size(sum(file["bytes"] for file in files))
+    number = -(-len(GOLDEN.data) // 2048)
+    assert f"1 log, {size(len(GOLDEN.data) - 4)} in {number} splits" in " ".join(done.stdout.split())
     assert float(summary[6]) >= 0
     assert next(row for row in cells if row and row[0] == "all")[1:4] == summary[1:4]
     # The first row of the result, read back through Spark.
@@ -54,6 +60,12 @@ def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
     shown = {row[0]: row[1] for row in cells if row and len(row) == 2}
     assert {name: shown[name] for name in first} == {name: str(value) for name, value in first.items()}
     assert shown["_change_type"] == "insert"
+    # The table as it is now
+    left: set[int] = set()
+    for change in GOLDEN.truth:
+        left -= {change["before"]["id"]} if change["before"] else set()
+        left |= {change["after"]["id"]} if change["after"] else set()
+    assert [name, str(len(left)), ""] in cells
 
 
 @pytest.mark.spark
@@ -88,7 +100,14 @@ def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["only-one"], ["a", "b", "--images", "none"], ["a", "b", "--show", "-1"]]
+    "arguments",
+    [
+        ["only-one"],
+        ["a", "b", "--images", "none"],
+        ["a", "b", "--show", "-1"],
+        ["a", "b", "--split-size", "many"],
+        ["a", "b", "--format", "delta", "--current", "c"],
+    ],
 )
 def test_usage_errors(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, ["export", *arguments]).exit_code == 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogError, DecodeError, NotABinlogError, SchemaError
 from binlog_core.merge import ChangeReader
+from binlog_core.selection import matches
 
 GTID = golden_logs("mysql97/gtid")[0]
 MARIA_GTID = golden_logs("maria1011/maria_gtid")[0]
@@ -403,3 +406,53 @@ def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr("binlog_core.event_walk._CHUNK", 7)
         assert log.headers().tolist() == whole.tolist()
         assert len(list(log.events())) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"start": "2024-01-01"}, TypeError, "start='2024-01-01'"),
+        ({"stop": dt.date(2024, 1, 1)}, TypeError, "datetime is expected"),
+        ({"start": 4.0}, TypeError, "start=4.0"),
+        ({"start": ("log.000001", None)}, TypeError, "a position"),
+        ({"stop": -1}, ValueError, "stop=-1"),
+        ({"tables": 5}, TypeError, "a name is expected, not 5"),
+        ({"columns": {"t": [1]}}, TypeError, "a name is expected, not 1"),
+        ({"ops": "upsert"}, ValueError, "insert, update and delete"),
+        ({"limits": {"group_rows": 1}}, TypeError, "Limits"),
+        ({"server_id": "1"}, TypeError, "server_id"),
+    ],
+)
+def test_arguments_are_looked_at_when_they_are_given(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        binlog_core.open(golden_logs("mysql97/types_ints")[0].path, **arguments)
+
+
+def test_columns_without_a_table_are_those_of_every_table() -> None:
+    path = golden_logs("mysql97/types_ints")[0].path
+    with binlog_core.open(path, columns=["id", "flag_int"]) as log:
+        assert {tuple(change.after) for change in log.rows() if change.after} == {("id", "flag_int")}
+        assert {batch.array["row"].dtype.names for batch in log.batches(columns="id")} == {("id",)}
+        with pytest.raises(binlog_core.SchemaError, match="nope"):
+            list(log.batches(columns=["nope"]))
+
+
+def test_a_start_within_an_event_is_told() -> None:
+    path = golden_logs("mysql97/types_ints")[0].path
+    with binlog_core.open(path) as log:
+        position = log.headers()["position"][5]
+    with binlog_core.open(path, start=position) as log:  # a number of numpy's
+        assert len(list(log.rows())) == 25
+    with (
+        binlog_core.open(path, start=int(position) + 3) as log,
+        pytest.raises(binlog_core.DecodeError, match=f"start={position + 3}\\?"),
+    ):
+        list(log.rows())
+
+
+def test_names_with_dots() -> None:
+    table = binlog_core.Table("a.b", "c", ())
+    assert matches(table, "a.b.c") and matches(table, "c") and matches(table, "a.b.*")
+    assert not matches(table, "b.c")

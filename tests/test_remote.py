@@ -16,6 +16,7 @@ from support.golden import golden_logs
 from binlog_core import remote
 from binlog_core.errors import BinlogError, MissingExtraError, NotABinlogError
 from binlog_core.log_files import Gap, resolve
+from binlog_core.object_stores import ObjectSource
 from binlog_core.sources import BufferSource, Source
 
 fsspec = pytest.importorskip("fsspec")
@@ -100,6 +101,7 @@ def test_what_is_not_there(memory):
 
 
 def test_without_the_libraries(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     with pytest.raises(MissingExtraError, match="gcsfs"):
         resolve("gs://bucket/log")
@@ -225,8 +227,13 @@ def s3():
     server.stop()
 
 
-@pytest.fixture
-def options(s3):
+@pytest.fixture(params=["pyarrow", "fsspec"])
+def options(s3, request, monkeypatch):
+    """Each test runs through pyarrow's file system, and without pyarrow through fsspec."""
+    if request.param == "fsspec":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    else:
+        pytest.importorskip("pyarrow")
     return {"endpoint_url": s3, "key": "user", "secret": "secret"}
 
 
@@ -257,7 +264,10 @@ def test_an_s3_index_file_and_an_encrypted_log(options):
     assert not isinstance(file.open(), BufferSource)
 
 
-def test_s3_credentials_of_the_environment(s3, monkeypatch):
+@pytest.mark.parametrize("through", ["pyarrow", "fsspec"])
+def test_s3_credentials_of_the_environment(s3, monkeypatch, through):
+    if through == "fsspec":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
     fsspec.filesystem("s3", endpoint_url=s3, key="user", secret="secret").clear_instance_cache()
     for name, value in {
         "AWS_ENDPOINT_URL": s3,
@@ -274,3 +284,59 @@ def test_s3_that_is_not_there(options):
         with pytest.raises(BinlogError) as caught:
             resolve(url, storage_options=options)[0].open()
         assert caught.value.path == url
+
+
+def test_the_file_system_is_pyarrows_own_where_it_knows_the_options(s3):
+    pytest.importorskip("pyarrow")
+    known = {"endpoint_url": s3, "key": "user", "secret": "secret"}
+    [file] = resolve("s3a://logs/db1/bin.000001", storage_options=known)
+    assert isinstance(file.open(), ObjectSource)
+    nested = {
+        "key": "user",
+        "secret": "secret",
+        "client_kwargs": {"endpoint_url": s3, "region_name": "us-east-1"},
+    }
+    assert isinstance(resolve(file.path, storage_options=nested)[0].open(), ObjectSource)
+    other = {**known, "default_block_size": 1 << 20}
+    assert isinstance(resolve(file.path, storage_options=other)[0].open(), remote.RemoteSource)
+
+
+def test_wrong_credentials_and_a_store_that_is_down(s3):
+    pytest.importorskip("pyarrow")
+    down = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b", "connect_timeout": 0.2}
+    with pytest.raises(BinlogError) as caught:
+        resolve("s3://logs/db1/bin.000001", storage_options=down)[0].open()
+    assert caught.value.path == "s3://logs/db1/bin.000001"
+
+
+def test_ranges_of_an_object_are_small_at_first_and_grow(s3):
+    pytest.importorskip("pyarrow")
+
+    class Handle:
+        asked: ClassVar[list[tuple[int, int]]] = []
+
+        def size(self) -> int:
+            return 64 << 20
+
+        def seekable(self) -> bool:
+            return True
+
+        def tell(self) -> int:
+            return 0
+
+        def read_at(self, length: int, offset: int) -> bytes:
+            self.asked.append((length, offset))
+            return bytes(min(length, self.size() - offset))
+
+        def close(self) -> None:
+            pass
+
+    source = ObjectSource(Handle(), "s3://logs/x")
+    assert len(source.peek(4096)) == 4096
+    assert Handle.asked == [(256 << 10, 0)]
+    source.seek(10 << 20)
+    while source.read(1 << 20):
+        pass
+    lengths = [length for length, _ in Handle.asked[1:]]
+    assert sum(lengths) == 54 << 20 and max(lengths) == 8 << 20 and len(lengths) < 16
+    assert source.position == 64 << 20

@@ -345,6 +345,8 @@ def test_a_lax_server_may_have_cut_values(tmp_path: Path) -> None:
         "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
         "ALTER TABLE t IMPORT TABLESPACE",
         "CREATE OR REPLACE TABLE t (id INT)",
+        "UPDATE shop.t SET a = 'logged as a statement'",
+        "INSERT INTO `T` SELECT * FROM u",
     ],
 )
 def test_statements_that_stop_the_apply(tmp_path: Path, sql: str) -> None:
@@ -358,6 +360,23 @@ def test_statements_that_stop_the_apply(tmp_path: Path, sql: str) -> None:
         apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), keys=["id"])
     assert sql in str(caught.value)
     assert not target.exists()
+
+
+def test_statements_about_other_tables_do_not_stop_it(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    for sql in (
+        "UPDATE u SET t1 = 1",
+        "DROP TABLE u",
+        "CREATE TEMPORARY TABLE t (id INT)",
+        "CREATE VIEW t AS SELECT 1",
+    ):
+        log.query(sql, "shop")
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    assert rows_of(target) == [ROW]
 
 
 def test_what_a_batch_must_have(tmp_path: Path) -> None:

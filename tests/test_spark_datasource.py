@@ -73,7 +73,7 @@ ONE_TABLE = [
 
 
 @pytest.mark.parametrize("golden", ONE_TABLE, ids=str)
-@pytest.mark.parametrize("size", ["1", "900", "20k"])
+@pytest.mark.parametrize("size", ["700", "20k"])
 def test_rows_hold_against_the_server_under_every_split_plan(golden: Golden, size: str) -> None:
     (table,) = tables_of(golden)
     rows = read(golden.path, table=table, unnamed="positions", absent="ignore", splitSize=size)
@@ -108,10 +108,10 @@ def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None
     assert [row["_xid"] for row in whole[::2]] == [100 + i for i in range(40)]
     assert {row["_file"] for row in whole} == {str(path)}
     assert {row["_server_id"] for row in whole} == {1}
-    for size in ("1", "100", "777", "5k", "1m"):
+    for size in ("97", "777", "5k", "1m", "0"):
         assert read(path, table="shop.orders", metadata="full", splitSize=size) == whole
-        by_size = read(path, table="shop.orders", metadata="full", splitSize=size, verifySplits="false")
-        assert by_size == whole
+        walked = read(path, table="shop.orders", metadata="full", splitSize=size, verifySplits="true")
+        assert walked == whole
     parts = plan_parts([str(path)], SourceOptions(split_size=777))
     assert len(parts) > 5
     assert all(a.split.end == b.split.start for a, b in pairwise(parts))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.golden import DATA
+from support.lake_tables import plain
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
@@ -255,3 +258,73 @@ def test_a_failing_foreach_batch_gets_the_same_batch_again(
     run()
     assert asked[0] == asked[1] == (0, 6)
     assert sorted(row[0] for row in spark.read.parquet(str(out)).select("id").collect()) == list(range(10))
+
+
+@pytest.mark.spark
+def test_a_worker_that_is_killed_in_a_batch(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    server.transactions(30, rows=20)
+    out, marker = str(tmp_path / "out"), str(tmp_path / "killed")
+
+    def kill_once(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import signal
+        from pathlib import Path
+
+        for batch in batches:
+            yield batch.slice(0, batch.num_rows // 2)
+            if not os.path.exists(marker):
+                open(marker, "w").close()
+                daemon = os.getppid()
+                for status in Path("/proc").glob("[0-9]*/stat"):
+                    if int(status.read_text().rpartition(")")[2].split()[1]) == daemon:
+                        os.kill(int(status.parent.name), signal.SIGKILL)  # the source's worker, and this one
+            yield batch.slice(batch.num_rows // 2)
+
+    frame = spark.readStream.format("binlog").option("table", "shop.t").load(str(server.folder))
+    writer = frame.select("id").mapInArrow(kill_once, "id int").writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    writer.start(out).awaitTermination()
+    assert os.path.exists(marker)
+    assert sorted(row[0] for row in spark.read.parquet(out).collect()) == list(range(600))
+
+
+@pytest.mark.spark
+def test_a_table_follows_a_server_through_failures(spark: SparkSession, tmp_path: Path) -> None:
+    """Changes, DDL and a sink that fails behind its commit: in Delta each batch is applied once."""
+    delta = pytest.importorskip("deltalake")
+    from binlog_core.spark.apply import Applied, apply_changes
+
+    logs = DATA / "apply" / "maria118"
+    states = json.loads((logs / "truth.json").read_text())["states"]
+    folder, target = tmp_path / "logs", str(tmp_path / "target")
+    folder.mkdir()
+    for name in states:
+        shutil.copy(logs / name, folder)
+    told: list[Applied] = []
+    failures = [1, 3]
+
+    def merge(batch: DataFrame, number: int) -> None:
+        told.append(apply_changes(batch, target, on_drop="empty", app_id="w", batch_id=number))
+        if number in failures:
+            failures.remove(number)
+            raise RuntimeError("the sink fails behind its commit")
+
+    def run() -> None:
+        frame = spark.readStream.format("binlog").load(
+            str(folder), table="w.t", ddl="rows", absent="true", mergeSchema="true", maxBytesPerTrigger="8k"
+        )
+        writer = frame.writeStream.foreachBatch(merge).option(
+            "checkpointLocation", str(tmp_path / "checkpoint")
+        )
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"the sink fails"):
+            run()
+    run()
+    assert [one.skipped for one in told].count(True) == 2
+    assert len(told) > 5
+    (*_, state) = states.values()
+    rows = delta.DeltaTable(target).to_pyarrow_table().to_pylist()
+    rows.sort(key=lambda row: (row["id"], row["k"]))
+    assert [plain({name: row[name] for name in state[0]}) for row in rows] == state

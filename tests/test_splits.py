@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import struct
-import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.forged import UUID, log_with_forgery, transactions
 from support.golden import KNOWN_SCHEMA, Golden, golden_logs
 from support.truth import differences
 from support.writer import Log, Table
@@ -26,12 +25,11 @@ from binlog_core.splits import (
     check_seams,
     plan_splits,
     read_split_groups,
+    trust_split,
     trust_splits,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
-
-UUID = "00112233-4455-6677-8899-aabbccddeeff"
 
 
 def cut(path: Path, size: int) -> list[Split]:
@@ -126,18 +124,6 @@ def test_anchors_are_the_servers_transactions(golden: Golden) -> None:
 # ---------------------------------------------------------------- planning
 
 
-def transactions(log: Log, count: int = 12, body: int = 300) -> Table:
-    table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
-    for i in range(1, count + 1):
-        log.maria_gtid(i) if log.mariadb else log.gtid(UUID, i)
-        if not log.mariadb:
-            log.begin("shop")
-        log.table_map(table)
-        log.insert(table, [{"id": i, "note": bytes([i]) * body}], mapped=True)
-        log.commit(i)
-    return table
-
-
 def write(path: Path, log: Log) -> Path:
     path.write_bytes(log.getvalue())
     return path
@@ -153,8 +139,10 @@ def test_plan(tmp_path: Path) -> None:
     assert [s.index for s in splits] == list(range(len(splits)))
     assert [s.file_number for s in splits] == sorted(s.file_number for s in splits)
     first = [s for s in splits if s.file_number == 2]
-    assert [s.start for s in first] == list(range(0, size, 1000))
-    assert [s.end for s in first] == [*range(1000, size, 1000), size]
+    assert [first[0].start, *(s.end for s in first)] == [*(s.start for s in first), size]
+    lengths = [s.end - s.start for s in first if s.end is not None]
+    assert max(lengths) <= 1000 and max(lengths) - min(lengths) <= 1
+    assert len(first) == -(-size // 1000)
     assert first[1].version_base == 2 << 40 and not first[1].whole
     assert [s.whole for s in plan_splits(tmp_path)] == [True, True]
     assert pickle.loads(pickle.dumps(splits)) == splits
@@ -267,54 +255,6 @@ def test_stop_at_a_time_keeps_the_seams(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- forgeries
 
 
-def forged_chain(base: int, length: int) -> bytes:
-    """GTIDs and their transactions with right checksums and positions, as if the log went on at ``base``."""
-    fake = Log("8.0.36")
-    table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
-    fake._out = bytearray(base)  # the writer takes positions from what is there
-    number = 900
-    while len(fake._out) - base < length:
-        fake.gtid(UUID, number)
-        fake.begin("shop")
-        fake.table_map(table)
-        fake.insert(table, [{"id": number, "note": b"forged"}], mapped=True)
-        fake.commit(number)
-        number += 1
-    return bytes(fake._out[base:])
-
-
-def log_with_forgery(closing: bool) -> tuple[bytes, range]:
-    """A log with a BLOB full of forged transactions; their chain breaks off, or leads back into the log."""
-    log = Log("8.0.36")
-    log.previous_gtids()
-    table = transactions(log, count=3)
-    log.gtid(UUID, 4)
-    log.begin("shop")
-    log.table_map(table)
-    at = log.insert(table, [{"id": 4, "note": b"?" * 6000}], mapped=True)
-    log.commit(4)
-    data = bytearray(log.getvalue())
-    begin = data.index(b"?" * 6000)
-    chain = forged_chain(begin, 4000)
-    if closing:
-        # A last event that ends where the true one ends: its checksum is that of the true event's end.
-        length = struct.unpack_from("<I", data, at + 9)[0]
-        end = at + length
-        head_at = begin + len(chain)
-        chain += struct.pack("<IBIIIH", 1, 28, 1, end - head_at, end, 0x80)
-    data[begin : begin + len(chain)] = chain
-    length = struct.unpack_from("<I", data, at + 9)[0]
-    struct.pack_into("<I", data, at + length - 4, zlib.crc32(data[at : at + length - 4]))
-    log._out = data
-    for i in range(5, 9):
-        log.gtid(UUID, i)
-        log.begin("shop")
-        log.table_map(table)
-        log.insert(table, [{"id": i, "note": b"x" * 300}], mapped=True)
-        log.commit(i)
-    return log.getvalue(), range(begin, begin + len(chain))
-
-
 @pytest.mark.parametrize("closing", [False, True])
 def test_forged_events_in_a_blob(closing: bool, tmp_path: Path) -> None:
     data, forged = log_with_forgery(closing)
@@ -342,6 +282,10 @@ def test_trusted_splits_need_no_second_round(tmp_path: Path) -> None:
     assert not any(r.first_anchor in forged for r in results if r.first_anchor is not None)
     ids = [c.after["id"] for split in trusted for c in read(split)[0]]
     assert ids == list(range(1, 9))
+    assert [trust_split(split).anchor or 4 for split in cut(path, 700)] == [s.anchor or 4 for s in trusted]
+    # From a place in the log where a transaction is known to begin
+    begun = next(s for s in trusted[1:] if s.anchor is not None)
+    assert trust_splits([begun, *cut(path, 700)[begun.index + 1 :]]) == trusted[begun.index :]
 
 
 def test_seams() -> None:

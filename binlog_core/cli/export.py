@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from ..errors import BinlogError
 from ..report import KINDS
 from .output import errors_as_lines, messages, size
+from .progress import splits_bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from ..spark.export import ExportResult
+    from ..spark.current import CurrentTable
+    from ..spark.results import ExportResult
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
@@ -59,17 +60,52 @@ def export(
     compression: Annotated[
         Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Of the Parquet files.")
     ] = "snappy",
+    split_size: Annotated[
+        str, typer.Option(help="Most bytes of a log that one task reads, also with k, m or g; 0: all of it.")
+    ] = "128m",
+    format: Annotated[
+        Literal["parquet", "delta", "iceberg"],
+        typer.Option(help="Of the output: Parquet files with a manifest, or tables of a lake to append to."),
+    ] = "parquet",
+    run_id: Annotated[
+        str | None, typer.Option(help="Name of this run: what is committed under it is not written again.")
+    ] = None,
+    catalog: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog; can be repeated."),
+    ] = None,
+    current: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY", help="Also write the rows that each table has after all changes; of Parquet."
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
 ) -> None:
-    """Write the row changes of binary logs as Parquet, one directory per table, on Spark."""
+    """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
+
+    Examples:
+
+      binlog-core export /archive/binlogs /lake/changes --table 'shop.*'
+
+      binlog-core export 'mysql-bin.*' out --master 'local[8]' --show 3
+    """
     *inputs, output = logs
     if not inputs:
         raise typer.BadParameter("give the logs, then the output")
+    if current is not None and (format != "parquet" or images != "both"):
+        raise typer.BadParameter("--current needs --format parquet and --images both")
     with errors_as_lines():
         from ..spark import ReadOptions, export_logs
+        from ..spark.current import write_current
+        from ..spark.options import split_size_of
         from ..spark.splits import plan_splits
 
+        try:
+            most = split_size_of(split_size)
+        except ValueError as error:
+            raise typer.BadParameter(f"--split-size: {error}") from None
         options = ReadOptions(
             tables=tuple(tables) if tables else None,
             schema=schema,
@@ -80,7 +116,7 @@ def export(
             on_error=on_error,
         )
         plan_splits(inputs)  # what cannot be read says so before Spark is started
-        with _session(master) as spark, _progress() as bar:
+        with _session(master) as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
                 output,
@@ -89,14 +125,32 @@ def export(
                 overwrite=overwrite,
                 compression=compression,
                 progress=bar,
+                split_size=most,
+                format=format,
+                run_id=run_id,
+                catalog=_catalog(catalog),
             )
-            bar(len(result.splits), len(result.splits))
-            shown = [(table, _rows(spark, table.directory, show)) for table in result.tables] if show else []
+            shown = [
+                (f"{table.database}.{table.table}", _changes(spark, table.directory, show))
+                for table in (result.tables if show and format == "parquet" else ())
+            ]
+            now = [] if current is None else write_current(spark, output, current, overwrite=overwrite)
+            shown += [
+                (
+                    f"{table.database}.{table.table}, as it is now",
+                    _rows(spark.read.parquet(table.directory), show),
+                )
+                for table in now
+                if show and table.directory is not None
+            ]
     console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
+    _tell_skew(result)
     _tell_losses(result)
-    for table, rows in shown:
-        console.print(rows_table(f"{table.database}.{table.table}", *rows, width=console.width))
+    for title, rows in shown:
+        console.print(rows_table(title, *rows, width=console.width))
+    if current is not None:
+        console.print(_current_summary(current, now))
 
 
 @contextlib.contextmanager
@@ -121,29 +175,20 @@ def _session(master: str) -> Iterator[SparkSession]:
         Path(log).unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Any]:
-    console = messages()
-    bar = Progress(
-        TextColumn("logs"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("logs", total=None)
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        yield advance
+def _catalog(properties: list[str] | None) -> dict[str, str] | None:
+    if not properties:
+        return None
+    found = {}
+    for one in properties:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--catalog {one}: NAME=VALUE is expected")
+        found[name] = value
+    return found
 
 
 def _summary(result: ExportResult) -> Table:
-    table = Table(title=f"{result.output}: {len(result.splits)} logs in {result.seconds:.1f} s")
+    table = Table(title=_title(result))
     table.add_column("table", overflow="fold")
     for name in ("inserts", "updates", "deletes", "files", "bytes", "seconds"):
         table.add_column(name, justify="right")
@@ -160,6 +205,47 @@ def _summary(result: ExportResult) -> Table:
     return table
 
 
+def _current_summary(output: str, tables: list[CurrentTable]) -> Table:
+    summary = Table(title=f"{output}: tables after all changes")
+    summary.add_column("table", overflow="fold")
+    summary.add_column("rows", justify="right")
+    summary.add_column("", overflow="fold")
+    for one in tables:
+        rows = "" if one.directory is None else f"{one.rows:,}"
+        summary.add_row(Text(f"{one.database}.{one.table}"), rows, Text(one.reason or ""))
+    return summary
+
+
+def _title(result: ExportResult) -> str:
+    if result.repeated:
+        return f"{result.output}: run {result.run_id} was written before"
+    logs = f"{result.logs} log{'s' if result.logs != 1 else ''}"
+    splits = f"{len(result.splits)} split{'s' if len(result.splits) != 1 else ''}"
+    return f"{result.output}: {logs}, {size(result.log_bytes)} in {splits}, in {result.seconds:.1f} s"
+
+
+def _tell_skew(result: ExportResult) -> None:
+    slowest = result.slowest
+    if slowest is None or len(result.splits) < 2:
+        return
+    console = messages()
+    where = f"{slowest.split.path} from byte {slowest.split.start:,}"
+    console.print(
+        f"slowest split: {slowest.seconds:.2f} s, {result.skew:.1f} times the mean ({where})", markup=False
+    )
+    for one in result.long_transactions:
+        console.print(
+            f"note: a transaction reaches {size(one.overrun)} behind its split, which one task read"
+            f" ({one.split.path} from byte {one.split.start:,})",
+            style="yellow",
+            markup=False,
+        )
+    if result.reread:
+        console.print(
+            f"note: {result.reread} splits began inside a value and were read again", style="yellow"
+        )
+
+
 def _cells(counts: Any) -> list[str]:
     *numbers, count = counts
     return [*(f"{number:,}" for number in numbers), size(count)]
@@ -167,8 +253,10 @@ def _cells(counts: Any) -> list[str]:
 
 def _tell_losses(result: ExportResult) -> None:
     console = messages()
-    if not result.tables:
+    if not result.tables and not result.repeated:
         console.print("no row changes of these tables in the logs", style="yellow")
+    for name in result.missing:
+        console.print(f"note: no row changes of {name} in the logs", style="yellow", markup=False)
     for kind, count in sorted(result.counts.items()):
         first = next(split.first[kind] for split in result.splits if kind in split.first)
         place = ", ".join(f"{name} {value}" for name, value in first._asdict().items() if value is not None)
@@ -178,10 +266,14 @@ def _tell_losses(result: ExportResult) -> None:
             console.print(f"note: {split.split.path}: {split.tail}", style="yellow", markup=False)
 
 
-def _rows(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _changes(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
     # The first rows are those of the first definition; files of others may not even have the same types.
     frame = spark.read.option("pathGlobFilter", "v1-*").parquet(directory)
-    frame = frame.orderBy("_commit_version", "_change_ordinal").limit(count)
+    return _rows(frame.orderBy("_commit_version", "_change_ordinal"), count)
+
+
+def _rows(frame: DataFrame, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
+    frame = frame.limit(count)
     # As Python objects they would be in the time zone of this machine.
     instants = {name: frame[name].cast("string") for name, kind in frame.dtypes if kind == "timestamp"}
     frame = frame.withColumns(instants)

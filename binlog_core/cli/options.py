@@ -23,8 +23,9 @@ from ..errors import BinlogError, GtidError
 from ..event_types import EventType
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
-from ..reader import Log, Place
+from ..reader import Log
 from ..reader import open as open_log
+from ..selection import Place
 
 _PATTERN = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
-from .output import messages
+from .output import messages, size
 
 if TYPE_CHECKING:
     from ..reader import Log
+    from ..spark.export import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds
 
@@ -79,3 +82,27 @@ def progress(log: Log) -> Iterator[Bar]:
         yield bar
     finally:
         bar.close()
+
+
+@contextmanager
+def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
+    """A bar for an export: splits that are done, bytes of logs, rows."""
+    console = messages()
+    bar = Progress(
+        TextColumn("splits"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def advance(now: SplitProgress) -> None:
+            told = f"{size(now.log_bytes)}, {now.rows:,} rows"
+            bar.update(task, completed=now.done, total=now.total, description=told)
+
+        yield advance

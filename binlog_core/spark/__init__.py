@@ -3,13 +3,15 @@
 Importing this needs neither pyspark nor pyarrow.
 """
 
-from .export import ExportResult, export_logs
+from .export import Progress, export_logs
 from .parquet import WriteLimits
 from .read import ReadOptions, SplitReader, read_split
+from .results import ExportResult
 from .splits import Split, plan_splits
 
 __all__ = [
     "ExportResult",
+    "Progress",
     "ReadOptions",
     "Split",
     "SplitReader",

@@ -2,7 +2,8 @@
 
 Workers write into a staging directory beside the output. When all have come back, the driver moves the
 files that they named into the table directories, writes the manifest and renames the whole into place. What a
-failed attempt left is not named by anyone and goes with the staging directory.
+failed attempt left is not named by anyone and goes with the staging directory. An object store, which has no
+rename of directories, moves each file; there the manifest, written last, says that the output is whole.
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ import json
 import os
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from .. import errors
 from ..errors import BinlogError
+from ..object_stores import arrow_filesystem
+from .results import TableResult
 from .schema import spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .parquet import FileStatistics
+    from .results import FileStatistics, WrittenSplit
 
 MANIFEST = "_manifest.json"
-_MANIFEST_FORMAT = 1
+_MANIFEST_FORMAT = 2
+_NOTE = ".error.json"
+_MOVING_THREADS = 32
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
@@ -56,223 +62,95 @@ def _encode(name: str) -> str:
     return "%5F" + encoded[1:] if encoded.startswith("_") else encoded
 
 
-def open_filesystem(path: str) -> tuple[Any, str]:
+def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[Any, str]:
     """The pyarrow file system of a path or URL, and the path in it; ``s3a://`` is read as ``s3://``.
 
     Raises
     ------
     BinlogError
-        pyarrow knows no such file system, or it cannot be reached.
+        pyarrow knows no such file system or option, or it cannot be reached.
     """
     import pyarrow
     import pyarrow.fs
 
     if not _URL.match(path):
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
+    found = arrow_filesystem(path, options)
+    if found is not None:
+        return found
+    if options:
+        raise BinlogError(f"these options of a store are not known: {', '.join(sorted(options))}", path=path)
     try:
-        filesystem, inner = pyarrow.fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
+        filesystem, inner = pyarrow.fs.FileSystem.from_uri(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise BinlogError(f"cannot be written to: {error}", path=path) from error
     return filesystem, inner.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
-class TableResult:
-    """What an export holds of one table.
-
-    Parameters
-    ----------
-    database, table : str
-    directory : str
-        Its path.
-    rows : dict of str to int
-        By `_change_type`.
-    files, bytes : int
-    versions : int
-        Definitions that the table had.
-    seconds : float
-        Spent on converting and writing, in all workers.
-    """
-
-    database: str
-    table: str
-    directory: str
-    rows: dict[str, int]
-    files: int
-    bytes: int
-    versions: int
-    seconds: float
-
-
-class Destination:
+class Destination(ABC):
     """The output of one export.
 
     Parameters
     ----------
     output : str
         Path or URL of a directory.
-    overwrite : bool
-        Replace what an earlier export left there.
+    run_id : str
+    storage_options : dict or None
 
-    Raises
-    ------
-    BinlogError
-        There is something that is not ours to overwrite.
+    Attributes
+    ----------
+    staging : str
+        Where workers write.
+    nested : bool
+        Each table in a directory of its own there.
+    prefix : str
+        Of the files' names.
     """
 
-    def __init__(self, output: str, *, overwrite: bool = False) -> None:
+    staging: str
+    nested = False
+    prefix = ""
+
+    def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         self.output = output
-        self._filesystem, self._path = open_filesystem(output)
-        self._replaces = self._check(overwrite)
-        parent, _, name = self._path.rpartition("/")
-        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}.staging"
-        scheme = output.rstrip("/").removesuffix(self._path) if _URL.match(output) else ""
-        self.staging = f"{scheme}{self._staging}/written"  # as workers open it
+        self.run_id = run_id
+        self.filesystem, self.path = open_filesystem(output, storage_options)
 
-    def _check(self, overwrite: bool) -> bool:
-        """Whether there is something to replace."""
-        from pyarrow.fs import FileSelector, FileType
+    @abstractmethod
+    def committed(self) -> list[TableResult] | None:
+        """What this run has committed before; None: nothing, or not all."""
 
-        info = self._filesystem.get_file_info(self._path)
-        if info.type == FileType.NotFound:
-            return False
-        if info.type != FileType.Directory:
-            raise BinlogError("the output is a file, not a directory", path=self.output)
-        names = [found.base_name for found in self._filesystem.get_file_info(FileSelector(self._path))]
-        if not names:
-            return True
-        if MANIFEST not in names:
-            raise BinlogError(
-                f"the output has files but no {MANIFEST}: it is no earlier export, and never overwritten",
-                path=self.output,
-            )
-        if not overwrite:
-            raise BinlogError("the output exists: choose another, or overwrite", path=self.output)
-        return True
-
-    def refuse_inputs(self, paths: Iterable[str]) -> None:
-        """Refuse an output that the logs themselves lie in."""
-        for path in paths:
-            if path == self._path or path.startswith(self._path + "/"):
-                raise BinlogError(f"the output holds the log {path}", path=self.output)
-
+    @abstractmethod
     def begin(self) -> None:
-        """Make the staging directory."""
-        try:
-            self._filesystem.create_dir(f"{self._staging}/written", recursive=True)
-            self._filesystem.create_dir(f"{self._staging}/complete", recursive=True)
-        except OSError as error:
-            raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
+        """Make what workers write into."""
 
-    def commit(self, files: list[FileStatistics], logs: list[dict[str, Any]]) -> list[TableResult]:
-        """Make the files the output.
+    @abstractmethod
+    def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
+        """Make the files that the results name, and no others, the output."""
 
-        Parameters
-        ----------
-        files : list of FileStatistics
-            Those, and no others, that the output shall have.
-        logs : list of dict
-            What the manifest says of each log.
+    @abstractmethod
+    def abort(self) -> None:
+        """Delete what was written and not committed."""
 
-        Returns
-        -------
-        list of TableResult
-            By database and table.
-        """
-        by_table: dict[tuple[str, str], list[FileStatistics]] = {}
-        for file in sorted(files, key=lambda f: (f.split, f.first_position, f.name)):
-            by_table.setdefault((file.database, file.table), []).append(file)
-        results, tables = [], []
-        try:
-            for (database, table), parts in sorted(by_table.items()):
-                result, entry = self._commit_table(database, table, parts)
-                results.append(result)
-                tables.append(entry)
-            manifest = {
-                "format": _MANIFEST_FORMAT,
-                "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-                "logs": logs,
-                "tables": tables,
-            }
-            with self._filesystem.open_output_stream(f"{self._staging}/complete/{MANIFEST}") as sink:
-                sink.write(json.dumps(manifest, indent=1, ensure_ascii=True).encode())
-            if self._replaces:
-                self._filesystem.move(self._path, f"{self._staging}/replaced")
-            self._filesystem.move(f"{self._staging}/complete", self._path)
-        except OSError as error:
-            raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
-        self.abort()
-        return results
-
-    def _commit_table(
-        self, database: str, table: str, files: list[FileStatistics]
-    ) -> tuple[TableResult, dict[str, Any]]:
-        directory = directory_name(database, table)
-        self._filesystem.create_dir(f"{self._staging}/complete/{directory}")
-        versions: list[pa.Schema] = []
-        entries = []
-        rows: dict[str, int] = {}
-        for file in files:
-            if file.schema not in versions:
-                versions.append(file.schema)
-            version = versions.index(file.schema) + 1
-            name = f"v{version}-{file.name}"
-            self._filesystem.move(
-                f"{self._staging}/written/{file.name}", f"{self._staging}/complete/{directory}/{name}"
-            )
-            for op, count in file.rows.items():
-                rows[op] = rows.get(op, 0) + count
-            entries.append(
-                {
-                    "name": name,
-                    "version": version,
-                    "log": file.split,
-                    "rows": file.rows,
-                    "bytes": file.bytes,
-                    "first_position": file.first_position,
-                    "last_position": file.last_position,
-                }
-            )
-        result = TableResult(
-            database,
-            table,
-            f"{self.output.rstrip('/')}/{directory}",
-            rows,
-            len(files),
-            sum(file.bytes for file in files),
-            len(versions),
-            sum(file.seconds for file in files),
-        )
-        described = [
-            {
-                "version": i,
-                "columns": [
-                    {"name": field.name, "type": field.dataType.simpleString()}
-                    for field in spark_schema(schema)
-                ],
-            }
-            for i, schema in enumerate(versions, start=1)
-        ]
-        entry = {
-            "database": database,
-            "table": table,
-            "directory": directory,
-            "rows": rows,
-            "versions": described,
-            "files": entries,
-        }
-        return result, entry
+    @property
+    @abstractmethod
+    def notes(self) -> str:
+        """The directory where workers leave notes of errors."""
 
     def failure(self) -> BinlogError | None:
         """The error that the last failed attempt noted, with all that it knew; None where none did."""
         from pyarrow.fs import FileSelector
 
         try:
-            found = self._filesystem.get_file_info(FileSelector(f"{self._staging}/written"))
-            notes = sorted(info.path for info in found if info.path.endswith(".error.json"))
+            found = self.filesystem.get_file_info(FileSelector(self.notes))
+            notes = sorted(
+                info.path
+                for info in found
+                if info.base_name.startswith(self.prefix) and info.base_name.endswith(_NOTE)
+            )
             if not notes:
                 return None
-            with self._filesystem.open_input_stream(notes[-1]) as stream:
+            with self.filesystem.open_input_stream(notes[-1]) as stream:
                 note = json.loads(stream.read())
         except OSError:
             return None
@@ -280,10 +158,284 @@ class Destination:
         error: BinlogError = kind(note.pop("message"), **note)
         return error
 
+    def refuse_inputs(self, paths: Iterable[str]) -> None:
+        """Refuse an output that the logs themselves lie in."""
+        for path in paths:
+            place = open_filesystem(path)[1] if _URL.match(path) and _URL.match(self.output) else path
+            if place == self.path or place.startswith(self.path + "/"):
+                raise BinlogError(f"the output holds the log {path}", path=self.output)
+
+    def write_json(self, path: str, value: Any) -> None:
+        """Write a file in ASCII."""
+        with self.filesystem.open_output_stream(path) as sink:
+            sink.write(json.dumps(value, indent=1, ensure_ascii=True).encode())
+
+    def read_json(self, path: str) -> Any:
+        """What `write_json` wrote; None: there is no such file."""
+        from pyarrow.fs import FileType
+
+        if self.filesystem.get_file_info(path).type is not FileType.File:
+            return None
+        with self.filesystem.open_input_stream(path) as stream:
+            return json.loads(stream.read())
+
+
+def by_table(splits: Iterable[WrittenSplit]) -> list[tuple[str, str, list[FileStatistics]]]:
+    """Database, table and files in the order of the logs, of each table."""
+    tables: dict[tuple[str, str], list[FileStatistics]] = {}
+    for split in splits:
+        for file in sorted(split.files, key=lambda f: (f.first_position, f.name)):
+            tables.setdefault((file.database, file.table), []).append(file)
+    return [(database, table, tables[database, table]) for database, table in sorted(tables)]
+
+
+def result_of(database: str, table: str, directory: str, files: list[FileStatistics]) -> TableResult:
+    """What some files hold of a table."""
+    rows: dict[str, int] = {}
+    for file in files:
+        for op, count in file.rows.items():
+            rows[op] = rows.get(op, 0) + count
+    versions: list[pa.Schema] = []
+    for file in files:
+        if file.schema not in versions:
+            versions.append(file.schema)
+    return TableResult(
+        database,
+        table,
+        directory,
+        rows,
+        sum(file.partial_rows for file in files),
+        len(files),
+        sum(file.bytes for file in files),
+        len(versions),
+        sum(file.seconds for file in files),
+        next((file.key for file in reversed(files) if file.key), None),
+    )
+
+
+def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
+    """What a manifest says of each log."""
+    logs: dict[str, dict[str, Any]] = {}
+    for one in splits:
+        log = logs.setdefault(
+            one.split.path,
+            {
+                "path": one.split.path,
+                "file_number": one.split.file_number,
+                "splits": 0,
+                "end_position": 0,
+                "tail": None,
+                "counts": {},
+                "damaged": [],
+            },
+        )
+        log["splits"] += 1
+        log["end_position"] = max(log["end_position"], one.end_position)
+        log["tail"] = log["tail"] or one.tail
+        for kind, count in one.counts.items():
+            log["counts"][kind] = log["counts"].get(kind, 0) + count
+        log["damaged"] += [{"offset": place.offset, "reason": place.detail} for place in one.damaged]
+    return list(logs.values())
+
+
+def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
+    """What a manifest says of the statements that change what tables are or hold."""
+    return [one._asdict() for split in splits for one in split.statements]
+
+
+class ParquetDirectory(Destination):
+    """Parquet files and a manifest.
+
+    Parameters
+    ----------
+    output : str
+        Path or URL of a directory.
+    run_id : str
+    overwrite : bool
+        Replace what an earlier export left there.
+    storage_options : dict or None
+
+    Raises
+    ------
+    BinlogError
+        There is something that is not ours to overwrite.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        run_id: str,
+        *,
+        overwrite: bool = False,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(output, run_id, storage_options=storage_options)
+        self._manifest: dict[str, Any] | None = None
+        self._replaces = self._check(overwrite)
+        parent, _, name = self.path.rpartition("/")
+        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}.staging"
+        scheme = output.rstrip("/").removesuffix(self.path) if _URL.match(output) else ""
+        self.staging = f"{scheme}{self._staging}/written"  # as workers open it
+        self._renames = self.filesystem.type_name in ("local", "hdfs")
+
+    @property
+    def notes(self) -> str:
+        """The directory where workers leave notes of errors."""
+        return f"{self._staging}/written"
+
+    def _check(self, overwrite: bool) -> bool:
+        """Whether there is something to replace."""
+        from pyarrow.fs import FileSelector, FileType
+
+        info = self.filesystem.get_file_info(self.path)
+        if info.type == FileType.NotFound:
+            return False
+        if info.type != FileType.Directory:
+            raise BinlogError("the output is a file, not a directory", path=self.output)
+        names = [found.base_name for found in self.filesystem.get_file_info(FileSelector(self.path))]
+        if not names:
+            return True
+        if MANIFEST not in names:
+            raise BinlogError(
+                f"the output has files but no {MANIFEST}: it is no earlier export, and never overwritten",
+                path=self.output,
+            )
+        manifest = self.read_json(f"{self.path}/{MANIFEST}")
+        if isinstance(manifest, dict) and manifest.get("run_id") == self.run_id:
+            self._manifest = manifest
+        elif not overwrite:
+            raise BinlogError("the output exists: choose another, or overwrite", path=self.output)
+        return True
+
+    def committed(self) -> list[TableResult] | None:
+        """What this run has committed before; None: nothing."""
+        if self._manifest is None:
+            return None
+        return [
+            TableResult(
+                table["database"],
+                table["table"],
+                f"{self.output.rstrip('/')}/{table['directory']}",
+                table["rows"],
+                table["partial_rows"],
+                len(table["files"]),
+                sum(file["bytes"] for file in table["files"]),
+                len(table["versions"]),
+                0.0,
+                tuple(table["key"]) if table["key"] else None,
+            )
+            for table in self._manifest["tables"]
+        ]
+
+    def begin(self) -> None:
+        """Make the staging directory."""
+        try:
+            self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
+            self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
+        except OSError as error:
+            raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
+
+    def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
+        """Make the files that the results name, and no others, the output.
+
+        Returns
+        -------
+        list of TableResult
+            By database and table.
+        """
+        target = f"{self._staging}/complete" if self._renames else self.path
+        results, tables = [], []
+        moves: list[tuple[str, str]] = []
+        try:
+            if not self._renames and self._replaces:
+                self.filesystem.delete_dir_contents(self.path)
+            for database, table, files in by_table(splits):
+                directory = directory_name(database, table)
+                names = _versioned(files)
+                if self._renames:
+                    self.filesystem.create_dir(f"{target}/{directory}", recursive=True)
+                moves += [
+                    (f"{self._staging}/written/{file.name}", f"{target}/{directory}/{name}")
+                    for file, (_, name) in zip(files, names, strict=True)
+                ]
+                result = result_of(database, table, f"{self.output.rstrip('/')}/{directory}", files)
+                results.append(result)
+                tables.append(_describe_table(result, directory, files, names))
+            with ThreadPoolExecutor(1 if self._renames else _MOVING_THREADS) as threads:
+                list(threads.map(lambda move: self.filesystem.move(*move), moves))
+            manifest = {
+                "format": _MANIFEST_FORMAT,
+                "run_id": self.run_id,
+                "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+                "logs": describe_logs(splits),
+                "statements": describe_statements(splits),
+                "tables": tables,
+            }
+            self.write_json(f"{target}/{MANIFEST}", manifest)
+            if self._renames:
+                if self._replaces:
+                    self.filesystem.move(self.path, f"{self._staging}/replaced")
+                self.filesystem.move(target, self.path)
+        except OSError as error:
+            raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
+        self.abort()
+        return results
+
     def abort(self) -> None:
         """Delete the staging directory."""
         with contextlib.suppress(OSError):
-            self._filesystem.delete_dir(self._staging)
+            self.filesystem.delete_dir(self._staging)
+
+
+def _versioned(files: list[FileStatistics]) -> list[tuple[int, str]]:
+    """For each file the number of its definition, and its name in the output."""
+    versions: list[pa.Schema] = []
+    found = []
+    for file in files:
+        if file.schema not in versions:
+            versions.append(file.schema)
+        version = versions.index(file.schema) + 1
+        found.append((version, f"v{version}-{file.name}"))
+    return found
+
+
+def _describe_table(
+    result: TableResult, directory: str, files: list[FileStatistics], names: list[tuple[int, str]]
+) -> dict[str, Any]:
+    versions: dict[int, pa.Schema] = {}
+    for file, (version, _) in zip(files, names, strict=True):
+        versions.setdefault(version, file.schema)
+    return {
+        "database": result.database,
+        "table": result.table,
+        "directory": directory,
+        "rows": result.rows,
+        "partial_rows": result.partial_rows,
+        "key": result.key,
+        "versions": [
+            {
+                "version": version,
+                "columns": [
+                    {"name": field.name, "type": field.dataType.simpleString()}
+                    for field in spark_schema(schema)
+                ],
+            }
+            for version, schema in versions.items()
+        ],
+        "files": [
+            {
+                "name": name,
+                "version": version,
+                "log": file.log,
+                "rows": file.rows,
+                "bytes": file.bytes,
+                "first_position": file.first_position,
+                "last_position": file.last_position,
+                "last_version": file.last_version,
+            }
+            for file, (version, name) in zip(files, names, strict=True)
+        ],
+    }
 
 
 def note_failure(filesystem: Any, directory: str, name: str, error: BinlogError) -> None:
@@ -297,6 +449,6 @@ def note_failure(filesystem: Any, directory: str, name: str, error: BinlogError)
         "table": error.table,
         "column": error.column,
     }
-    path = f"{directory}/{name}.error.json"
+    path = f"{directory}/{name}{_NOTE}"
     with contextlib.suppress(OSError), filesystem.open_output_stream(path) as sink:
         sink.write(json.dumps(note, ensure_ascii=True).encode())

@@ -59,6 +59,11 @@ class StatementRecorder(Definitions):
         """Statements are handed to `follow`."""
         return True
 
+    @property
+    def notes_changes(self) -> bool:
+        """Who is told of a TRUNCATE is told of these."""
+        return True
+
     def take(self) -> list[Statement]:
         """The statements since the last call."""
         seen, self._seen = self._seen, []

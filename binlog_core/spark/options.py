@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 from ..schema import Schema
 from .images import METADATA, Images
 from .read import ReadOptions, Unnamed
+from .splits import DEFAULT_SPLIT_SIZE
 
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 OnSchemaChange = Literal["fail", "ignore", "rescue"]
@@ -61,10 +62,11 @@ class SourceOptions:
     start_offset : (str, int) or None
         ``FILE:POSITION`` of a transaction: where reading begins.
     split_size : int or None
-        Bytes, also with k, m or g. None: a file is a split.
+        Most bytes of a split, also with k, m or g; 0, here None: a file is a split.
     verify_splits : bool
-        Walk over the event headers when planning, so that every split begins at a transaction for sure. Else
-        each task finds its first transaction by itself, and forged events in a BLOB could deceive it.
+        Walk over the event headers of all logs when planning, so that every split begins at a transaction for
+        sure. Else the plan is made from file sizes, and each task finds its first transaction by itself:
+        only forged events in a BLOB, with right checksums, could deceive it.
     mode : "FAILFAST", "PERMISSIVE" or "DROPMALFORMED"
         A damaged event is an error, a row with `_corrupt`, or passed over.
     on_schema_change : "fail", "ignore" or "rescue"
@@ -110,8 +112,8 @@ class SourceOptions:
     start_time: int | None = None
     end_time: int | None = None
     start_offset: tuple[str, int] | None = None
-    split_size: int | None = None
-    verify_splits: bool = True
+    split_size: int | None = DEFAULT_SPLIT_SIZE
+    verify_splits: bool = False
     mode: Mode = "FAILFAST"
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
@@ -135,8 +137,6 @@ class SourceOptions:
             raise ValueError("option table and option tables: one of them")
         if self.table is not None and not all(self.table.partition(".")):
             raise ValueError(f"option table={self.table!r}: expected database.table")
-        if not self.verify_splits and self.start_offset is not None:
-            raise ValueError("startOffset needs verifySplits=true")
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
             raise ValueError("xa=committed and startTime or endTime: one of them")
         if self.table is not None and self.documents == "variant":
@@ -287,6 +287,17 @@ def _size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
+def split_size_of(text: str) -> int | None:
+    """Bytes of a split from an option's text; None for 0: the whole log.
+
+    Raises
+    ------
+    ValueError
+        It is no such number.
+    """
+    return None if text.strip() == "0" else _size(text)
+
+
 def _number(most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.isdigit() or int(text) > most:
@@ -306,7 +317,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "startTime": _time,
     "endTime": _time,
     "startOffset": _offset,
-    "splitSize": _size,
+    "splitSize": split_size_of,
     "verifySplits": _bool,
     "mode": _choice("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
     "onSchemaChange": _choice("fail", "ignore", "rescue"),

@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import OPS
+from .destination import directory_name
+from .images import ABSENT
 from .read import Chunk
+from .results import FileStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,40 +43,6 @@ class WriteLimits:
     open_files: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatistics:
-    """What a worker says of a Parquet file that it wrote.
-
-    Parameters
-    ----------
-    name : str
-        File name in the staging directory.
-    split : int
-        Number of the split.
-    database, table : str
-    schema : pyarrow.Schema
-    rows : dict of str to int
-        Rows by `_change_type`.
-    bytes : int
-        Size of the file.
-    seconds : float
-        Spent on converting and writing.
-    first_position, last_position : int
-        Of the first and last row's event in the log.
-    """
-
-    name: str
-    split: int
-    database: str
-    table: str
-    schema: pa.Schema
-    rows: dict[str, int]
-    bytes: int
-    seconds: float
-    first_position: int
-    last_position: int
-
-
 @dataclass(slots=True)
 class _Part:
     """The file that one table, in one schema, is being written to."""
@@ -82,6 +51,10 @@ class _Part:
     name: str
     first_position: int
     last_position: int = 0
+    first_version: int = 0
+    last_version: int = 0
+    primary_key: tuple[str, ...] | None = None
+    partial_rows: int = 0
     ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
     seconds: float = 0.0
     waiting: list[pa.RecordBatch] = field(default_factory=list)
@@ -101,7 +74,10 @@ class PartWriter:
         Where the files go; it exists.
     prefix : str
         Of the files' names; unique to the attempt.
-    split : int
+    split, log : int
+        Numbers for the statistics.
+    nested : bool
+        Each table has a directory of its own in `directory`.
     compression : str
     limits : WriteLimits
     """
@@ -113,6 +89,8 @@ class PartWriter:
         prefix: str,
         split: int,
         *,
+        log: int = 0,
+        nested: bool = False,
         compression: str = "snappy",
         limits: WriteLimits = WriteLimits(),
     ) -> None:
@@ -120,6 +98,8 @@ class PartWriter:
         self._directory = directory
         self._prefix = prefix
         self._split = split
+        self._log = log
+        self._nested = nested
         self._compression = compression
         self._limits = limits
         self._parts: dict[_Key, _Part] = {}
@@ -134,11 +114,13 @@ class PartWriter:
         key = (table.database, table.name, batch.schema)
         part = self._parts.get(key)
         if part is None:
-            name = f"{self._prefix}-{len(self._names):05}.parquet"
-            self._names.append(name)
-            part = self._parts[key] = _Part(key, name, chunk.first_position)
+            part = self._parts[key] = self._begin(key, chunk)
         part.ops += chunk.ops
         part.last_position = chunk.last_position
+        part.last_version = batch["_commit_version"][-1].as_py()
+        part.primary_key = tuple(table.primary_key) if table.primary_key else part.primary_key
+        if ABSENT in batch.schema.names:
+            part.partial_rows += batch.num_rows - batch[ABSENT].null_count
         part.waiting.append(batch)
         size = batch.nbytes + _BUFFER_LEN * batch.num_columns
         part.waiting_rows += batch.num_rows
@@ -153,6 +135,16 @@ class PartWriter:
                     break
                 if largest.waiting:  # making room for another file may have closed this one
                     self._flush(largest)
+
+    def _begin(self, key: _Key, chunk: Chunk) -> _Part:
+        name = f"{self._prefix}-{len(self._names):05}.parquet"
+        if self._nested:
+            folder = directory_name(key[0], key[1])
+            self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
+            name = f"{folder}/{name}"
+        self._names.append(name)
+        version = chunk.batch["_commit_version"][0].as_py()
+        return _Part(key, name, chunk.first_position, first_version=version)
 
     def finish(self) -> list[FileStatistics]:
         """Write what waits and close the files."""
@@ -180,7 +172,11 @@ class PartWriter:
                 self._close(next(iter(self._open)))
             part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
             part.writer = pyarrow.parquet.ParquetWriter(
-                part.sink, schema, compression=self._compression, store_schema=False
+                part.sink,
+                schema,
+                compression=self._compression,
+                store_schema=False,
+                store_decimal_as_integer=True,  # as Spark writes them, and as Iceberg wants them
             )
         self._open[part.key] = None
         rows = pyarrow.Table.from_batches(part.waiting, schema)
@@ -205,14 +201,19 @@ class PartWriter:
             FileStatistics(
                 part.name,
                 self._split,
+                self._log,
                 database,
                 table,
                 schema,
+                part.primary_key,
                 {name: int(part.ops[op]) for op, name in OPS.items()},
+                part.partial_rows,
                 size,
                 part.seconds,
                 part.first_position,
                 part.last_position,
+                part.first_version,
+                part.last_version,
             )
         )
 

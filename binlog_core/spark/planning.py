@@ -14,7 +14,7 @@ from ..report import Report
 from ..selection import Selection
 from ..sources import Source
 from .options import SourceOptions
-from .splits import FILE_NUMBER_SHIFT, Split, plan_splits
+from .splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from .timeline import Timeline, TimelineMaker
 from .xa import Prepared, XaHistory
 
@@ -129,16 +129,24 @@ def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]
 
 
 def _divided(paths: list[str], options: SourceOptions) -> list[Part]:
-    if not options.verify_splits:
-        return [Part(split) for split in plan_logs(paths, options, divided=True)]
-    parts: list[Part] = []
-    for i, log in enumerate(plan_logs(paths, options)):
-        start = options.start_offset[1] if options.start_offset is not None and i == 0 else 0
-        if options.split_size is None:
-            parts.append(Part(replace(log, start=start), exact=start > 0))
-        else:
-            parts += divide(log, start, None, options.split_size, options)
-    return parts
+    splits = plan_logs(paths, options, divided=True)
+    if options.start_offset is not None:
+        splits = _from_position(splits, options.start_offset[1])
+    if options.verify_splits:
+        splits = trust_splits(splits, storage_options=options.storage_options or None)
+    return [Part(split) for split in splits]
+
+
+def _from_position(splits: list[Split], position: int) -> list[Split]:
+    """Without what lies before a position in the first log, where a transaction is known to begin."""
+    first = splits[0]
+    ends = [s.end for s in splits if s.path == first.path]
+    if ends[-1] is not None and ends[-1] < position:
+        raise BinlogError(f"the log has {ends[-1]} bytes, the start offset is {position}", path=first.path)
+    kept = [s for s in splits if s.path != first.path or s.end is None or s.end > position]
+    if position > _FIRST_EVENT and kept and kept[0].path == first.path:
+        kept[0] = replace(kept[0], start=position, anchor=position, trusted=True)
+    return kept
 
 
 def divide(log: Split, start: int, stop: int | None, size: int, options: SourceOptions) -> Iterator[Part]:

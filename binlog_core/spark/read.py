@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..anchors import Head, first_anchor
 from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
 from ..decoding import Group, LogDecoder, Tail
 from ..errors import SchemaError
+from ..format import FIRST_EVENT_POSITION
 from ..log_files import LogFile
 from ..selection import Selection, matches
+from ..splits import SplitBounds, SplitResult
 from ..tables import Column, Table
 from ..transcoding import TextErrors
-from .images import METADATA, Images, absent_names, metadata_column, select_images
+from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .schema import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
@@ -57,6 +58,8 @@ class ReadOptions:
         Columns of the key, for "keychange"; None: the primary key that the log tells.
     metadata : tuple of str
         Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
+    absent : bool
+        Add `_absent`: the names of the columns that a partial row image lacks, null where it is whole.
     start_timestamp, stop_timestamp : int or None
         Seconds since 1970 of the first event, and of the first event no more read.
     statements : bool
@@ -84,6 +87,7 @@ class ReadOptions:
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     key: tuple[str, ...] | None = None
     metadata: tuple[str, ...] = ()
+    absent: bool = False
     start_timestamp: int | None = None
     stop_timestamp: int | None = None
     statements: bool = False
@@ -157,6 +161,10 @@ class SplitReader:
         What the log did not tell, skipped or lost, as far as it was read.
     tail : Tail or None
         Where the log ended inside an event.
+    first_anchor : int or None
+        Position of the first event that the split owns, once reading has begun; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, once all was read; None: the log ends before.
     end_position : int
         Everything before it was read.
     """
@@ -172,9 +180,12 @@ class SplitReader:
         self.options = options
         self.report = DamageReport()
         self.tail: Tail | None = None
+        self.first_anchor: int | None = None
+        self.next_anchor: int | None = None
         self.end_position = 0
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
+        self._own_names = {*CHANGE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
         self._rows = ((chunk.table, chunk.batch) for chunk in self.chunks())
 
     def __iter__(self) -> Self:
@@ -182,6 +193,16 @@ class SplitReader:
 
     def __next__(self) -> tuple[Table, pa.RecordBatch]:
         return next(self._rows)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log from the first anchor to where reading ended."""
+        return max(self.end_position - self.first_anchor, 0) if self.first_anchor is not None else 0
+
+    @property
+    def result(self) -> SplitResult:
+        """What ``binlog_core.splits.check_seams`` needs, once all was read."""
+        return SplitResult(self.split, self.first_anchor, self.next_anchor)
 
     def chunks(self) -> Iterator[Chunk]:
         """The rows with their counts, once."""
@@ -214,25 +235,23 @@ class SplitReader:
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with file.open() as source:
-            start, anchors = split.start or None, 0
-            if not self._exact:
-                head = Head.of(source)
-                source.seek(0)
-                if head is not None and head.splittable:
-                    anchors = head.anchors
-                    start = first_anchor(source, head, split.start, split.end or 1 << 63)
-                    source.seek(0)
-                elif split.start:
-                    start = None
-                if start is None:
+            bounds = None
+            start, stop, anchors = split.start or None, split.end, 0
+            if self._exact:
+                self.first_anchor = max(split.start, FIRST_EVENT_POSITION)
+            else:
+                bounds = SplitBounds(split, source)
+                self.first_anchor = bounds.first_anchor
+                if bounds.first_anchor is None:
                     return
+                start, stop, anchors = bounds.start_position, bounds.stop_position, bounds.stop_anchor
             decoder = LogDecoder(
                 source,
                 selection=_Selection(
                     tables=options.tables,
                     columns=dict(options.columns or {}),
                     start_position=start,
-                    stop_position=split.end,
+                    stop_position=stop,
                     stop_anchor=anchors,
                     start_timestamp=options.start_timestamp,
                     stop_timestamp=options.stop_timestamp,
@@ -246,6 +265,10 @@ class SplitReader:
                 yield from decoder.groups()
             finally:
                 self.tail = decoder.tail
+            if bounds is not None:
+                bounds.finish(decoder)
+                self.next_anchor = bounds.next_anchor
+            self.end_position = max(self.end_position, decoder.position)
 
     def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
@@ -291,6 +314,9 @@ class SplitReader:
         converted = to_lake(
             pa.record_batch(exported), schema, batch.table, batch.columns, path=self.split.path
         )
+        if options.absent:
+            names = absent_names(batch, rows, filled=rows is not None)
+            converted = converted.append_column(ABSENT, names)
         for name in options.metadata:
             if name in ("_position", "_server_id"):
                 values = image[name[1:]] if rows is None else image[name[1:]][rows]
@@ -321,7 +347,7 @@ class SplitReader:
                     " schema, or unnamed='positions' for c0, c1 …",
                     **where,
                 )
-            if column.name.lower() in CHANGE_COLUMNS:  # Spark does not tell names apart by case
+            if column.name.lower() in self._own_names:  # Spark does not tell names apart by case
                 raise SchemaError(
                     "the table has a column of the name that a change column has", column=column.name, **where
                 )
@@ -340,6 +366,7 @@ def read_split(
     on_error: Literal["raise", "skip"] = "raise",
     verify_checksum: bool = True,
     storage_options: dict[str, Any] | None = None,
+    absent: bool = False,
 ) -> SplitReader:
     """Rows of a split as record batches in the types of Spark and lakes.
 
@@ -347,7 +374,8 @@ def read_split(
     ----------
     split : Split
         Of `plan_splits`.
-    tables, columns, schema, keys, images, unnamed, text_errors, on_error, verify_checksum, storage_options
+    tables, columns, schema, keys, images, unnamed, text_errors, on_error, verify_checksum, storage_options,
+    absent
         See `ReadOptions`.
 
     Returns
@@ -379,5 +407,6 @@ def read_split(
         on_error=on_error,
         verify_checksum=verify_checksum,
         storage_options=storage_options,
+        absent=absent,
     )
     return SplitReader(split, options)

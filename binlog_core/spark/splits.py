@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from ..splits import FILE_NUMBER_SHIFT, Logs, Split, plan_splits
+from ..splits import (
+    DEFAULT_SPLIT_SIZE,
+    FILE_NUMBER_SHIFT,
+    Logs,
+    Split,
+    check_seams,
+    plan_splits,
+    trust_split,
+    trust_splits,
+)
 
-__all__ = ["FILE_NUMBER_SHIFT", "Logs", "Split", "plan_splits"]
+__all__ = [
+    "DEFAULT_SPLIT_SIZE",
+    "FILE_NUMBER_SHIFT",
+    "Logs",
+    "Split",
+    "check_seams",
+    "plan_splits",
+    "trust_split",
+    "trust_splits",
+]

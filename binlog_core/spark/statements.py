@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from ..errors import SchemaError
@@ -12,6 +13,7 @@ from ..sql_tokens import (
     TokenReader,
     tokenize_statements,
 )
+from ..statements import changes_rows
 from .observers import Statement
 
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
@@ -37,6 +39,8 @@ class TableStatement:
         CREATE OR REPLACE.
     retypes : bool
         ALTER with a part that gives a column another type.
+    if_not_exists : bool
+        CREATE, which may have done nothing.
     """
 
     kind: Kind
@@ -44,6 +48,7 @@ class TableStatement:
     database: str | None = None
     replaces: bool = False
     retypes: bool = False
+    if_not_exists: bool = False
 
     def concerns(self, table: str) -> bool:
         """Whether a table is among them. Names are compared without case: that depends on the server."""
@@ -57,6 +62,8 @@ class TableStatement:
 
 def kind_of(statement: Statement, table: str) -> Kind | None:
     """What a statement does to a table; None: nothing."""
+    if changes_rows(statement.sql.encode()):
+        return "unknown" if _names(statement, table) else None
     told = read_statement(statement.sql, statement.database, statement.sql_mode)
     if told is None or not told.concerns(table):
         return None
@@ -67,6 +74,19 @@ def kind_of(statement: Statement, table: str) -> Kind | None:
     ):
         return "unknown"
     return told.kind
+
+
+def _names(statement: Statement, table: str) -> bool:
+    """Whether a statement that changes rows, and is logged instead of them, has the table's name in it.
+
+    What triggers and foreign keys do to other tables is not looked for.
+    """
+    name = table.partition(".")[2].lower()
+    try:
+        tokens = chain.from_iterable(tokenize_statements(statement.sql, statement.sql_mode))
+        return any(token.text.lower() == name for token in tokens)
+    except SchemaError:
+        return True
 
 
 def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:
@@ -111,7 +131,8 @@ def _read(reader: TokenReader, database: str) -> TableStatement | None:
         return TableStatement("truncate", (_name(reader, database),))
     if not what:
         return None  # indexes, views, routines, users change no rows
-    reader.accept("IF", "NOT", "EXISTS") or reader.accept("IF", "EXISTS")
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    reader.accept("IF", "EXISTS")
     if verb == "RENAME":
         return TableStatement("rename", tuple(_renamed(reader, database)))
     names = [_name(reader, database)]
@@ -120,7 +141,7 @@ def _read(reader: TokenReader, database: str) -> TableStatement | None:
             names.append(_name(reader, database))
         return TableStatement("drop", tuple(names))
     if verb == "CREATE":
-        return TableStatement("create", tuple(names), replaces=replaces)
+        return TableStatement("create", tuple(names), replaces=replaces, if_not_exists=if_not_exists)
     if verb == "ALTER":
         return _alter(reader, database, names[0])
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -51,8 +51,12 @@ def lake_rows(database: str, table: str, records: Iterable[dict[str, Any]]) -> l
     return rows
 
 
-def lake_changes(rows: Iterable[LakeRow], golden: Golden) -> list[LakeChange]:
+def lake_changes(
+    rows: Iterable[LakeRow], golden: Golden, statements: Collection[tuple[int, int]] = ()
+) -> list[LakeChange]:
     """The changes of one log in the order of (_commit_version, _change_ordinal), which must be total.
+
+    Statements that were read, too, have their own places in it.
 
     Their values are turned back into what the truth is compared with, and checked where that loses something.
     """
@@ -62,7 +66,10 @@ def lake_changes(rows: Iterable[LakeRow], golden: Golden) -> list[LakeChange]:
     for row in sorted(rows, key=lambda r: (r.version, r.ordinal)):
         place = (row.version, row.ordinal)
         assert place > last, "not a total order"
-        assert row.ordinal == (last[1] + 1 if row.version == last[0] else 0), "numbers without gaps, from 0"
+        number = last[1] + 1 if row.version == last[0] else 0
+        while (row.version, number) in statements:
+            number += 1
+        assert row.ordinal == number, "numbers without gaps, from 0"
         last = place
         number = len(changes)
         assert number < len(golden.truth), "more rows than the truth has"

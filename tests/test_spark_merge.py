@@ -1,0 +1,95 @@
+"""Spark's own MERGE into a Delta or Iceberg table, where the session may have the jars.
+
+``BINLOG_CORE_TEST_SPARK_PACKAGES=io.delta:delta-spark_4.2_2.13:4.4.0``, of the Spark at hand,
+runs it: by itself, since a process has one session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import DATA
+from support.lake_tables import plain
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+from binlog_core.spark.apply import apply_changes  # noqa: E402
+from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
+from binlog_core.spark.datasource import arrow_schema  # noqa: E402
+from binlog_core.spark.options import SourceOptions  # noqa: E402
+from binlog_core.spark.planning import plan_parts  # noqa: E402
+from binlog_core.spark.schema import spark_schema  # noqa: E402
+from binlog_core.spark.spark_target import SparkTarget, literal  # noqa: E402
+
+PACKAGES = os.environ.get("BINLOG_CORE_TEST_SPARK_PACKAGES", "")
+USING = "iceberg" if "iceberg" in PACKAGES else "delta"
+
+
+def test_literals() -> None:
+    assert literal(None) == "NULL"
+    assert literal(bytes((0, 255))) == "X'00ff'"
+    assert literal(Decimal("-1.50")) == "'-1.50'"
+    assert literal("it's \\ é\n") == "'it\\u0027s \\u005c é\\u000a'"
+    assert literal(7) == "'7'"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    conf = {
+        "spark.jars.packages": PACKAGES,
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.ui.enabled": "false",
+    }
+    if USING == "delta":
+        conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+        conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        conf["spark.databricks.delta.snapshotPartitions"] = "1"
+        conf["spark.databricks.delta.properties.defaults.enableTypeWidening"] = "true"
+    else:
+        extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        conf["spark.sql.extensions"] = extensions
+        conf["spark.sql.catalog.lake"] = "org.apache.iceberg.spark.SparkCatalog"
+        conf["spark.sql.catalog.lake.type"] = "hadoop"
+        conf["spark.sql.catalog.lake.warehouse"] = warehouse
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(
+    not PACKAGES, reason="no jars of Delta or Iceberg: BINLOG_CORE_TEST_SPARK_PACKAGES names them"
+)
+def test_the_table_is_what_the_server_had_after_each_log(spark: SparkSession) -> None:
+    folder: Path = DATA / "apply" / "maria118"
+    table = "t" if USING == "delta" else "lake.d.t"
+    logs: list[str] = []
+    for number, (name, state) in enumerate(json.loads((folder / "truth.json").read_text())["states"].items()):
+        logs.append(str(folder / name))
+        given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true"}
+        parsed = SourceOptions.parse(given)
+        schema = arrow_schema(spark_schema(infer_schema(logs, parsed)))
+        reader = ChangeReader.of(parsed, schema, projected=False)
+        parts = plan_parts(logs[-1:], parsed)
+        batch = pa.Table.from_batches([b for part in parts for b in reader.read(part)], schema)
+        arguments: dict[str, Any] = {"on_drop": "empty", "app_id": "w", "batch_id": number}
+        apply_changes(batch, SparkTarget(spark, table, using=USING), **arguments)
+        assert apply_changes(batch, SparkTarget(spark, table, using=USING), **arguments).skipped
+        rows = spark.table(table).toArrow().to_pylist()
+        rows.sort(key=lambda row: (row["id"], row["k"]))
+        assert [plain({name: row[name] for name in state[0]}) for row in rows] == state

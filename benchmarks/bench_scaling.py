@@ -75,7 +75,7 @@ def _written(name: str, make: Maker) -> BenchLog:
 
 
 def test_columns() -> None:
-    logs = [columns_log(count, min(megabytes(), 8)) for count in COLUMNS]
+    logs = [columns_log(count, min(megabytes(), 32)) for count in COLUMNS]
     times = best([lambda log=log: decode(log.path) for log in logs])
     row = [seconds / log.answer.rows * 1e9 for seconds, log in zip(times, logs, strict=True)]
     for count, ns in zip(COLUMNS, row, strict=True):

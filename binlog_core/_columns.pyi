@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-from .arrow_types import ArrowField, ChangeColumn
+from .arrow_types import ArrowField, ChangeColumn, ImageColumn
 from .tables import Column
 from .transcoding import TextErrors
 
@@ -21,7 +21,8 @@ def export_batch(
     fill_absent: bool = False,
     text_errors: TextErrors = "raise",
     documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
-    extras: Sequence[ChangeColumn] = (),
+    extras: Sequence[ChangeColumn | ImageColumn] = (),
+    transactions: NDArray[np.void] | None = None,
 ) -> tuple[tuple[ArrowField, ...], object]: ...
 def span_values(
     records: NDArray[np.void],

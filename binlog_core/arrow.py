@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,16 @@ from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
 from ._columns import export_batch
-from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, arrow_field, arrow_fields
+from .arrow_types import (
+    ArrowField,
+    ChangeColumn,
+    Geometry,
+    ImageColumn,
+    Vectors,
+    WideDecimals,
+    arrow_field,
+    arrow_fields,
+)
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
@@ -21,6 +31,15 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
+# Those that the core takes out of the records: field of their image, Arrow format.
+_IMAGE_COLUMNS = {
+    "_change_type": ("op", "u"),
+    "_commit_timestamp": ("transaction", "tsu:UTC"),
+    "_position": ("position", "L"),
+    "_row": ("row", "I"),
+    "_timestamp": ("timestamp", "tsu:UTC"),
+    "_server_id": ("server_id", "I"),
+}
 _OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
 
 
@@ -59,11 +78,15 @@ class ArrowBatch:
         self.text_errors: TextErrors = text_errors
         if geometry not in ("struct", "ewkb"):
             raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
+        if vectors not in ("fixed", "list"):
+            raise ValueError(f"vectors={vectors!r}: fixed and list are known")
+        if wide_decimals not in ("decimal256", "text"):
+            raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
         self._own_fields = arrow_fields(
             self.columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry
         )
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
-        self.change_columns = (*(change_column(batch, name, rows) for name in names), *extras)
+        self.change_columns = (*(_exported_column(batch, name, rows) for name in names), *extras)
         own = {column.name for column in self.columns}
         for extra in self.change_columns:
             if extra.name in own:
@@ -101,6 +124,7 @@ class ArrowBatch:
             text_errors=self.text_errors,
             documents=json_documents(batch),
             extras=self.change_columns,
+            transactions=batch.transactions,
         )
 
     def __arrow_c_schema__(self) -> object:
@@ -281,6 +305,16 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     if name in ("_position", "_row", "_server_id"):
         return ChangeColumn(name, image[name[1:]])
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+
+
+def _exported_column(
+    batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None
+) -> ChangeColumn | ImageColumn:
+    """The same as :func:`change_column`; what the records hold is left to the core."""
+    if name not in _IMAGE_COLUMNS:
+        return change_column(batch, name, rows)
+    labels = _OP_LABELS if name == "_change_type" else None
+    return ImageColumn(name, *_IMAGE_COLUMNS[name], labels, partial(change_column, batch, name, rows))
 
 
 def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:

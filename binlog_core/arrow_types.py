@@ -7,7 +7,7 @@ of the Apache Arrow documentation.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -235,3 +235,36 @@ class ChangeColumn:
         """Its Arrow field."""
         kind = "u" if self.labels is not None else number_format(self.values.dtype, utc=self.utc)
         return _change_field(self.name, kind)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ImageColumn:
+    """A column about the changes that the core takes out of the records itself.
+
+    Parameters
+    ----------
+    name : str
+    source : str
+        The field of the records' ``image`` that it is made of.
+    format : str
+        As in ArrowField.
+    labels : tuple of str or None
+        Text: ``labels[image[source]]``, of at most 31 bytes each.
+    values : callable
+        The same as ChangeColumn.
+    """
+
+    name: str
+    source: str
+    format: str
+    labels: tuple[str, ...] | None
+    values: Callable[[], ChangeColumn]
+
+    def to_pylist(self) -> list[Any]:
+        """The values as Python objects; instants are aware datetimes."""
+        return self.values().to_pylist()
+
+    @property
+    def field(self) -> ArrowField:
+        """Its Arrow field."""
+        return _change_field(self.name, self.format)

@@ -283,9 +283,9 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
             "the log is encrypted: give keys= (the server's keyring file)", path=path, offset=0
         )
     if magic != BINLOG_MAGIC:
-        found = f"{len(magic)} bytes" if len(magic) < 4 else f"magic {magic.hex(' ')}"
+        found = f"{len(magic)} bytes" if len(magic) < 4 else magic.hex(" ")
         raise NotABinlogError(
-            f"not a binary log: it begins with fe 62 69 6e, found {found}", path=path, offset=0
+            f"not a binary log: one begins with fe 62 69 6e, this with {found}", path=path, offset=0
         )
     first = memoryview(head)[FIRST_EVENT_POSITION:]
     if not first:

@@ -451,5 +451,6 @@ class FlashbackWriter:
 def _comment(path: str, one: Located) -> str:
     moment = dt.datetime.fromtimestamp(one.change.timestamp, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     gtid = f", GTID {one.gtid}" if one.gtid else ""
-    name = "".join(c if c.isprintable() else "?" for c in path)
-    return f"{name}, position {one.begin_position}, {moment} UTC{gtid}"
+    told = f"{path}, position {one.begin_position}, {moment} UTC{gtid}"
+    # One line, whatever a path or a GTID's tag holds: what follows a line break would be executed.
+    return "".join(c if c.isprintable() else "?" for c in told)

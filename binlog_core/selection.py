@@ -149,8 +149,17 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
     return sum(_OPS[op] for op in wanted)
 
 
-def check_place(argument: str, place: object) -> None:
-    """Refuse what is no `Place`, as soon as it is given."""
+def check_arguments(start: object, stop: object, server_id: object, limits: object) -> None:
+    """Refuse arguments of `binlog_core.open` of other types than it takes, as soon as they are given."""
+    _check_place("start", start)
+    _check_place("stop", stop)
+    if not (server_id is None or hasattr(server_id, "__index__")):
+        raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
+    if not (limits is None or isinstance(limits, Limits)):
+        raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
+
+
+def _check_place(argument: str, place: object) -> None:
     position = place[1] if isinstance(place, tuple) and len(place) == 2 else place
     if position is place and isinstance(place, dt.datetime):
         return

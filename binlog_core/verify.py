@@ -1,7 +1,6 @@
 """Is a log whole? Checksums, lengths, rows and transactions of one file; damage is stepped over and told.
 
-Where the chain of events breaks, the next event is looked for by what its header tells: a length and a
-next position that agree, and a CRC-32 where the log has them.
+Where the chain of events breaks, the next event is looked for just as ``on_error="skip"`` does.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import mmap
 import tempfile
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,16 +16,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _headers
 from ._headers import HEADER_DTYPE, walk_headers
 from .batch import OUTCOMES
 from .decoding import LogDecoder
 from .errors import BinlogError
-from .event_types import EVENT_NAMES
 from .format import FormatDescription, detect, parse_format_description
 from .report import BinlogWarning, Report
+from .resync import Boundaries
+from .salvage import resume
 from .selection import Selection
 from .sources import BufferSource
 
@@ -37,9 +35,7 @@ if TYPE_CHECKING:
 
 _HEAD_LEN = 4096
 _CHUNK = 65536  # headers
-_SCAN_LEN = 1 << 20
 _COPY_LEN = 1 << 20
-_V4_HEADER = 19
 
 Progress = Callable[[str, int], None]
 
@@ -157,6 +153,8 @@ class _Verifier:
         """Ranges of whole events, one after the other; what lies between them is damage."""
         out, data = self.out, self.data
         headers = np.empty(_CHUNK, HEADER_DTYPE)
+        head = bytes(data[:_HEAD_LEN])
+        boundaries = Boundaries.of(head, description)
         begin = offset = 4
         while True:
             header_length, _, canonical, checksum = description.core_arrays()
@@ -169,6 +167,7 @@ class _Verifier:
                 canonical=canonical,
                 checksum=bool(checksum),
                 verify=True,
+                positions=boundaries.splittable,
             )
             out.events += count
             out.checksums += count if checksum else 0
@@ -186,6 +185,7 @@ class _Verifier:
                         description = parse_format_description(
                             data[offset : offset + length], offset, self.path, verify_checksum=True
                         )
+                        boundaries = Boundaries.of(head, description)
                         continue
                     except BinlogError as error:
                         reason = error.message
@@ -197,8 +197,19 @@ class _Verifier:
                 reason = "wrong checksum"
             elif status == _headers.WALK_MALFORMED:
                 reason = "an event's length is less than its header"
+            elif status == _headers.WALK_BROKEN:
+                reason = "the event does not end where it says"
+            doubtful = None
+            if status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN) and count:
+                last = headers[count - 1]
+                # It told no position: the length that led here may be what is wrong.
+                doubtful = None if last["next_position"] else int(last["position"])
+            following = self._next_event(offset, boundaries, status, doubtful)
+            if doubtful is not None and following is not None and following <= offset:
+                offset = doubtful
+                out.events -= 1
+                out.checksums -= 1 if checksum else 0
             yield begin, offset
-            following = self._next_event(offset, description, status)
             if following is None:
                 gap = Damage(offset, len(data), reason)
                 if status == _headers.WALK_TRUNCATED or (
@@ -213,36 +224,21 @@ class _Verifier:
             out.damages.append(Damage(offset, following, reason))
             begin = offset = following
 
-    def _next_event(self, offset: int, description: FormatDescription, status: int) -> int | None:
+    def _next_event(
+        self, offset: int, boundaries: Boundaries, status: int, doubtful: int | None
+    ) -> int | None:
         """Where the next whole event begins behind the one that is damaged; None: nowhere."""
-        if status == _headers.WALK_CHECKSUM:
-            length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
-            if self._is_event(offset + length, description):
-                return offset + length
-        if description.header_length != _V4_HEADER:
-            return None
-        for begin in range(offset + 1, len(self.data) - _V4_HEADER, _SCAN_LEN):
-            for candidate in _candidates(
-                self.data, begin, min(begin + _SCAN_LEN, len(self.data) - _V4_HEADER)
-            ):
-                if self._is_event(candidate, description):
-                    return candidate
-        return None
-
-    def _is_event(self, offset: int, description: FormatDescription) -> bool:
-        """Whether a whole, good event stands at an offset: by its CRC, else by what its header says."""
-        data = self.data
-        if offset + _V4_HEADER > len(data):
-            return False
-        kind = data[offset + 4]
-        length = int.from_bytes(data[offset + 9 : offset + 13], "little")
-        end = offset + length
-        if length < _V4_HEADER or end > len(data) or description.canonical(kind) not in EVENT_NAMES:
-            return False
-        if description.checksum_length_of(description.canonical(kind)):
-            return zlib.crc32(data[offset : end - 4]) == int.from_bytes(data[end - 4 : end], "little")
-        next_position = int.from_bytes(data[offset + 13 : offset + 17], "little")
-        return next_position == end & 0xFFFFFFFF
+        length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
+        return resume(
+            boundaries,
+            BufferSource(self.data, self.path),
+            self.data,
+            0,
+            offset,
+            length if status == _headers.WALK_CHECKSUM else 0,
+            doubtful=doubtful,
+            report=Report(),
+        ).offset
 
     # ------------------------------------------------------------ rows
 
@@ -284,23 +280,6 @@ class _Verifier:
             length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
             found = out.unreadable if self.has_checksums else out.damages
             found.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
-
-
-def _candidates(data: memoryview, begin: int, end: int) -> list[int]:
-    """Offsets in a range where a header's length and next position agree."""
-    window = np.frombuffer(data[begin : end + _V4_HEADER], np.uint8)
-    lengths = _words(window, 9, end - begin)
-    ends = np.arange(begin, end, dtype=np.int64) + lengths
-    agreeing = (
-        (lengths >= _V4_HEADER) & (ends & 0xFFFFFFFF == _words(window, 13, end - begin)) & (ends <= len(data))
-    )
-    return (np.flatnonzero(agreeing) + begin).tolist()
-
-
-def _words(window: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
-    """The 32-bit word at every offset, `at` bytes on."""
-    parts = (window[at + i : at + i + count].astype(np.int64) << 8 * i for i in range(4))
-    return sum(parts, np.zeros(count, np.int64))
 
 
 def _merged(damages: list[Damage]) -> list[Damage]:

@@ -16,6 +16,8 @@ include "_rows.pyx"
 
 from libc.stdlib cimport abort
 
+from _cursor cimport take_slice
+
 cdef enum:
     MAX_COLUMNS = 200
     HEADER = 19
@@ -113,7 +115,7 @@ cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, op_t* op, bint*
 
 cdef int add_plan_of(Decoder decoder) except -1:
     # From the table map that run came back for, to a plan.
-    cdef Cursor body = decoder.pending
+    cdef Cursor body = decoder.loop.pending
     cdef uint32_t count, i, at, image_len
     cdef bint json = False
     cdef op_t[MAX_COLUMNS] ops
@@ -143,7 +145,7 @@ cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t im
     cdef uint32_t i
     # Memory and ids are add_plan's business; what the plan says comes after.
     decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2))
-    plan = decoder.plans[decoder.plan_count - 1]
+    plan = decoder.loop.plans[decoder.loop.plan_count - 1]
     free(plan.ops)
     free(plan.nullable)
     free(plan.json_columns)
@@ -180,14 +182,14 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
     cdef json_diff_t diff
     cdef uint64_t limit, before, total = 0
     cdef uint32_t i, j, k, n
-    cdef size_t transactions = decoder.transactions.length // sizeof(transaction_t)
-    for i in range(decoder.batch_count):
-        batch = &decoder.batches[i]
-        plan = decoder.plans[batch.plan]
+    cdef size_t transactions = decoder.loop.transactions.length // sizeof(transaction_t)
+    for i in range(decoder.loop.batch_count):
+        batch = &decoder.loop.batches[i]
+        plan = decoder.loop.plans[batch.plan]
         total += batch.count
         check(batch.records.length == <size_t> batch.count * plan.record_len)
         check(batch.records.length + ROOM <= batch.records.capacity or not batch.count or plan.raw)
-        limit = batch.heap.length if batch.copies else <uint64_t> decoder.windows[0].view.len
+        limit = batch.heap.length if batch.copies else <uint64_t> decoder.loop.windows[0].view.len
         for j in range(batch.count):
             record = batch.records.data + <size_t> j * plan.record_len
             memcpy(&image, record, sizeof(image))
@@ -208,18 +210,18 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
         for j in range(n):
             memcpy(&diff, batch.json_diffs.data + j * sizeof(diff), sizeof(diff))
             check(0 < diff.record < batch.count and diff.column < plan.column_count)
-    check(total == decoder.group_records)
+    check(total == decoder.loop.group_records)
 
 
 cdef int open_over(Decoder decoder, int depth, const uint8_t* data, size_t length, uint64_t base,
                    bint copies) noexcept nogil:
-    cdef window_t* window = &decoder.windows[depth]
+    cdef window_t* window = &decoder.loop.windows[depth]
     window.data = data
     window.view.len = <Py_ssize_t> length
     window.base = base
     window.copies = copies
     window.cur = cursor_over(data, length)
-    decoder.depth = depth
+    decoder.loop.depth = depth
     return 0
 
 
@@ -265,7 +267,7 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
     # False: an event whose length cannot be
     cdef int status
     while True:
-        status = decoder.walk()
+        status = walk(&decoder.loop)
         if status == RUN_MORE:
             return 1
         elif status == RUN_TABLE:
@@ -273,11 +275,11 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
         elif status == RUN_GROUP:
             take_checked(decoder, options)
         elif status == RUN_EVENT:
-            if decoder.header.type_code == QUERY_EVENT:
+            if decoder.loop.header.type_code == QUERY_EVENT:
                 decoder.query()
                 decoder.end_statement()
         elif status == RUN_ERROR:
-            if decoder.event == decoder.windows[decoder.depth].cur.pos:
+            if decoder.loop.event == decoder.loop.windows[decoder.loop.depth].cur.pos:
                 return 0
         elif status == RUN_STOP:
             return 0
@@ -287,25 +289,25 @@ cdef int take_checked(Decoder decoder, int options) except -1:
     cdef uint32_t i
     cdef transaction_t trx
     check_batches(decoder)
-    if decoder.max_group_records & 1:
+    if decoder.loop.max_group_records & 1:
         decoder.take_group()
     else:
         # The same without the arrays, which cost more than all the rest.
-        for i in range(decoder.batch_count):
-            decoder.batch_of_plan[2 * decoder.batches[i].plan + decoder.batches[i].copies] = -1
-            decoder.plans[decoder.batches[i].plan].last_count = decoder.batches[i].count
-            release_batch(&decoder.batches[i])
-        decoder.batch_count = 0
-        decoder.group_records = decoder.group_wire = decoder.group_memory = 0
-        trx = decoder.trx[0]
-        release(&decoder.transactions)
-        decoder.trx_index = -1
-        if decoder.new_transactions() != DECODE_OK:
+        for i in range(decoder.loop.batch_count):
+            decoder.loop.batch_of_plan[2 * decoder.loop.batches[i].plan + decoder.loop.batches[i].copies] = -1
+            decoder.loop.plans[decoder.loop.batches[i].plan].last_count = decoder.loop.batches[i].count
+            release_batch(&decoder.loop.batches[i])
+        decoder.loop.batch_count = 0
+        decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = 0
+        trx = decoder.loop.trx[0]
+        release(&decoder.loop.transactions)
+        decoder.loop.trx_index = -1
+        if new_transactions(&decoder.loop) != DECODE_OK:
             raise MemoryError
-        decoder.trx[0] = trx
-        if decoder.trx_open and decoder.trx_has_rows:
-            decoder.note_transaction()
-    if options & OPTION_DROP and not decoder.depth:
+        decoder.loop.trx[0] = trx
+        if decoder.loop.trx_open and decoder.loop.trx_has_rows:
+            note_transaction(&decoder.loop)
+    if options & OPTION_DROP and not decoder.loop.depth:
         decoder.drop_plans()
     return 0
 
@@ -319,37 +321,38 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     cdef uint32_t i
     if reused is None:
         reused = Decoder()
-        reused.descriptor.header_len = reused.plain.header_len = HEADER
-        memcpy(reused.descriptor.canonical, reused.plain.canonical, 256)
-        reused.max_group_wire = 4096
+        reused.loop.descriptor.header_len = reused.loop.plain.header_len = HEADER
+        memcpy(reused.loop.descriptor.canonical, reused.loop.plain.canonical, 256)
+        set_handling(&reused.loop.descriptor)
+        reused.loop.max_group_wire = 4096
     cdef Decoder decoder = reused
-    for i in range(decoder.batch_count):
-        release_batch(&decoder.batches[i])
-    decoder.batch_count = 0
-    free_cache(&decoder.tables)
-    for i in range(decoder.plan_count):
-        free_plan(decoder.plans[i])
-    decoder.plan_count = 0
-    release(&decoder.transactions)
-    release(&decoder.tail)
-    if decoder.new_transactions() != DECODE_OK:
+    for i in range(decoder.loop.batch_count):
+        release_batch(&decoder.loop.batches[i])
+    decoder.loop.batch_count = 0
+    free_cache(&decoder.loop.tables)
+    for i in range(decoder.loop.plan_count):
+        free_plan(decoder.loop.plans[i])
+    decoder.loop.plan_count = 0
+    release(&decoder.loop.transactions)
+    release(&decoder.loop.tail)
+    if new_transactions(&decoder.loop) != DECODE_OK:
         raise MemoryError
-    memset(&decoder.failure, 0, sizeof(error_t))
-    decoder.depth = 0
-    decoder.group_records = decoder.group_wire = decoder.group_memory = decoder.boundary = decoder.table_maps = 0
-    decoder.trx_open = decoder.trx_explicit = decoder.trx_has_rows = decoder.skip_transaction = False
-    decoder.trx_index = -1
-    decoder.pending.pos = NULL
-    decoder.transactions_before = 0
-    decoder.max_group_records = group_rows
-    decoder.verify = bool(options & OPTION_VERIFY)
-    decoder.descriptor.checksum_len = 4 if options & OPTION_VERIFY else 0
+    memset(&decoder.loop.failure, 0, sizeof(error_t))
+    decoder.loop.depth = 0
+    decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = decoder.loop.boundary = decoder.loop.table_maps = 0
+    decoder.loop.trx_open = decoder.loop.trx_explicit = decoder.loop.trx_has_rows = decoder.loop.skip_transaction = False
+    decoder.loop.trx_index = -1
+    decoder.loop.pending.pos = NULL
+    decoder.loop.transactions_before = 0
+    decoder.loop.max_group_records = group_rows
+    decoder.loop.verify = bool(options & OPTION_VERIFY)
+    decoder.loop.descriptor.checksum_len = 4 if options & OPTION_VERIFY else 0
     if options & OPTION_SHORT_IDS:
-        memcpy(decoder.descriptor.post_header_len, SHORT_POST_HEADERS, 256)
+        memcpy(decoder.loop.descriptor.post_header_len, SHORT_POST_HEADERS, 256)
     else:
-        memcpy(decoder.descriptor.post_header_len, POST_HEADERS, 256)
-    memcpy(decoder.plain.post_header_len, decoder.descriptor.post_header_len, 256)
-    decoder.rows_v0 = bool(options & OPTION_ROWS_V0)
+        memcpy(decoder.loop.descriptor.post_header_len, POST_HEADERS, 256)
+    memcpy(decoder.loop.plain.post_header_len, decoder.loop.descriptor.post_header_len, 256)
+    decoder.loop.rows_v0 = bool(options & OPTION_ROWS_V0)
     return decoder
 
 
@@ -384,7 +387,7 @@ cdef int rows(const uint8_t* data, size_t size) except -1:
             open_over(decoder, depth, part.data, first, 4, True)
             if not walk_to_end(decoder, options):
                 return 0
-            left = remaining(&decoder.windows[depth].cur)
+            left = remaining(&decoder.loop.windows[depth].cur)
             first -= left
             free(part.data)
             part.data = <uint8_t*> malloc(log.length - first if log.length > first else 1)
@@ -395,9 +398,9 @@ cdef int rows(const uint8_t* data, size_t size) except -1:
         walk_to_end(decoder, options)
         take_checked(decoder, 0)
     finally:
-        decoder.depth = 0
-        memset(&decoder.windows[0].cur, 0, sizeof(Cursor))
-        memset(&decoder.windows[1].cur, 0, sizeof(Cursor))
+        decoder.loop.depth = 0
+        memset(&decoder.loop.windows[0].cur, 0, sizeof(Cursor))
+        memset(&decoder.loop.windows[1].cur, 0, sizeof(Cursor))
         release(&log)
         free(part.data)
     return 0

@@ -15,9 +15,7 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -29,16 +27,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-SERVER_OPTIONS = [
-    "--log-bin=bin",
-    "--binlog-format=ROW",
-    "--server-id=1",
-    "--max-binlog-size=1048576",
-    "--binlog-row-metadata=FULL",
-    "--sync-binlog=0",
-    "--innodb-flush-log-at-trx-commit=0",
-    "--bind-address=127.0.0.1",
-]
+from server import server
+
 WRITERS = 2
 
 
@@ -213,42 +203,6 @@ def reached(store: str, file: str, position: int) -> bool:
     return found is not None and (os.path.basename(found[0]), found[1]) >= (file, position)
 
 
-# ---------------------------------------------------------------- a server of our own
-
-
-def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], int, str]:
-    program = shutil.which("mariadbd") or shutil.which("mysqld", path="/usr/sbin:/usr/bin")
-    install = shutil.which("mariadb-install-db")
-    if program is None or install is None:
-        print(
-            "skipped: no MariaDB server here (apt-get install mariadb-server), and neither --port nor --logs"
-        )
-        sys.exit(0)
-    data = folder / "data"
-    user = ["--user=root"] if hasattr(os, "getuid") and os.getuid() == 0 else []
-    subprocess.run(
-        [install, f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db", *user],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = [f"--datadir={data}", f"--port={port}", f"--socket={folder / 's'}", "--no-defaults"]
-    server = subprocess.Popen(
-        [program, options[-1], *options[:-1], *user, *SERVER_OPTIONS],
-        stderr=(folder / "server.log").open("wb"),
-    )
-    for _ in range(300):
-        try:
-            connect(port).close()
-            return server, port, str(data / "bin.index")
-        except Exception:  # not up yet
-            time.sleep(0.1)
-    server.kill()
-    sys.exit("the server does not come up: " + (folder / "server.log").read_text()[-2000:])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Follow a server's logs under load, with kills.")
     parser.add_argument("--seconds", type=float, default=60)
@@ -260,15 +214,13 @@ def main() -> int:
         read(*options.read)
         return 0
     with tempfile.TemporaryDirectory(prefix="soak") as name:
-        folder = Path(name)
         if options.port and options.logs:
-            return soak(options.port, options.logs, options.seconds, folder)
-        server, port, logs = start_server(folder)
-        try:
-            return soak(port, logs, options.seconds, folder)
-        finally:
-            server.terminate()
-            server.wait(60)
+            return soak(options.port, options.logs, options.seconds, Path(name))
+        with server() as running:
+            if running is None:
+                print("skipped: no MariaDB server here (mariadb-server-core), and neither --port nor --logs")
+                return 0
+            return soak(running.port, running.logs, options.seconds, Path(name))
 
 
 if __name__ == "__main__":

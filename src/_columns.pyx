@@ -7,30 +7,32 @@ outlives the batch that it was made from.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 cimport numpy as cnp
 
-from _arrow cimport ArrowArray, init_array
-from _codes cimport (
-    KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL, KIND_SET,
-    KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE,
+from _arrow cimport ArrowArray, init_array, release_array
+from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+from _column_plan cimport plan_change, plan_column
+from _gather cimport gather
+from _gather_spans cimport take_spans
+from _labels cimport fill_change_column
+from _memory cimport give_back, pool_t
+from _nodes cimport fill_node
+from _tile cimport (
+    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
+    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE, all_null,
+    allocate_slots, column_t, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
+    store_validity, tile_t,
 )
-from _gather cimport (
-    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT,
-    GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DAYS,
-    LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY,
-    LAYOUT_JSON, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
-    LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, TILE, all_null, allocate_slots,
-    column_t, gather, mark_null, reserve, store_validity, take_spans, tile_t,
-)
-from _labels cimport fill_change_column, fill_dictionary
 
 import numpy as np
 
 from binlog_core import transcoding
+from binlog_core.arrow_types import ImageColumn
 from binlog_core.errors import DecodeError
 
 cnp.import_array()
@@ -41,6 +43,22 @@ cdef void destroy_array_capsule(object capsule) noexcept:
     if node.release != NULL:
         node.release(node)
     free(node)
+
+
+# --- Memory ------------------------------------------------------------------------------------------
+
+cdef pool_t column_pool                 # blocks of columns that their users have released
+column_pool.lock = PyThread_allocate_lock()
+if column_pool.lock == NULL:
+    raise MemoryError
+
+
+cdef void release_large(ArrowArray* array) noexcept nogil:
+    # The last buffer is a large block; private_data tells its capacity.
+    cdef const void** data = array.buffers + array.n_buffers - 1
+    give_back(&column_pool, <uint8_t*> data[0], <size_t> array.private_data)
+    data[0] = NULL
+    release_array(array)
 
 
 # --- Columns -----------------------------------------------------------------------------------------
@@ -55,14 +73,19 @@ cdef class _Columns:
     cdef int64_t rows                 # of the result
     cdef const int64_t* selected      # rows of the result, or NULL: all
     cdef bint fill_absent
-    cdef uint32_t bitmaps             # where in a record: NULL bitmap, absent bitmap right behind it
+    cdef uint32_t record_len
     cdef uint32_t bitmap_len
-    cdef uint8_t* seen                # OR of a tile's bitmaps
+    cdef uint32_t null_bitmap         # where in a record
+    cdef uint32_t absent_bitmap
+    cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
+    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
+    cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
     cdef Py_buffer buffer
     cdef bint has_buffer
     cdef object records, keep
 
-    def __cinit__(self, cnp.ndarray records, columns, fields, buffer, rows, bint fill_absent):
+    def __cinit__(self, cnp.ndarray records, columns, fields, buffer, rows, bint fill_absent,
+                  changes=(), transactions=None):
         self.keep = []
         self.records = records
         self.base = <const uint8_t*> cnp.PyArray_DATA(records)
@@ -83,45 +106,68 @@ cdef class _Columns:
         self.has_buffer = True
         image, image_offset = records.dtype.fields["image"][:2]
         null_bitmap, null_offset = image.fields["null_bitmap"][:2]
-        absent_offset = image.fields["absent_bitmap"][1]
-        self.bitmaps = image_offset + null_offset
         self.bitmap_len = null_bitmap.itemsize
-        if absent_offset != null_offset + self.bitmap_len:
+        self.null_bitmap = image_offset + null_offset
+        self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
+        if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
             raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
-        self.seen = <uint8_t*> malloc(2 * self.bitmap_len + 1)
-        self.items = <column_t*> calloc(len(columns) + 1, sizeof(column_t))
-        if self.seen == NULL or self.items == NULL:
+        self.record_len = records.dtype.itemsize
+        self.items = <column_t*> calloc(<size_t> (len(columns) + len(changes) + 1), sizeof(column_t))
+        self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * NULL_BYTES)
+        self.seen = <uint8_t*> calloc(2 * <size_t> self.bitmap_len + 1, 1)
+        if self.items == NULL or self.nulls == NULL or self.seen == NULL:
             raise MemoryError
+        if self.selected != NULL or fill_absent:
+            self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
+            if self.copies == NULL:
+                raise MemoryError
         row, row_offset = records.dtype.fields["row"][:2]
         places = row.fields or {}
         for column, field in zip(columns, fields, strict=True):
-            if column.name not in places:
-                self.plan(&self.items[self.count], column, field, column.dtype.itemsize)
-                self.items[self.count].missing = True
-                self.count += 1
-                continue
-            dtype, offset = places[column.name][:2]
-            if dtype != column.dtype:
-                raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
-            if column.index // 8 >= self.bitmap_len:
-                raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
-            self.plan(&self.items[self.count], column, field, dtype.itemsize)
-            self.items[self.count].field = row_offset + offset
-            if column.index < 0:
-                # No column of the table (RAW_COLUMN): always there, and no bit is its own.
-                self.items[self.count].null_byte = self.items[self.count].absent_byte = self.bitmaps
-                self.count += 1
-                continue
-            self.items[self.count].null_byte = self.bitmaps + column.index // 8
-            self.items[self.count].absent_byte = self.bitmaps + self.bitmap_len + column.index // 8
-            self.items[self.count].mask = 1 << (column.index % 8)
+            self.add(column, field, places, row_offset)
+        for change in changes:
+            self.add_change(change, image.fields, image_offset, transactions)
+
+    cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
+        # A column of the table's
+        cdef column_t* c = &self.items[self.count]
+        c.missing = column.name not in places
+        if c.missing:
+            plan_column(c, column, field, column.dtype.itemsize, self.keep)
             self.count += 1
+            return 0
+        dtype, offset = places[column.name][:2]
+        if dtype != column.dtype:
+            raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
+        if column.index // 8 >= self.bitmap_len:
+            raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
+        plan_column(c, column, field, dtype.itemsize, self.keep)
+        c.field = row_offset + offset
+        c.stored = dtype.itemsize
+        if column.index >= 0:       # else no column of the table (RAW_COLUMN): no bit is its own
+            c.bitmap_byte = column.index // 8
+            c.bit = column.index % 8
+            c.mask = 1 << c.bit
+        self.count += 1
+        return 0
+
+    cdef int add_change(self, object change, object places, uint32_t offset, object transactions) except -1:
+        # A column made of what stands in front of the row
+        cdef column_t* c = &self.items[self.count]
+        dtype, place = places[change.source][:2]
+        c.field = offset + place
+        c.stored = dtype.itemsize
+        plan_change(c, change, transactions, self.keep)
+        self.count += 1
+        return 0
 
     def __dealloc__(self):
         cdef int i
         for i in range(self.count):
             self.clear(&self.items[i])
         free(self.items)
+        free(self.copies)
+        free(self.nulls)
         free(self.seen)
         if self.has_buffer:
             PyBuffer_Release(&self.buffer)
@@ -140,139 +186,86 @@ cdef class _Columns:
         c.data_capacity = 0
         c.status = GATHER_OK
 
-    cdef int plan(self, column_t* c, object column, object field, uint32_t itemsize) except -1:
-        # Which loop takes the column out, and what that loop needs.
-        cdef int kind = column.kind
-        c.width = itemsize
-        c.layout = LAYOUT_COPY
-        if kind == KIND_NULL:
-            c.layout = LAYOUT_NULL
-            c.width = 0
-        elif kind == KIND_DATE:
-            c.layout = LAYOUT_DAYS
-            c.width = 4
-        elif kind in (KIND_DATETIME, KIND_TIMESTAMP, KIND_TIME):
-            c.layout = LAYOUT_MICROS
-        elif kind == KIND_DECIMAL and itemsize == 8:
-            c.layout = LAYOUT_DECIMAL64
-            c.width = 16
-        elif kind == KIND_DECIMAL and field.format == "u":
-            if itemsize != 32 or not 0 <= column.scale <= 40:
-                raise DecodeError(
-                    f"no text of DECIMAL({column.precision},{column.scale})", column=column.name
-                )
-            c.layout = LAYOUT_DECIMAL_TEXT
-            c.width = 0
-            c.scale = column.scale
-        elif kind == KIND_ENUM and field.dictionary is not None:
-            c.layout = LAYOUT_ENUM
-            c.width = 2 if field.format == "s" else 4
-            self.plan_codes(c, field.codes)
-        elif kind == KIND_SET and field.children:
-            c.layout = LAYOUT_SET
-            c.width = 0
-            self.plan_codes(c, field.children[0].codes)
-        elif kind in (KIND_TEXT, KIND_BINARY, KIND_JSON, KIND_GEOMETRY, KIND_VECTOR):
-            c.width = 0
-            self.plan_span(c, column, field)
-        return 0
-
-    cdef int plan_codes(self, column_t* c, object codes) except -1:
-        cdef const uint32_t[::1] words = self.kept(np.array(codes, np.uint32))
-        c.codes = &words[0] if len(codes) else NULL
-        c.code_count = len(codes)
-        return 0
-
-    cdef object kept(self, array):
-        self.keep.append(array)
-        return array
-
-    cdef int plan_span(self, column_t* c, object column, object field) except -1:
-        cdef const uint32_t[::1] table
-        cdef int kind = column.kind
-        if field.format.startswith("w:"):
-            c.layout = LAYOUT_FIXED_BYTES
-            c.width = c.pad = int(field.format[2:])
-        elif field.format.startswith("+w:"):
-            c.layout = LAYOUT_FIXED_BYTES
-            c.width = 4 * <uint32_t> int(field.format[3:])
-        elif field.format == "z":
-            c.layout = LAYOUT_EWKB if kind == KIND_GEOMETRY else LAYOUT_BYTES
-            c.pad = column.pad_to if kind == KIND_BINARY else 0
-        elif kind == KIND_GEOMETRY:
-            c.layout = LAYOUT_GEOMETRY
-            c.width = 4
-        elif kind == KIND_VECTOR:
-            c.layout = LAYOUT_VECTOR
-        elif kind == KIND_JSON:
-            c.layout = LAYOUT_JSON
-        else:
-            encoding = transcoding.encoding_of(column.charset)
-            if encoding == "utf8":
-                c.layout = LAYOUT_UTF8
-            elif encoding == "utf16be":
-                c.layout = LAYOUT_UTF16_BE
-            elif encoding == "utf16le":
-                c.layout = LAYOUT_UTF16_LE
-            elif encoding == "utf32be":
-                c.layout = LAYOUT_UTF32
-            elif encoding == "table":
-                c.layout = LAYOUT_TABLE
-                words, c.keeps_ascii = transcoding.utf8_table(column.charset)
-                table = self.kept(words)
-                c.table = &table[0]
-            else:
-                c.layout = LAYOUT_OBJECT
-        return 0
-
-    cdef void begin_tile(self, tile_t* tile, int64_t first) noexcept nogil:
-        cdef int i
-        cdef uint32_t b, bitmaps_len = 2 * self.bitmap_len
-        cdef const uint8_t* record
+    cdef void begin_tile(self, tile_t* tile, int64_t first, int begin, int end) noexcept nogil:
+        # The records of a tile, and the nulls of columns begin to end in it
+        cdef int i, k
+        cdef uint32_t b
+        cdef int64_t known = -1
+        cdef uint8_t* copy
+        cdef column_t* c
+        tile.pool = &column_pool
         tile.first = first
         tile.rows = self.rows
         tile.count = <int> min(<int64_t> TILE, self.rows - first)
         tile.buffer = <const uint8_t*> self.buffer.buf
         tile.buffer_len = <uint64_t> self.buffer.len
-        for i in range(tile.count):
-            tile.records[i] = self.base + self.index(first + i) * self.stride
-        memset(self.seen, 0, bitmaps_len)
-        for i in range(tile.count):
-            record = tile.records[i] + self.bitmaps
-            for b in range(bitmaps_len):
-                self.seen[b] |= record[b]
+        tile.records = self.base + first * self.stride
+        tile.stride = self.stride
+        if self.copies != NULL:
+            tile.records = self.copies
+            tile.stride = self.record_len
+            for i in range(tile.count):
+                copy = self.copies + i * tile.stride
+                memcpy(copy, self.base + self.index(first + i) * self.stride, self.record_len)
+                if self.fill_absent:
+                    self.fill(copy, first + i, begin, end)
+        else:
+            self.prefetch_records(first + tile.count)
+        or_bytes(tile, self.null_bitmap, 2 * self.bitmap_len, self.seen)
+        for b in range(self.bitmap_len):
+            self.seen[b] |= self.seen[self.bitmap_len + b]
+        for k in range(begin, end):
+            c = &self.items[k]
+            if self.seen[c.bitmap_byte] & c.mask and c.bitmap_byte != known:
+                known = c.bitmap_byte
+                gather_nulls(
+                    tile, self.null_bitmap + c.bitmap_byte, self.absent_bitmap + c.bitmap_byte,
+                    self.nulls + 8 * <size_t> known * NULL_BYTES,
+                )
+
+    cdef inline void prefetch_records(self, int64_t first) noexcept nogil:
+        # Of the next tile, while this one is worked on
+        cdef int64_t size = min(<int64_t> TILE, self.rows - first) * self.stride
+        cdef int64_t at = 0
+        while at < size:
+            prefetch(self.base + first * self.stride + at)
+            at += 64
 
     cdef inline int64_t index(self, int64_t row) noexcept nogil:
         return self.selected[row] if self.selected != NULL else row
 
-    cdef void begin_column(self, column_t* c, tile_t* tile) noexcept nogil:
-        # Which of the tile's values are there. Most tiles hold no null: one look tells.
-        cdef int i
-        cdef uint8_t nulls = self.seen[c.null_byte - self.bitmaps]
-        cdef uint8_t absents = self.seen[c.absent_byte - self.bitmaps]
-        tile.has_nulls = (nulls | absents) & c.mask != 0
-        if not tile.has_nulls:
-            return
-        if self.fill_absent and absents & c.mask:
-            for i in range(tile.count):
-                tile.records[i] = self.record_with(c, tile.first + i)
-        for i in range(tile.count):
-            tile.valid[i] = (tile.records[i][c.null_byte] | tile.records[i][c.absent_byte]) & c.mask == 0
-
-    cdef inline const uint8_t* record_with(self, column_t* c, int64_t row) noexcept nogil:
-        # The record itself, or its preimage (the record before) where the postimage lacks the column.
+    cdef inline int64_t preimage_of(self, int64_t row) noexcept nogil:
+        # The record before it, where both belong to one update; else -1
         cdef int64_t i = self.index(row)
         cdef const uint8_t* record = self.base + i * self.stride
-        if record[c.absent_byte] & c.mask and record[0] == OP_UPDATE_POSTIMAGE and i > 0:
-            if (record - self.stride)[0] == OP_UPDATE_PREIMAGE:
-                return record - self.stride
-        return record
+        if i and record[0] == OP_UPDATE_POSTIMAGE and (record - self.stride)[0] == OP_UPDATE_PREIMAGE:
+            return i - 1
+        return -1
 
-    cdef void end_column(self, tile_t* tile) noexcept nogil:
-        cdef int i
-        if self.fill_absent and tile.has_nulls:
-            for i in range(tile.count):
-                tile.records[i] = self.base + self.index(tile.first + i) * self.stride
+    cdef void fill(self, uint8_t* record, int64_t row, int begin, int end) noexcept nogil:
+        # What a postimage lacks, from the preimage: the values, and whether they are null.
+        cdef int64_t i = self.preimage_of(row)
+        cdef const uint8_t* preimage = self.base + i * self.stride
+        cdef uint8_t* absent
+        cdef uint8_t* null
+        cdef column_t* c
+        cdef int k
+        if i < 0:
+            return
+        for k in range(begin, end):
+            c = &self.items[k]
+            absent = record + self.absent_bitmap + c.bitmap_byte
+            if absent[0] & c.mask:
+                null = record + self.null_bitmap + c.bitmap_byte
+                memcpy(record + c.field, preimage + c.field, c.stored)
+                null[0] = (null[0] & ~c.mask) | (preimage[self.null_bitmap + c.bitmap_byte] & c.mask)
+                absent[0] = (absent[0] & ~c.mask) | (preimage[self.absent_bitmap + c.bitmap_byte] & c.mask)
+
+    cdef void begin_column(self, const column_t* c, tile_t* tile) noexcept nogil:
+        # Which of the tile's values are there
+        cdef size_t place = 8 * <size_t> c.bitmap_byte + c.bit if c.mask else 8 * <size_t> self.bitmap_len
+        tile.has_nulls = self.seen[c.bitmap_byte] & c.mask != 0
+        tile.nulls = self.nulls + place * NULL_BYTES
 
     cdef void run(self, int begin, int end) noexcept nogil:
         # Take columns begin to end out of all records; what fails is noted in its column.
@@ -286,7 +279,7 @@ cdef class _Columns:
                 c.status = GATHER_NO_MEMORY
         first = 0
         while first < self.rows:
-            self.begin_tile(&tile, first)
+            self.begin_tile(&tile, first, begin, end)
             for k in range(begin, end):
                 c = &self.items[k]
                 if c.status != GATHER_OK or c.missing or c.layout in (LAYOUT_OBJECT, LAYOUT_NULL):
@@ -295,8 +288,7 @@ cdef class _Columns:
                 c.status = gather(c, &tile)
                 if c.status == GATHER_OK and tile.has_nulls and not store_validity(c, &tile):
                     c.status = GATHER_NO_MEMORY
-                self.end_column(&tile)
-            first += TILE
+            first += tile.count
 
     cdef int run_object(self, int k, object convert, object given) except -1:
         # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
@@ -308,20 +300,23 @@ cdef class _Columns:
         cdef column_t* c = &self.items[k]
         cdef bytes value
         cdef size_t size
+        cdef int64_t record
+        cdef uint8_t absent
         self.clear(c)
         if not allocate_slots(c, self.rows):
             raise MemoryError
         while first < self.rows:
-            self.begin_tile(&tile, first)
+            self.begin_tile(&tile, first, k, k + 1)
             self.begin_column(c, &tile)
             c.status = take_spans(c, &tile, &total)
             if c.status != GATHER_OK:
                 return 0
             for i in range(tile.count):
                 record = self.index(first + i)
-                if self.fill_absent and tile.records[i] != self.base + record * self.stride:
-                    record -= 1     # its preimage stands in
-                if tile.has_nulls and not tile.valid[i]:
+                absent = (self.base + record * self.stride)[self.absent_bitmap + c.bitmap_byte]
+                if self.fill_absent and absent & c.mask:
+                    record = self.preimage_of(first + i)
+                if is_null(&tile, i):
                     value = None
                 elif record in given:
                     value = given[record]
@@ -344,71 +339,15 @@ cdef class _Columns:
                         c.failed = first + i
                         c.status = GATHER_TOO_LARGE
                         return 0
-                    if not reserve(c, size):
+                    if not reserve(c, &tile, size):
                         raise MemoryError
                     memcpy(c.data + c.data_len, PyBytes_AS_STRING(value), size)
                     c.data_len += size
                 c.offsets[first + i + 1] = <int32_t> c.data_len
             if tile.has_nulls and not store_validity(c, &tile):
                 raise MemoryError
-            self.end_column(&tile)
-            first += TILE
+            first += tile.count
         return 0
-
-    cdef int move(self, column_t* c, object field, ArrowArray* node) except -1:
-        # Give the column's buffers to its node.
-        cdef int64_t rows = self.rows
-        cdef ArrowArray* child
-        if c.layout == LAYOUT_NULL:
-            if not init_array(node, rows, 0, 0):
-                raise MemoryError
-            node.null_count = rows
-            return 0
-        if c.layout == LAYOUT_SET or c.layout == LAYOUT_VECTOR:
-            if not init_array(node, rows, 2, 1):
-                raise MemoryError
-            node.buffers[1] = take(<void**> &c.offsets)
-            child = node.children[0]
-            if not init_array(child, <int64_t> c.data_len // (1 if c.layout == LAYOUT_SET else 4), 2, 0):
-                raise MemoryError
-            child.buffers[1] = take(<void**> &c.data)
-            if c.layout == LAYOUT_SET:
-                fill_dictionary(child, field.children[0].labels)
-        elif c.layout == LAYOUT_GEOMETRY:
-            if not init_array(node, rows, 1, 2):
-                raise MemoryError
-            if not init_array(node.children[0], rows, 2, 0) or not init_array(node.children[1], rows, 3, 0):
-                raise MemoryError
-            node.children[0].buffers[1] = take(<void**> &c.slots)
-            node.children[1].buffers[1] = take(<void**> &c.offsets)
-            node.children[1].buffers[2] = take(<void**> &c.data)
-        elif c.layout == LAYOUT_FIXED_BYTES and field.children:
-            if not init_array(node, rows, 1, 1):
-                raise MemoryError
-            if not init_array(node.children[0], rows * (c.width // 4), 2, 0):
-                raise MemoryError
-            node.children[0].buffers[1] = take(<void**> &c.slots)
-        elif c.offsets != NULL:
-            if not init_array(node, rows, 3, 0):
-                raise MemoryError
-            node.buffers[1] = take(<void**> &c.offsets)
-            node.buffers[2] = take(<void**> &c.data)
-        else:
-            if not init_array(node, rows, 2, 0):
-                raise MemoryError
-            node.buffers[1] = take(<void**> &c.slots)
-            if c.layout == LAYOUT_ENUM:
-                fill_dictionary(node, field.labels)
-        node.buffers[0] = take(<void**> &c.validity)
-        node.null_count = c.null_count
-        return 0
-
-
-cdef void* take(void** place) noexcept nogil:
-    cdef void* block = place[0]
-    place[0] = NULL
-    return block
-
 
 # --- What Python calls -------------------------------------------------------------------------------
 
@@ -419,17 +358,19 @@ cdef object failure(_Columns gathered, int k, object column, object where):
     if c.status == GATHER_NO_MEMORY:
         return MemoryError()
     record = gathered.index(c.failed)
+    charset, kind = getattr(column, "charset", None), getattr(column, "kind", None)
+    name = column.name if kind is None else kind.name
     message = {
         GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
-        GATHER_BAD_TEXT: f"record {record}: invalid {column.charset} text; "
+        GATHER_BAD_TEXT: f"record {record}: invalid {charset} text; "
         "text_errors='replace' or 'binary' lets it pass",
         GATHER_BAD_JSON: f"record {record}: a binary JSON document that cannot be; "
         "text_errors='binary' lets it pass",
-        GATHER_BAD_LENGTH: f"record {record}: a value of a length that {column.kind.name} cannot have",
-        GATHER_BAD_NUMBER: f"record {record}: a number that {column.kind.name} cannot have",
+        GATHER_BAD_LENGTH: f"record {record}: a value of a length that {name} cannot have",
+        GATHER_BAD_NUMBER: f"record {record}: a number that {name} cannot have",
         GATHER_TOO_LARGE: f"more than {INT32_MAX} bytes of values in one batch; read in smaller groups",
     }[c.status]
-    if c.status == GATHER_BAD_LENGTH and column.kind == KIND_VECTOR and column.dimensions is not None:
+    if c.status == GATHER_BAD_LENGTH and kind == KIND_VECTOR and column.dimensions is not None:
         message += f" with {column.dimensions} dimensions; vectors='list' takes shorter ones"
     return DecodeError(
         message,
@@ -490,6 +431,7 @@ def export_batch(
     text_errors="raise",
     documents=None,
     extras=(),
+    transactions=None,
 ):
     """Records as one Arrow struct array, in a capsule named "arrow_array".
 
@@ -513,8 +455,10 @@ def export_batch(
         What to do with bytes that are not text in the column's character set.
     documents : dict of str to dict of int to (bytes or None), or None
         For each JSON column name and record the text that is used instead of its span.
-    extras : sequence of ChangeColumn
+    extras : sequence of ChangeColumn or ImageColumn
         Columns to append, of m (or n) values each.
+    transactions : ndarray of TRANSACTION_DTYPE, or None
+        What the records' transaction numbers refer to, where an ImageColumn needs it.
 
     Returns
     -------
@@ -528,24 +472,30 @@ def export_batch(
         A span reaches outside the buffer, text is invalid, a value cannot be of its type.
     """
     cdef ArrowArray* node
-    cdef int k
+    cdef int k, changed
     if records.ndim != 1:
         raise ValueError(f"records: {records.ndim} dimensions, expected 1")
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
     used = list(fields)
-    gathered = _Columns(records, columns, used, buffer, rows, fill_absent)
-    take_out(gathered, columns, used, text_errors, documents or {}, (table, path))
+    changes = [extra for extra in extras if isinstance(extra, ImageColumn)]
+    gathered = _Columns(records, columns, used, buffer, rows, fill_absent, changes, transactions)
+    take_out(gathered, (*columns, *changes), used, text_errors, documents or {}, (table, path))
     node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
     if node == NULL:
         raise MemoryError
     capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
-    if not init_array(node, gathered.rows, 1, gathered.count + len(extras)):
+    if not init_array(node, gathered.rows, 1, len(columns) + len(extras)):
         raise MemoryError
-    for k in range(gathered.count):
-        gathered.move(&gathered.items[k], used[k], node.children[k])
-    for k, extra in enumerate(extras, gathered.count):
-        fill_change_column(node.children[k], extra, gathered.rows)
+    for k in range(len(columns)):
+        fill_node(node.children[k], &gathered.items[k], used[k], gathered.rows, release_large)
+    changed = len(columns)
+    for k, extra in enumerate(extras, len(columns)):
+        if isinstance(extra, ImageColumn):
+            fill_node(node.children[k], &gathered.items[changed], extra.field, gathered.rows, release_large)
+            changed += 1
+        else:
+            fill_change_column(node.children[k], extra, gathered.rows)
         used.append(extra.field)
     return tuple(used), capsule
 

@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from _arrow cimport ArrowArray, init_array
-from _gather cimport SLACK
+from _tile cimport SLACK
 
 
 cdef inline list utf8_of(object labels):

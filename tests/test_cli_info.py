@@ -186,6 +186,28 @@ def test_filters() -> None:
     assert [e["position"] for e in events(path, "--grep", "^.*commit, XID")] == commits
 
 
+def test_gtids_and_databases_of_events() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    begins = [e for e in golden.events if e["type"].startswith("Gtid")]
+    one = begins[7]["info"].split("'")[1]
+    begin, end = begins[7]["pos"], begins[8]["pos"]
+    want = [e["pos"] for e in golden.events if begin <= e["pos"] < end]
+    assert [e["position"] for e in events(path, "--include-gtids", one)] == want
+    rest = [e["position"] for e in events(path, "--exclude-gtids", one)]
+    every = [e["position"] for e in events(path)]
+    assert rest == [p for p in every if p not in want]
+    rows = events(path, "--include-gtids", one, "--type", "*_rows")
+    assert [e["position"] for e in rows] == [
+        e["pos"] for e in golden.events if e["pos"] in want and e["type"].endswith("_rows")
+    ]
+    assert run("events", path, "--include-gtids", "nonsense").code == 1
+    about = events(path, "--database", "shop")
+    assert {e["type"] for e in about} >= {"Query", "Table_map", "Write_rows"}
+    assert not {"Xid", "Gtid", "Rotate"} & {e["type"] for e in about}
+    assert events(path, "--database", "sho") == []
+
+
 def test_events_inside_compressed_transactions() -> None:
     path = DATA / "mysql97" / "trx_compression.binlog"
     with binlog_core.open(path) as log:

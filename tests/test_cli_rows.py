@@ -217,8 +217,11 @@ def test_unknown_table() -> None:
 
 
 def test_unknown_column(tmp_path: Path) -> None:
+    ran = run("rows", LOG, "-t", "naïve_table_a", "--columns", "exta")
+    assert (ran.code, ran.out) == (1, b""), "nothing is written before"
     ran = run("rows", LOG, "-t", "naïve_table_a", "--columns", "id,exta", "-o", tmp_path / "out")
     assert ran.code == 1
+    assert ran.out == b""
     assert "'exta'; near: extra" in ran.err
     assert list(tmp_path.iterdir()) == []
 
@@ -302,6 +305,21 @@ def test_interrupted(long_log: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said == b"interrupted\n"
     assert list(out.iterdir()) == []
+
+
+def test_interrupted_before_it_begins() -> None:
+    """Also while libraries are loaded: no traceback."""
+    code = (
+        "import os, signal, sys, binlog_core.cli as cli\n"
+        "kill = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, type('', (), {'find_spec': kill}))\n"
+        "cli.main()"
+    )
+    place = str(Path(binlog_core.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": place}, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def test_damaged_log(tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -302,3 +306,30 @@ def test_command_line(tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.err.startswith("error: the query failed")
     assert len(ran.err.splitlines()) == 1
+
+
+def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    path = tmp_path / "long.binlog"
+    path.write_bytes(GTID.data)
+    cross = ", ".join(f"events e{i}" for i in range(6))  # does not end by itself
+    query = f"select count(*) from {cross} where e0.info < e5.info"
+    code = "import sys; from binlog_core.cli.app import app; print('ready', flush=True); app(sys.argv[1:])"
+    place = str(Path(binlog_core.__file__).parent.parent)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "sql", query, str(path)],
+        env=os.environ | {"PYTHONPATH": place},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.readline() == b"ready\n"
+    for _ in range(60):
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        if process.poll() is not None:
+            break
+    said = process.stderr.read()
+    process.wait(60)
+    assert process.returncode == 130
+    assert b"Traceback" not in said

@@ -97,6 +97,8 @@ def info_of(event: ev.Event, *, mariadb: bool) -> str | None:
             return f"[{','.join(map(str, sorted(event.gtids)))}]"
         case ev.MariadbBinlogCheckpointEvent():
             return event.file_name
+        case ev.IncidentEvent(incident=1):
+            return "#1 (LOST_EVENTS)"
         case ev.StopEvent():
             return ""
     return None
@@ -112,7 +114,8 @@ def mariadb_gtid_info(event: ev.MariadbGtidEvent) -> str:
     if event.flags_extra & 2:
         info += " START ALTER"
     if event.start_alter_seq_no is not None:
-        info += f" COMMIT ALTER id={event.start_alter_seq_no}"
+        end = "ROLLBACK" if event.flags_extra & 8 else "COMMIT"
+        info += f" {end} ALTER id={event.start_alter_seq_no}"
     return info
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130  # the exit code that a shell tells of SIGINT
+
 
 def main() -> None:
     """Run the command that the arguments name; the entry point ``binlog-core``."""
     try:
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError as error:
-        from ..errors import MissingExtraError
+        try:
+            import rich  # noqa: F401
+            import typer  # noqa: F401
+        except ImportError as error:
+            from ..errors import MissingExtraError
 
-        sys.exit(f"error: {MissingExtraError.of(error.name or 'typer', 'cli', 'the command line')}")
-    from .app import app
+            sys.exit(f"error: {MissingExtraError.of(error.name or 'typer', 'cli', 'the command line')}")
+        from .app import app
 
-    app()
+        app(prog_name="binlog-core")
+    except KeyboardInterrupt:  # before the command could begin
+        sys.exit(INTERRUPTED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from . import events, export, info, report, rows, sql, verify, versions
@@ -15,11 +17,22 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"binlog-core {versions.own_version()}")
+        raise typer.Exit
+
+
 @app.callback(
     epilog="Exit codes: 0 done; 1 failed (a damaged log, an unknown table, output that exists, a full disk); "
     "2 wrong usage; 130 interrupted; 141 broken pipe."
 )
-def root() -> None:
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_say_version),
+    ] = False,
+) -> None:
     """MySQL and MariaDB binary logs as columns."""
 
 

@@ -49,6 +49,33 @@ def table_names(log: Log) -> set[str]:
     return names
 
 
+def check_columns(log: Log, wanted: Iterable[str]) -> None:
+    """Each of these columns has to be in some definition; known before anything is written.
+
+    Parameters
+    ----------
+    log : Log
+        Opened with the same selection, and without columns.
+    wanted : iterable of str
+
+    Raises
+    ------
+    SchemaError
+        One is not; the message has near names.
+    """
+    seen: set[str] = set()
+    table = None
+    missing = set(wanted)
+    for group in log.groups():
+        for batch in group.batches:
+            table = batch.table.full_name
+            seen.update(column.name for column in batch.table.columns)
+        if not missing - seen:
+            return
+    if seen:
+        raise unknown_column(SchemaError("", table=table), wanted, seen)
+
+
 def unknown_column(error: SchemaError, wanted: Iterable[str], known: Iterable[str]) -> SchemaError:
     """The error of a column that no definition has, with near names."""
     names = sorted(set(known))

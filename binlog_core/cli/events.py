@@ -18,7 +18,9 @@ from rich.console import Console
 from ..describe import Describer
 from ..event_types import EVENT_NAMES, EventType
 from ..event_walk import HeaderFilter
-from ..events import Event, GtidEvent, MariadbGtidEvent
+from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
+from ..gtid_selection import gtid_set, is_selected
+from ..gtids import Gtid, MariadbGtid
 from ..reader import Log
 from ..selection import Place, matches_name
 from .checks import check_tables
@@ -27,6 +29,17 @@ from .output import errors_as_lines, is_terminal, moment, printable
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
 _NAMED_BY_TABLE_MAPS = frozenset(code for code in EventType if "ROWS" in code.name)
+_GTIDS = frozenset((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID))
+_OUTSIDE = frozenset(  # of any transaction
+    (
+        EventType.FORMAT_DESCRIPTION,
+        EventType.PREVIOUS_GTIDS,
+        EventType.MARIADB_GTID_LIST,
+        EventType.MARIADB_BINLOG_CHECKPOINT,
+        EventType.ROTATE,
+        EventType.STOP,
+    )
+)
 _SEPARATOR = "  "
 
 
@@ -49,6 +62,16 @@ def events(
             "-t",
             help="Table maps and rows events of this table or pattern; can be repeated.",
         ),
+    ] = None,
+    database: Annotated[
+        list[str] | None,
+        typer.Option("--database", "-d", help="What is about this database only; can be repeated."),
+    ] = None,
+    include_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")
+    ] = None,
+    exclude_gtids: Annotated[
+        str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
     ] = None,
     server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
@@ -82,13 +105,18 @@ def events(
             several = len(log.files) > 1 or following.follow
             width = Console().width if is_terminal() else None
             seen: set[str] = set()
-            for path, event, told, name in _events(log, places, types, server_id):
+            gtids = _Gtids(include_gtids, exclude_gtids)
+            for path, event, told, name in _events(log, places, gtids.needed(types), server_id):
                 if name is not None:
                     seen.add(name)
+                if not gtids.wants(event):
+                    continue
+                if database and _database_of(event, name) not in database:
+                    continue
                 if table and not (name and any(matches_name(name, pattern) for pattern in table)):
                     continue
                 if types is not None and event.type_code not in types:
-                    continue  # read for the names of tables
+                    continue  # read for the names of tables, or for GTIDs
                 line = _line(event, told)
                 if wanted is not None and not wanted.search(line):
                     continue
@@ -137,6 +165,41 @@ def _events(
         for event in one.events(types, where=where):
             told = describer.describe(event)
             yield one.files[0].path, event, told, describer.table_of(event)
+
+
+class _Gtids:
+    """Whether events are in a wanted transaction, one event after the other.
+
+    Parameters
+    ----------
+    include, exclude : str or None
+    """
+
+    def __init__(self, include: str | None, exclude: str | None) -> None:
+        self._include, self._exclude = gtid_set(include), gtid_set(exclude)
+        self._gtid: Gtid | MariadbGtid | None = None
+
+    def needed(self, types: frozenset[int] | None) -> frozenset[int] | None:
+        """Types of events that have to be read to tell."""
+        return types if types is None or not self._choose else types | _GTIDS
+
+    def wants(self, event: Event) -> bool:
+        """Whether the event that comes next is wanted; those outside of transactions are in no set."""
+        if isinstance(event, GtidEvent | MariadbGtidEvent):
+            self._gtid = event.gtid
+        elif event.type_code in _OUTSIDE:
+            self._gtid = None
+        return not self._choose or is_selected(self._gtid, self._include, self._exclude)
+
+    @property
+    def _choose(self) -> bool:
+        return self._include is not None or self._exclude is not None
+
+
+def _database_of(event: Event, table: str | None) -> str | None:
+    if table is not None:
+        return table.partition(".")[0]
+    return event.database if isinstance(event, QueryEvent) else None
 
 
 def _needs_names(code: int) -> bool:

@@ -83,7 +83,14 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
 ) -> None:
-    """Write the row changes of binary logs as Parquet, one directory per table, on Spark."""
+    """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
+
+    Examples:
+
+      binlog-core export /archive/binlogs /lake/changes --table 'shop.*'
+
+      binlog-core export 'mysql-bin.*' out --master 'local[8]' --show 3
+    """
     *inputs, output = logs
     if not inputs:
         raise typer.BadParameter("give the logs, then the output")

@@ -16,7 +16,7 @@ from rich.text import Text
 from ..summarize import summarize
 from ..summary import FileSummary, LogSummary, TransactionSummary
 from .options import LogOptions, RangeOptions, RowOptions, spread
-from .output import duration, errors_as_lines, moment, results, size
+from .output import duration, errors_as_lines, moment, printable, results, size
 from .progress import progress
 
 _TABLES = 20
@@ -114,12 +114,14 @@ def _transaction_dict(transaction: TransactionSummary) -> dict[str, Any]:
 
 
 def _file(file: FileSummary) -> Table:
-    grid = Table(box=None, show_header=False, pad_edge=False, title=Text(file.path), title_justify="left")
+    grid = Table(
+        box=None, show_header=False, pad_edge=False, title=Text(printable(file.path)), title_justify="left"
+    )
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
 
     def line(label: str, text: object) -> None:
-        grid.add_row(label, Text(str(text)))
+        grid.add_row(label, Text(printable(str(text))))
 
     line("server", f"{file.format.server_version}, binlog version {file.format.binlog_version}")
     line("checksum", file.format.checksum)
@@ -178,7 +180,7 @@ def _tables(found: LogSummary, most: int | None) -> Table:
     table = _table(title, "table", "inserts", "updates", "deletes", "bytes")
     for name, one in shown:
         numbers = (f"{one.inserts:,}", f"{one.updates:,}", f"{one.deletes:,}", size(one.bytes))
-        table.add_row(Text(name), *numbers)
+        table.add_row(Text(printable(name)), *numbers)
     return table
 
 
@@ -186,8 +188,8 @@ def _transactions(title: str, found: list[TransactionSummary]) -> Table:
     table = _table(title, "file", "GTID", "position", "bytes", "row images", "time", "took", text=2)
     for one in found[:_TRANSACTIONS]:
         table.add_row(
-            Text(one.path.rpartition("/")[2]),
-            one.gtid or "",
+            Text(printable(one.path.rpartition("/")[2])),
+            Text(printable(one.gtid or "")),
             f"{one.begin_position:,}",
             size(one.bytes) if one.end_position else "not ended",
             f"{one.rows:,}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -19,13 +20,15 @@ from rich.console import Console
 
 from ..errors import BinlogError
 from ..report import BinlogWarning
+from . import INTERRUPTED
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130  # as a shell tells of SIGINT
+EXIT_INTERRUPTED = INTERRUPTED
 EXIT_BROKEN_PIPE = 141  # and of SIGPIPE
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_PADDING = re.compile(r" +$", re.MULTILINE)
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
@@ -37,7 +40,20 @@ def messages() -> Console:
 def results() -> Console:
     """What the command was asked for, for people."""
     console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_PIPED_WIDTH)
+    if console.is_terminal:
+        return console
+    file: Any = _Unpadded()
+    return Console(highlight=False, emoji=False, width=_PIPED_WIDTH, file=file)
+
+
+class _Unpadded:
+    """Standard output without the spaces at the end of the lines of a table."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(_PADDING.sub("", text))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
 
 
 @contextmanager
@@ -48,7 +64,7 @@ def errors_as_lines() -> Iterator[None]:
             yield
             sys.stdout.flush()
     except BinlogError as error:
-        _fail(str(error))
+        _fail(printable(str(error)))
     except BrokenPipeError:
         # What Python would flush at its exit goes nowhere, and says nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,7 +100,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                messages().print(f"note: {message}", style="yellow", markup=False)
+                messages().print(f"note: {printable(str(message))}", style="yellow", markup=False)
             else:
                 usual(message, category, *where, **more)
 

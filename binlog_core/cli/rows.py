@@ -11,7 +11,7 @@ import typer
 from ..decoding import Group
 from ..errors import BinlogError, SchemaError
 from ..reader import Log
-from .checks import check_tables, unknown_column
+from .checks import check_columns, check_tables, unknown_column
 from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines, is_terminal
@@ -71,6 +71,9 @@ def rows(
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
+        if selection.columns and "-" not in logs.files and not following.follow:
+            with logs.open(**(chosen | {"columns": {"*": ()}})) as log:
+                check_columns(log, selection.column_names())
         with logs.open(follow=following.follow, **chosen) as log, output(to, overwrite=overwrite) as file:
             skip = logs.on_error == "skip"
             writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=skip)

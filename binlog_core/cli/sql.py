@@ -63,6 +63,10 @@ def sql(
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
             except duckdb.Error as error:
                 raise BinlogError(f"the query failed: {error}") from None
+            except RuntimeError as error:
+                if "interrupted" in str(error):  # so DuckDB tells of Ctrl-C
+                    raise KeyboardInterrupt from None
+                raise
 
 
 def _write(cursor: Any, names: list[str], form: str) -> None:

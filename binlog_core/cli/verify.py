@@ -18,7 +18,7 @@ from ..report import KINDS
 from ..verify import Verdict
 from ..verify import verify as verify_file
 from .options import targets
-from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, results, size
+from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
 from .progress import Bar
 
 _STYLES = {"whole": "green", "cut": "yellow", "damaged": "red"}
@@ -84,17 +84,17 @@ def verify(
 
 
 def _tell(error: BinlogError) -> None:
-    messages().print(f"error: {' '.join(str(error).split())}", style="red", markup=False)
+    messages().print(f"error: {printable(' '.join(str(error).split()))}", style="red", markup=False)
 
 
 def show(verdict: Verdict, console: Console) -> None:
     """Print what was found, for people."""
-    head = Text(f"{verdict.path}: ")
+    head = Text(printable(f"{verdict.path}: "))
     head.append(verdict.state, style=_STYLES[verdict.state])
     console.print(head)
 
     def line(text: str) -> None:
-        console.print(Text("  " + text))
+        console.print(Text(printable("  " + text)))
 
     if verdict.format is not None:
         checked = (

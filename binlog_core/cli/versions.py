@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..versions import show_versions
+from ..versions import versions as all_versions
 from .output import errors_as_lines
 
 
@@ -15,3 +16,8 @@ def versions() -> None:
     """
     with errors_as_lines():
         show_versions()
+
+
+def own_version() -> str:
+    """Of binlog_core."""
+    return all_versions()["binlog_core"]

@@ -40,14 +40,24 @@ def report_page(found: LogSummary, *, title: str | None = None) -> str:
         parts += [_activity(found), _tables(found)]
     parts.append(
         '<div class="pair">'
-        + _transactions("Largest transactions", "By bytes in the log.", found.largest(), "bytes")
+        + _transactions(
+            "Largest transactions",
+            "By bytes in the log.",
+            found.largest(),
+            "bytes",
+            several=len(found.files) > 1,
+        )
         + _events(found)
         + "</div>"
     )
     if found.longest():
         parts.append(
             _transactions(
-                "Longest transactions", "From the first change to the commit.", found.longest(), "seconds"
+                "Longest transactions",
+                "From the first change to the commit.",
+                found.longest(),
+                "seconds",
+                several=len(found.files) > 1,
             )
         )
     parts += [_statements(found), _files(found)]
@@ -153,7 +163,7 @@ def _tables(found: LogSummary) -> str:
     )
 
 
-def _transactions(title: str, hint: str, found: list[TransactionSummary], by: str) -> str:
+def _transactions(title: str, hint: str, found: list[TransactionSummary], by: str, *, several: bool) -> str:
     if not found:
         hint = "There are none with row changes."
         return f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p></section>'
@@ -161,10 +171,13 @@ def _transactions(title: str, hint: str, found: list[TransactionSummary], by: st
     rows = []
     for one in found[:8]:
         amount = _size(one.bytes) if by == "bytes" else _duration(one.seconds)
-        where = one.gtid or f"{one.path.rpartition('/')[2]}:{one.begin_position}"
+        place = (
+            f"{one.path.rpartition('/')[2]}:{one.begin_position}" if several else f"at {one.begin_position:,}"
+        )
+        where = one.gtid or place
         told = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
         rows.append(
-            f'<tr title="{escape(told)}"><td><code>{escape(_cut(where))}</code></td>'
+            f'<tr title="{escape(told)}"><td class="where"><code>{escape(_cut(where))}</code></td>'
             f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), told)], most)}</td>"
             f'<td class="right">{amount}</td><td class="right soft">{short_count(one.rows)} rows</td></tr>'
         )
@@ -273,7 +286,7 @@ def _duration(seconds: int) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 34 else f"{text[:8]}…{text[-24:]}"
+    return text if len(text) <= 30 else f"{text[:8]}…{text[-21:]}"
 
 
 def _printable(text: str) -> str:

@@ -15,6 +15,8 @@ _HEIGHT = 230.0
 _LEFT, _TOP, _BOTTOM = 46.0, 16.0, 26.0
 _STRIP_HEIGHT = 26.0
 _MOST_BARS = 120
+_MOST_TICKS = 9
+_TICK_WIDTH = 62.0  # of a date
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _DAY = 86400
 
@@ -65,13 +67,19 @@ class Timeline:
         """Where a moment is, 0 to 1."""
         return min(1.0, max(0.0, (timestamp - self.first) / (self.bars * self.width)))
 
-    def text(self, timestamp: float, *, long: bool = False) -> str:
-        """A moment as short as the timeline allows."""
-        moment = dt.datetime.fromtimestamp(timestamp, dt.UTC)
-        if long:
-            return moment.strftime("%Y-%m-%d %H:%M:%S")
-        days = self.bars * self.width > 2 * _DAY
-        return moment.strftime("%b %d" if days else "%H:%M" if self.bars * self.width > 600 else "%H:%M:%S")
+    def ticks(self) -> list[tuple[int, str]]:
+        """Round moments, and how they are told: a day by its date, what is in between by its time."""
+        length = self.bars * self.width
+        steps = (*_STEPS, *(days * _DAY for days in (2, 7, 14, 30, 91, 182, 365)))
+        step = next((s for s in steps if length / s <= _MOST_TICKS), math.ceil(length / _MOST_TICKS))
+        found = []
+        for moment in range(self.first + -self.first % step, self.first + length + 1, step):
+            day = length > _DAY and moment % _DAY == 0
+            form = (
+                "%Y-%m-%d" if step > 14 * _DAY else "%b %d" if day else "%H:%M" if step >= 60 else "%H:%M:%S"
+            )
+            found.append((moment, dt.datetime.fromtimestamp(moment, dt.UTC).strftime(form)))
+        return found
 
 
 @dataclass(slots=True)
@@ -113,7 +121,8 @@ def activity_chart(timeline: Timeline, counts: dict[str, list[int]], marks: Mark
         if not any(rows.values()):
             continue
         told = ", ".join(f"{count:,} {operation}s" for operation, count in rows.items() if count)
-        when = timeline.text(timeline.first + i * timeline.width, long=True)
+        begin = dt.datetime.fromtimestamp(timeline.first + i * timeline.width, dt.UTC)
+        when = begin.strftime("%Y-%m-%d %H:%M:%S")
         out.append(f'<g class="bucket"><title>{when} UTC: {told}</title>')
         y = _TOP + height
         for operation, count in rows.items():
@@ -134,11 +143,11 @@ def activity_chart(timeline: Timeline, counts: dict[str, list[int]], marks: Mark
         )
     base = _TOP + height
     out.append(f'<line class="axis" x1="{_LEFT:g}" x2="{_WIDTH:g}" y1="{base:g}" y2="{base:g}"/>')
-    for i in range(7):
-        x = _LEFT + width * i / 6
-        anchor = "start" if i == 0 else "end" if i == 6 else "middle"
-        at = timeline.first + timeline.bars * timeline.width * i / 6
-        out.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6:g}" text-anchor="{anchor}">{timeline.text(at)}</text>')
+    for moment, text in timeline.ticks():
+        x = _LEFT + width * timeline.place(moment)
+        anchor = "end" if x > _WIDTH - _TICK_WIDTH / 2 else "middle"
+        out.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{base:g}" y2="{base + 4:g}"/>')
+        out.append(f'<text x="{x:.1f}" y="{_HEIGHT - 6:g}" text-anchor="{anchor}">{text}</text>')
     return "".join((*out, "</svg>"))
 
 

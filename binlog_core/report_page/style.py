@@ -69,7 +69,8 @@ tr:last-child td { border-bottom: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .name { font-weight: 550; overflow-wrap: anywhere; }
-.fill { width: 45%; }
+.fill { width: 99%; }
+.where code { white-space: nowrap; }
 .strip { width: 38%; min-width: 160px; }
 .bar {
   height: 8px; border-radius: 4px; background: var(--track); overflow: hidden; display: flex;

@@ -1,4 +1,4 @@
-// go-mysql's parser on one log, for some seconds; a line for each round: rows, row images, seconds.
+// go-mysql's parser on one log, for some seconds; a line for each round: rows, row images, CPU seconds.
 package main
 
 import (
@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/mysql"
@@ -29,18 +30,26 @@ func decode(path string) (rows, images int, err error) {
 	return rows, images, err
 }
 
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+}
+
 func main() {
 	limit, err := strconv.ParseFloat(os.Args[2], 64)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for begin := time.Now(); ; {
-		start := time.Now()
+		start := cpuSeconds()
 		rows, images, err := decode(os.Args[1])
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(rows, images, time.Since(start).Seconds())
+		fmt.Println(rows, images, cpuSeconds()-start)
 		if time.Since(begin).Seconds() > limit {
 			return
 		}

@@ -1,0 +1,112 @@
+"""The command line in a shell: completion, its version, what every ``--help`` shows."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.golden import DATA
+
+import binlog_core
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from support.cli import run
+
+LOG = DATA / "mysql97" / "gtid.binlog"
+COMMANDS = ("info", "events", "rows", "sql", "report", "verify", "export", "versions")
+COMPLETE = """
+eval "$(binlog-core --show-completion bash)"
+complete -p binlog-core >/dev/null || exit 3
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_binlog_core_completion binlog-core
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """An environment in which ``binlog-core`` is that of the package under test."""
+    command = tmp_path / "binlog-core"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m binlog_core.cli "$@"\n')
+    command.chmod(0o755)
+    place = str(Path(binlog_core.__file__).parent.parent)
+    return os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": place}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        ("", COMMANDS),
+        ("ver", ("verify", "versions")),
+        ("rows --fl", ("--flashback",)),
+        ("rows --format ", ("jsonl", "csv", "arrow", "parquet", "sql")),
+        ("events --start-d", ("--start-datetime",)),
+        ("export --tab", ("--table", "--tables")),
+    ],
+)
+def test_completion_in_bash(words: str, want: tuple[str, ...], shell: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", COMPLETE, "complete", "binlog-core", *words.split(" ")],
+        env=shell,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert sorted(done.stdout.split()) == sorted(want)
+
+
+def test_version() -> None:
+    ran = run("--version")
+    assert ran.code == 0
+    assert re.fullmatch(r"binlog-core (\d+\.\d+\S*|not installed)\n", ran.text)
+
+
+def examples(command: str) -> list[list[str]]:
+    """The words of the examples that a command's help has, without what they are piped into."""
+    text = getattr(importlib.import_module(f"binlog_core.cli.{command}"), command).__doc__ or ""
+    lines = [line.strip().partition(" | ")[0] for line in text.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("binlog-core ")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_that_work(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a log in the place of theirs they run, though their tables and GTIDs are in no log of ours."""
+    monkeypatch.chdir(tmp_path)
+    assert run(command, "--help").code == 0
+    found = examples(command)
+    assert found
+    if command == "export":
+        pytest.skip("needs Spark: see test_cli_export.py")
+    for words in found:
+        words = [str(LOG) if re.match(r"mysql-bin|/", word) else word for word in words]
+        if "--follow" in words:
+            words.append("--help")  # it would wait; see test_cli_rows.py
+        ran = run(*words)
+        assert ran.code in (0, 1), (words, ran.err)
+        assert ran.code == 0 or re.match(r"error: no (table|row changes|transaction)", ran.err), ran.err
+
+
+def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:
+    """Usage and completion name binlog-core, whatever it is run by."""
+    done = subprocess.run(
+        [sys.executable, "-m", "binlog_core.cli", "info"],
+        env=shell,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "Usage: binlog-core info" in done.stderr
+    ran = run("info", LOG)
+    assert ran.code == 0

@@ -1,0 +1,172 @@
+"""What SECURITY.md says: names of a log are no paths, SQL, HTML, terminal commands; nothing is unpickled."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import io
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cli import run
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core.replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
+
+PACKAGE = Path(binlog_core.__file__).parent
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+EVIL = "x`; DROP TABLE y; -- \x1b[2J<script>../../x"
+INJECTED = "\nDROP TABLE victims;\n#"
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+def hostile() -> bytes:
+    """A log whose database, table, column, member, value and GTID tag are all meant to do harm."""
+    log = Log("8.4.0")
+    log.gtid(UUID, 1, tag=INJECTED)
+    log.begin(EVIL)
+    table = Table(EVIL, EVIL, [("id", "INT"), (EVIL, "VARCHAR(200)")], primary_key=["id"])
+    log.insert(table, [{"id": 1, EVIL: "it's \\' " + EVIL + INJECTED}])
+    log.commit()
+    return log.getvalue()
+
+
+def statements_of(text: str) -> list[str]:
+    """SQL cut at semicolons as a server reads it: outside of quotes and comments to the end of a line."""
+    found, current, quote, comment, i = [], "", "", False, 0
+    while i < len(text):
+        c = text[i]
+        if comment:
+            comment = c != "\n"
+        elif quote:
+            current += c
+            if c == "\\" and quote == "'":
+                i += 1
+                current += text[i]
+            elif c == quote:
+                quote = ""
+        elif c == "#" or text.startswith("-- ", i):
+            comment = True
+        elif c == ";":
+            found.append(current.strip())
+            current = ""
+        else:
+            quote = c if c in "`'\"" else ""
+            current += c
+        i += 1
+    assert not current.strip()
+    return found
+
+
+@pytest.mark.parametrize("writer", [ReplayWriter, FlashbackWriter])
+def test_generated_sql_executes_nothing_of_the_log(writer: type, tmp_path: Path) -> None:
+    path = tmp_path / "bin\nDROP TABLE p;.000001"
+    path.write_bytes(hostile())
+    out = io.BytesIO()
+    with binlog_core.open(path) as log:
+        made = writer(out, StatementMaker(log.format))
+        for group in log.groups():
+            for one in located_changes(group):
+                made.add(group.path, one)
+        made.close()
+    verbs = [statement.split()[0] for statement in statements_of(out.getvalue().decode())]
+    assert set(verbs) <= {"SET", "BEGIN", "COMMIT", "INSERT", "DELETE"}
+    assert len(verbs) >= 8
+
+
+def test_what_a_terminal_gets_has_no_commands_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    path.write_bytes(hostile())
+    for command in ("info", "verify", "events"):
+        shown = run(command, path)
+        assert "\x1b[2J" not in shown.text + shown.err
+        assert shown.code == 0
+
+
+def test_a_report_shows_names_and_does_not_run_them(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    path.write_bytes(hostile())
+    page = tmp_path / "page.html"
+    assert run("report", path, "-o", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_names_are_no_directories() -> None:
+    pytest.importorskip("pyspark")
+    from binlog_core.spark.destination import directory_name
+
+    for name in ("../x", "..", "/etc/passwd", "a/b", "\\\\host\\share", "C:", "\0", "a\nb", "_x", ".x", EVIL):
+        made = directory_name(name, name)
+        assert not {*made} & {*"/\\:\0\n "}
+        assert not made.startswith((".", "_"))
+        assert Path(made).name == made
+
+
+def test_the_package_unpickles_and_evaluates_nothing() -> None:
+    banned = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "jsonpickle", "yaml"}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            where = f"{path.name}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import):
+                assert not {alias.name.split(".")[0] for alias in node.names} & banned, where
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in banned, where
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "compile", "__import__"}, where
+            elif isinstance(node, ast.keyword) and node.arg in {"shell", "allow_pickle"}:
+                assert isinstance(node.value, ast.Constant), where
+                assert not node.value.value, where
+
+
+BOMB_PIECES = 256  # of a mebibyte
+BOMB = """
+import sys, resource, warnings, binlog_core
+warnings.simplefilter("ignore")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    with binlog_core.open(sys.argv[1]) as log:
+        list(log.batches())
+        ended = "tail" if log.tail else "end"
+except binlog_core.BinlogError as error:
+    ended = type(error).__name__
+print(ended, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is told in other units")
+@pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
+@pytest.mark.parametrize("filling", [b"\0", b"\xff"])
+def test_a_bomb_takes_little_memory(tmp_path: Path, kind: str, filling: bytes) -> None:
+    """Behind the head of a log many mebibytes of one byte follow, packed into a thousandth."""
+    head = Log().getvalue()
+    piece = filling * (1 << 20)
+    path = tmp_path / f"bin.000001.{kind}"
+    if kind == "zst":
+        zstandard = pytest.importorskip("zstandard")
+        with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as out:
+            out.write(head)
+            for _ in range(BOMB_PIECES):
+                out.write(piece)
+    else:
+        with gzip.open(path, "wb", 1) if kind == "gz" else lzma.open(path, "wb", preset=0) as out:
+            out.write(head)
+            for _ in range(BOMB_PIECES):
+                out.write(piece)
+    place = str(PACKAGE.parent)
+    said = subprocess.run(
+        [sys.executable, "-c", BOMB, str(path)],
+        env={"PYTHONPATH": place, "PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    ended, grown = said.stdout.split()
+    assert ended in ("DecodeError", "tail"), said
+    assert int(grown) < 100 << 10  # KiB, as Linux counts

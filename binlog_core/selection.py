@@ -83,8 +83,8 @@ class Limits:
         Most bytes out of one compressed event, or of the compressed columns of one batch.
     table_definitions : int
         Plans that are kept. When there are more, all are dropped at the next transaction and made
-        anew as they come; one transaction may have 16 times as many. A wide table counts as several:
-        one more for every 32 columns, and for every 4096 bytes of names and members.
+        anew as they come; one transaction may have 16 times as many, up to 65536. A wide table counts as
+        several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
         Most bytes of records out of one rows event.
     event_bytes : int
@@ -97,7 +97,7 @@ class Limits:
     group_memory: int = 4 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
-    table_definitions: int = 4096
+    table_definitions: int = 16384
     record_bytes: int = 1 << 30
     event_bytes: int = (1 << 30) + (1 << 20)
 

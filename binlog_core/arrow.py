@@ -78,6 +78,10 @@ class ArrowBatch:
         self.text_errors: TextErrors = text_errors
         if geometry not in ("struct", "ewkb"):
             raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
+        if vectors not in ("fixed", "list"):
+            raise ValueError(f"vectors={vectors!r}: fixed and list are known")
+        if wide_decimals not in ("decimal256", "text"):
+            raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
         self._own_fields = arrow_fields(
             self.columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry
         )

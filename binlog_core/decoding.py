@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _rows
 from .batch import ChangeBatch
-from .column_types import OLD_TEMPORAL_TYPES, Kind
+from .column_types import OLD_TEMPORAL_TYPES
 from .compression import inflate_columns, payload_chunks
 from .errors import (
     BinlogError,
@@ -51,7 +51,8 @@ _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has writ
 _READ_LEN = 1 << 20
 _ENDLESS = 2**64 - 1
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
-_PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions
+_PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
+_MOST_PLANS = 65536  # … unless the limit itself is larger
 
 _COMPRESSED_ROWS = range(
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
@@ -379,7 +380,8 @@ class LogDecoder:
             return
         # Between transactions no table id is needed any more; inside one it may be.
         if self._loop.table_maps > 1:
-            if self._plans_weight < _PLANS_OF_ONE_TRANSACTION * self.limits.table_definitions:
+            kept = self.limits.table_definitions
+            if self._plans_weight < max(kept, min(_PLANS_OF_ONE_TRANSACTION * kept, _MOST_PLANS)):
                 return
             raise DecodeError(
                 f"more than {len(self._plans)} table definitions in one transaction, which is what "
@@ -497,8 +499,8 @@ class LogDecoder:
             return
         if self.definitions is not None:
             table = self.definitions.complete(table, self.report, path=self.path, offset=offset)
-        self._report_silence(table, offset)
         plan = self._made_plans.plan_of(table, self.selection.wanted_columns(table))
+        self._report_silence(table, plan, offset)
         self._plans_weight += len(table.columns) // 32
         loop.add_plan(
             plan.ops,
@@ -515,18 +517,13 @@ class LogDecoder:
         self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
         self._plans.append(None)
 
-    def _report_silence(self, table: Table, offset: int) -> None:
+    def _report_silence(self, table: Table, plan: Plan, offset: int) -> None:
         where: dict[str, Any] = {"path": self.path, "offset": offset, "table": table.full_name}
         if table.undecodable is not None:
             self.report.add("undecodable_tables", detail=table.undecodable, **where)
             return
-        if any(not c.named for c in table.columns):
-            self.report.add("unnamed_columns", **where)
-        for c in table.columns:
-            if c.kind is Kind.INT and c.signed is None:
-                self.report.add("unknown_signs", column=c.name, **where)
-            elif c.kind is Kind.BINARY and c.charset is None:
-                self.report.add("unknown_charsets", column=c.name, **where)
+        for what, column in plan.silence:
+            self.report.add(what, column=column, **where)
 
     def _on_event(self) -> Iterator[Group]:
         loop = self._loop

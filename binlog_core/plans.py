@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,8 @@ class Plan:
         Of each column of the table: 1 where it can be NULL, or that is unknown.
     raw : bool
         The table cannot be decoded: a record has one field, a span of the event's row area.
+    silence : tuple of (str, str or None)
+        What the log does not tell of the table's columns: what it is called in a report, and of which column.
     """
 
     columns: tuple[Column, ...]
@@ -72,6 +74,7 @@ class Plan:
     json_columns: tuple[int, ...]
     nullable: bytes
     raw: bool = False
+    silence: tuple[tuple[str, str | None], ...] = ()
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are
 
@@ -121,7 +124,17 @@ def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
     row = dtype["row"]
     ops = _wire_ops(table.columns, row.fields or {}, dtype.itemsize - row.itemsize)
     json_columns = tuple([c.index for c in table.columns if c.kind is Kind.JSON])
-    return Plan(columns, dtype, ops, json_columns, nullable)
+    return Plan(columns, dtype, ops, json_columns, nullable, silence=tuple(_silence(table.columns)))
+
+
+def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
+    if not all(c.named for c in columns):
+        yield "unnamed_columns", None
+    for c in columns:
+        if c.kind is Kind.INT and c.signed is None:
+            yield "unknown_signs", c.name
+        elif c.kind is Kind.BINARY and c.charset is None:
+            yield "unknown_charsets", c.name
 
 
 def _wire_ops(columns: Iterable[Column], fields: Mapping[str, Any], row_offset: int) -> bytes:

@@ -30,8 +30,8 @@ from .selection import (
     Limits,
     Place,
     Selection,
+    check_arguments,
     check_columns,
-    check_place,
     columns_by_pattern,
     names,
     ops_mask,
@@ -135,12 +135,9 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
-    check_place("start", start)
-    check_place("stop", stop)
-    if not (limits is None or isinstance(limits, Limits)):
-        raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
-    if not (server_id is None or hasattr(server_id, "__index__")):
-        raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
+    check_arguments(start, stop, server_id, limits)
+    if follow and isinstance(target, bytes | bytearray | memoryview):
+        raise ValueError("follow=True is for logs that grow; bytes do not")
     files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
     selection = Selection(
         tables=names(tables),

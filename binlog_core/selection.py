@@ -83,8 +83,8 @@ class Limits:
         Most bytes out of one compressed event, or of the compressed columns of one batch.
     table_definitions : int
         Plans that are kept. When there are more, all are dropped at the next transaction and made
-        anew as they come; one transaction may have 16 times as many. A wide table counts as several:
-        one more for every 32 columns, and for every 4096 bytes of names and members.
+        anew as they come; one transaction may have 16 times as many, up to 65536. A wide table counts as
+        several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
         Most bytes of records out of one rows event.
     event_bytes : int
@@ -97,7 +97,7 @@ class Limits:
     group_memory: int = 4 << 20
     payload_bytes: int = PAYLOAD_LIMIT
     decompressed_bytes: int = MEMORY_LIMIT
-    table_definitions: int = 4096
+    table_definitions: int = 16384
     record_bytes: int = 1 << 30
     event_bytes: int = (1 << 30) + (1 << 20)
 
@@ -149,8 +149,17 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
     return sum(_OPS[op] for op in wanted)
 
 
-def check_place(argument: str, place: object) -> None:
-    """Refuse what is no `Place`, as soon as it is given."""
+def check_arguments(start: object, stop: object, server_id: object, limits: object) -> None:
+    """Refuse arguments of `binlog_core.open` of other types than it takes, as soon as they are given."""
+    _check_place("start", start)
+    _check_place("stop", stop)
+    if not (server_id is None or hasattr(server_id, "__index__")):
+        raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
+    if not (limits is None or isinstance(limits, Limits)):
+        raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
+
+
+def _check_place(argument: str, place: object) -> None:
     position = place[1] if isinstance(place, tuple) and len(place) == 2 else place
     if position is place and isinstance(place, dt.datetime):
         return

@@ -7,23 +7,26 @@ that is none; a buffer that does not hold what its offsets say.
 
 include "_resync.pyx"
 
+from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
 from _checksum cimport binlog_crc32_best, binlog_crc32_with
 from _codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
 from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from _gather cimport (
-    GATHER_OK, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES,
-    LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_OBJECT, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_VECTOR,
-    allocate_slots, column_t, gather, layout_t, store_validity, tile_t,
-)
+from _gather cimport gather
 from _jsonb_scalars cimport append_double
 from _jsonb_text cimport append_jsonb_text
-from _memory cimport append, memory_t
+from _memory cimport append, memory_t, pool_t
 from _text_buffer cimport TextBuffer, free_text
+from _tile cimport (
+    GATHER_OK, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES,
+    LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
+    LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_VECTOR, NULL_BYTES, SLACK, allocate_slots, column_t, layout_t, mark_null,
+    store_validity, tile_t,
+)
 from _transactions cimport query_kind, take_query_text
 from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
 
@@ -333,8 +336,19 @@ for _i in range(256):
     WORDS[_i] = 1 << 24 | _i if _i < 128 else 2 << 24 | 0x80C3 if _i < 192 else 3 << 24 | 0xAC82E2 if _i < 255 else 0
 
 
+cdef uint8_t[64 * SLACK] LABELS          # of 0 to 31 bytes
+cdef int64_t[2 * 64] TRANSACTIONS        # commit time, known of every other one; time of the first event
+for _i in range(64):
+    LABELS[_i * SLACK + SLACK - 1] = _i % SLACK
+    TRANSACTIONS[2 * _i] = -1 if _i % 2 else _i
+    TRANSACTIONS[2 * _i + 1] = _i
+cdef pool_t POOL
+POOL.lock = PyThread_allocate_lock()
+
+
 cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     cdef column_t c
+    cdef uint8_t[NULL_BYTES] nulls
     cdef tile_t tile
     cdef uint8_t* records
     cdef uint8_t* buffer
@@ -358,8 +372,14 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     c.pad = 0
     if c.layout < LAYOUT_FIXED_BYTES:
         c.width = 0 if c.layout == LAYOUT_SET else 2 << (options & 1) if c.layout == LAYOUT_ENUM else 16
+    c.labels = LABELS
+    c.transactions = <const uint8_t*> TRANSACTIONS
+    c.transaction_len = 16
+    c.begin_time = 8
     if c.layout == LAYOUT_COPY:
         c.width = 1 << options % 6
+    elif c.layout == LAYOUT_SECONDS or c.layout == LAYOUT_COMMIT_TIME:
+        c.width = 8
     elif c.layout == LAYOUT_FIXED_BYTES:
         c.width = 4 + (options & 12)
         c.pad = c.width if options & 1 else 0
@@ -367,29 +387,35 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
         c.pad = options & 31
     elif c.layout == LAYOUT_GEOMETRY:
         c.width = 4                                 # the SRID's slots
-    field_len = 32 if c.layout < LAYOUT_FIXED_BYTES or c.layout == LAYOUT_DECIMAL_TEXT else 12
+    field_len = 12
+    if c.layout < LAYOUT_FIXED_BYTES or c.layout == LAYOUT_DECIMAL_TEXT or c.layout == LAYOUT_LABEL:
+        field_len = 32
     # Spans are given in four bytes each: offset u16, length u8, whether it is there.
     records = <uint8_t*> calloc(count, field_len)
-    tile.has_nulls = options >> 7
-    memset(tile.valid, 1, sizeof(tile.valid))
+    tile.records = records
+    tile.stride = field_len
+    tile.count = count
+    tile.nulls = nulls
+    tile.has_nulls = False
+    tile.pool = &POOL
     for i in range(count):
-        tile.records[i] = records + i * field_len
         if field_len == 12 and size >= 4:
             memcpy(records + i * 12, data, 2)
             records[i * 12 + 8] = data[2]
             records[i * 12 + 7] = records[i * 12 + 11] = data[3] >> 7
-            tile.valid[i] = data[3] & 1 if tile.has_nulls else 1
+            if options >> 7 and not data[3] & 1:
+                mark_null(&tile, i)
             data += 4
             size -= 4
         elif field_len == 32 and size >= 8:
             k = 32 if size >= 32 else 8
             memcpy(records + i * 32, data, k)
-            tile.valid[i] = data[0] & 1 if tile.has_nulls else 1
+            if options >> 7 and not data[0] & 1:
+                mark_null(&tile, i)
             data += k
             size -= k
     buffer = exact(data, size)
     tile.first = 0
-    tile.count = count
     tile.rows = count
     tile.buffer = buffer
     tile.buffer_len = size

@@ -1,5 +1,6 @@
 # Values of neighbouring columns that are stored alike, off the wire into a record: one function per
-# wire operation, called through the step that stands for the columns.
+# wire operation, called through the step that stands for the columns. The take_ functions are the shape that
+# several of them share, and get as a constant, once inlined, in what those differ.
 #
 # Rows with NULLs take no branch for them: the bytes at hand are decoded whether a value is there or
 # not, and `keep`, all ones or zero, decides what is stored and how far to go. Which columns are
@@ -11,9 +12,9 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from _batch cimport add_invalid_date, span_t
+from _batch cimport add_invalid_date, batch_t, span_t
 from _codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK
-from _cursor cimport load_be_over, load_le, load_u16, load_u24_over, load_u32, load_u64
+from _cursor cimport load_be_over, load_le, load_u24_over, load_u64, unlikely
 from _decimal cimport (
     decimal64_of, decimal64_t, decimal_layout_t, decode_decimal64, decode_decimal128, decode_decimal256,
 )
@@ -56,60 +57,39 @@ cdef inline const uint8_t* failed(rows_t* rows, const step_t* step, uint32_t k, 
 
 # ---------------------------------------------------------------- copies
 
-cdef inline const uint8_t* run_copy1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint8_t v
-    cdef uint32_t _k
-    for _k in range(step.count):
-        keep = take_keep(&nulls)
-        v = pos[0] & <uint8_t> keep
-        memcpy(out, &v, 1)
-        pos += 1 & keep
-        out += 1
-    return pos
-
-
-cdef inline const uint8_t* run_copy2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint16_t v
-    cdef uint32_t _k
-    for _k in range(step.count):
-        keep = take_keep(&nulls)
-        v = load_u16(pos) & <uint16_t> keep
-        memcpy(out, &v, 2)
-        pos += 2 & keep
-        out += 2
-    return pos
-
-
-cdef inline const uint8_t* run_copy4(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint32_t v
-    cdef uint32_t _k
-    for _k in range(step.count):
-        keep = take_keep(&nulls)
-        v = load_u32(pos) & <uint32_t> keep
-        memcpy(out, &v, 4)
-        pos += 4 & keep
-        out += 4
-    return pos
-
-
-cdef inline const uint8_t* run_copy8(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+cdef inline const uint8_t* take_copies(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                       size_t width) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t v = 0
     cdef uint32_t _k
     for _k in range(step.count):
         keep = take_keep(&nulls)
-        v = load_u64(pos) & <uint64_t> keep
-        memcpy(out, &v, 8)
-        pos += 8 & keep
-        out += 8
+        memcpy(&v, pos, width)
+        v &= keep
+        memcpy(out, &v, width)
+        pos += width & keep
+        out += width
     return pos
+
+
+cdef inline const uint8_t* run_copy1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                     rows_t* rows) noexcept nogil:
+    return take_copies(step, pos, out, nulls, 1)
+
+
+cdef inline const uint8_t* run_copy2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                     rows_t* rows) noexcept nogil:
+    return take_copies(step, pos, out, nulls, 2)
+
+
+cdef inline const uint8_t* run_copy4(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                     rows_t* rows) noexcept nogil:
+    return take_copies(step, pos, out, nulls, 4)
+
+
+cdef inline const uint8_t* run_copy8(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                     rows_t* rows) noexcept nogil:
+    return take_copies(step, pos, out, nulls, 8)
 
 
 cdef inline const uint8_t* run_joined(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
@@ -132,79 +112,62 @@ cdef inline const uint8_t* run_skip(const step_t* step, const uint8_t* pos, uint
 
 # ---------------------------------------------------------------- values behind a length
 
-cdef inline bint within_budget(rows_t* rows, uint64_t length) noexcept nogil:
-    if <int64_t> length > rows.budget and not rows.exact:
-        rows.budget += null_width(rows.images, rows.nulls)
-        rows.exact = True
-    rows.budget -= <int64_t> length
-    return rows.budget >= 0
+cdef inline int64_t take_spare(rows_t* rows) noexcept nogil:
+    # What NULL columns leave of the budget, which counts their fixed parts until it would run out
+    if rows.exact:
+        return 0
+    rows.exact = True
+    return null_width(rows.images, rows.nulls)
 
 
-cdef inline int put_span(rows_t* rows, const uint8_t* value, uint64_t length, uint64_t keep,
-                         uint8_t* out) noexcept nogil:
+cdef inline bint copy_value(batch_t* batch, const uint8_t* value, uint64_t length, uint64_t keep,
+                            span_t* span) noexcept nogil:
+    span.offset = batch.heap.length & keep
+    return append(&batch.heap, value, <size_t> length) == DECODE_OK
+
+
+cdef inline const uint8_t* take_spans(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                      rows_t* rows, size_t width) noexcept nogil:
+    # width: of the length before a value
     cdef span_t* span = <span_t*> out
-    cdef int status = DECODE_OK
-    if rows.batch.copies:
-        span.offset = rows.batch.heap.length & keep
-        status = append(&rows.batch.heap, value, <size_t> length)
-    else:
-        span.offset = <uint64_t> (value - rows.buffer) & keep
-    span.length = <uint32_t> length
-    return status
+    cdef int64_t budget = rows.budget
+    cdef const uint8_t* buffer = rows.buffer
+    cdef bint copies = rows.batch.copies
+    cdef uint64_t keep
+    cdef uint64_t length
+    cdef uint32_t k
+    for k in range(step.count):
+        keep = take_keep(&nulls)
+        length = load_le(pos, width) & keep
+        pos += width & keep
+        budget -= <int64_t> length
+        if unlikely(budget < 0):
+            budget += take_spare(rows)
+            if budget < 0:
+                return failed(rows, step, k, DECODE_MALFORMED)
+        span.offset = <uint64_t> (pos - buffer) & keep
+        span.length = <uint32_t> length
+        if unlikely(copies) and not copy_value(rows.batch, pos, length, keep, span):
+            return failed(rows, step, k, DECODE_NO_MEMORY)
+        pos += length
+        span += 1
+    rows.budget = budget
+    return pos
 
 
 cdef inline const uint8_t* run_span1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint64_t length
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        length = pos[0] & keep
-        pos += 1 & keep
-        if not within_budget(rows, length):
-            return failed(rows, step, k, DECODE_MALFORMED)
-        if put_span(rows, pos, length, keep, out) != DECODE_OK:
-            return failed(rows, step, k, DECODE_NO_MEMORY)
-        pos += length
-        out += sizeof(span_t)
-    return pos
+    return take_spans(step, pos, out, nulls, rows, 1)
 
 
 cdef inline const uint8_t* run_span2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint64_t length
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        length = load_u16(pos) & keep
-        pos += 2 & keep
-        if not within_budget(rows, length):
-            return failed(rows, step, k, DECODE_MALFORMED)
-        if put_span(rows, pos, length, keep, out) != DECODE_OK:
-            return failed(rows, step, k, DECODE_NO_MEMORY)
-        pos += length
-        out += sizeof(span_t)
-    return pos
+    return take_spans(step, pos, out, nulls, rows, 2)
 
 
 cdef inline const uint8_t* run_span(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
-    cdef uint64_t keep
-    cdef uint64_t length
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        length = load_le(pos, step.width) & keep
-        pos += step.width & keep
-        if not within_budget(rows, length):
-            return failed(rows, step, k, DECODE_MALFORMED)
-        if put_span(rows, pos, length, keep, out) != DECODE_OK:
-            return failed(rows, step, k, DECODE_NO_MEMORY)
-        pos += length
-        out += sizeof(span_t)
-    return pos
+    return take_spans(step, pos, out, nulls, rows, step.width)
 
 
 cdef inline const uint8_t* run_skip_value(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
@@ -215,8 +178,11 @@ cdef inline const uint8_t* run_skip_value(const step_t* step, const uint8_t* pos
     for k in range(step.count):
         keep = take_keep(&nulls)
         length = load_le(pos, step.width) & keep
-        if not within_budget(rows, length):
-            return failed(rows, step, k, DECODE_MALFORMED)
+        rows.budget -= <int64_t> length
+        if unlikely(rows.budget < 0):
+            rows.budget += take_spare(rows)
+            if rows.budget < 0:
+                return failed(rows, step, k, DECODE_MALFORMED)
         pos += (step.width & keep) + length
     return pos
 
@@ -291,92 +257,74 @@ cdef inline const uint8_t* run_decimal256(const step_t* step, const uint8_t* pos
 
 # ---------------------------------------------------------------- dates and times
 
-cdef inline int put_time(rows_t* rows, const step_t* step, uint32_t k, bint valid, int64_t v, uint64_t keep,
-                         const datetime_fields_t* at, uint8_t* out) noexcept nogil:
-    if not valid and keep:
-        v = NOT_A_TIME
-        if add_invalid_date(rows.batch, <uint16_t> (step.column + k), at) != DECODE_OK:
-            failed(rows, step, k, DECODE_NO_MEMORY)
-            return DECODE_NO_MEMORY
-    v &= keep
-    memcpy(out, &v, 8)
-    return DECODE_OK
+ctypedef bint (*take_time_t)(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil
+
+
+cdef inline bint take_date(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil:
+    return decode_date(pos, at, v)
+
+
+cdef inline bint take_datetime2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+                                int64_t* v) noexcept nogil:
+    return decode_datetime2(pos, step.a, at, v)
+
+
+cdef inline bint take_timestamp2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+                                 int64_t* v) noexcept nogil:
+    return decode_timestamp2(pos, step.a, at, v)
+
+
+cdef inline bint take_old_time(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+                               int64_t* v) noexcept nogil:
+    # DATETIME and TIMESTAMP before 5.6, and MariaDB's own
+    if step.code == OP_DATETIME:
+        return decode_datetime(pos, at, v)
+    if step.code == OP_TIMESTAMP:
+        return decode_timestamp(pos, at, v)
+    if step.code == OP_MARIA_DATETIME:
+        return decode_maria_datetime(pos, step.width, step.a, at, v)
+    return decode_maria_timestamp(pos, step.width, step.a, at, v)
+
+
+cdef inline const uint8_t* take_times(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                      rows_t* rows, take_time_t take_time) noexcept nogil:
+    cdef datetime_fields_t at
+    cdef uint64_t keep
+    cdef int64_t v = 0
+    cdef bint valid
+    cdef uint32_t k
+    for k in range(step.count):
+        keep = take_keep(&nulls)
+        valid = take_time(step, pos, &at, &v)
+        if unlikely(not valid and keep):
+            v = NOT_A_TIME
+            if add_invalid_date(rows.batch, <uint16_t> (step.column + k), &at) != DECODE_OK:
+                return failed(rows, step, k, DECODE_NO_MEMORY)
+        v &= keep
+        memcpy(out, &v, 8)
+        pos += step.width & keep
+        out += 8
+    return pos
 
 
 cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
-    cdef datetime_fields_t at
-    cdef uint64_t keep
-    cdef int64_t v = 0
-    cdef bint valid
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        valid = decode_date(pos, &at, &v)
-        if put_time(rows, step, k, valid, v, keep, &at, out) != DECODE_OK:
-            return NULL
-        pos += step.width & keep
-        out += 8
-    return pos
+    return take_times(step, pos, out, nulls, rows, take_date)
 
 
 cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                          rows_t* rows) noexcept nogil:
-    cdef datetime_fields_t at
-    cdef uint64_t keep
-    cdef int64_t v = 0
-    cdef bint valid
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        valid = decode_datetime2(pos, step.a, &at, &v)
-        if put_time(rows, step, k, valid, v, keep, &at, out) != DECODE_OK:
-            return NULL
-        pos += step.width & keep
-        out += 8
-    return pos
+    return take_times(step, pos, out, nulls, rows, take_datetime2)
 
 
 cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                           rows_t* rows) noexcept nogil:
-    cdef datetime_fields_t at
-    cdef uint64_t keep
-    cdef int64_t v = 0
-    cdef bint valid
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        valid = decode_timestamp2(pos, step.a, &at, &v)
-        if put_time(rows, step, k, valid, v, keep, &at, out) != DECODE_OK:
-            return NULL
-        pos += step.width & keep
-        out += 8
-    return pos
+    return take_times(step, pos, out, nulls, rows, take_timestamp2)
 
 
 cdef inline const uint8_t* run_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                         rows_t* rows) noexcept nogil:
-    # DATETIME and TIMESTAMP before 5.6, and MariaDB's own
-    cdef datetime_fields_t at
-    cdef uint64_t keep
-    cdef int64_t v = 0
-    cdef bint valid
-    cdef uint32_t k
-    for k in range(step.count):
-        keep = take_keep(&nulls)
-        if step.code == OP_DATETIME:
-            valid = decode_datetime(pos, &at, &v)
-        elif step.code == OP_TIMESTAMP:
-            valid = decode_timestamp(pos, &at, &v)
-        elif step.code == OP_MARIA_DATETIME:
-            valid = decode_maria_datetime(pos, step.width, step.a, &at, &v)
-        else:
-            valid = decode_maria_timestamp(pos, step.width, step.a, &at, &v)
-        if put_time(rows, step, k, valid, v, keep, &at, out) != DECODE_OK:
-            return NULL
-        pos += step.width & keep
-        out += 8
-    return pos
+    return take_times(step, pos, out, nulls, rows, take_old_time)
 
 
 cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,

@@ -93,6 +93,8 @@ cdef extern from *:
     """
     void prefetch "binlog_prefetch"(const void* p) nogil        # any address will do
     uint64_t swap64 "binlog_swap64"(uint64_t v) nogil
+    # Cython's macro. What is only called where it says so is not inlined, which keeps the loops short.
+    bint unlikely(bint condition) nogil
 
 
 cdef inline uint64_t load_be_over(const uint8_t* p, size_t n) noexcept nogil:

@@ -6,6 +6,7 @@ from libc.string cimport memset
 
 from _batch cimport batch_t
 from _codes cimport *
+from _cursor cimport unlikely
 from _loop cimport *
 from _memory cimport reserve
 from _plan cimport ROOM
@@ -47,7 +48,9 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t plan_index, bint copies) n
 
 cdef inline batch_t* batch_for(loop_t* loop, uint32_t plan_index, bint copies) noexcept nogil:
     cdef int32_t index = loop.batch_of_plan[2 * plan_index + copies]
-    return &loop.batches[index] if index >= 0 else new_batch(loop, plan_index, copies)
+    if unlikely(index < 0):
+        return new_batch(loop, plan_index, copies)
+    return &loop.batches[index]
 
 
 cdef inline int new_transactions(loop_t* loop) noexcept nogil:

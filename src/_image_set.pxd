@@ -7,6 +7,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
 from _column_runs cimport run_joined, run_of
+from _cursor cimport unlikely
 from _plan cimport *
 
 
@@ -103,6 +104,6 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
 
 cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     # out takes the columns that `present` names; nothing to do where it has them already
-    if out.sparse != NULL and same_bytes(out.present, present, plan.bitmap_len):
-        return DECODE_OK
-    return refill_image_set(plan, present, out)
+    if unlikely(out.sparse == NULL or not same_bytes(out.present, present, plan.bitmap_len)):
+        return refill_image_set(plan, present, out)
+    return DECODE_OK

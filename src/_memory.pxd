@@ -9,6 +9,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
+from _cursor cimport unlikely
 
 cdef extern from *:
     """
@@ -38,6 +39,7 @@ cdef extern from *:
 cdef enum:
     POOL_BLOCKS = 16
     POOL_BYTES = 16 << 20
+    IDLE_FOR = 1 << 16                  # what grows to this many bytes moves into a block that is idle
 
 
 cdef struct memory_t:
@@ -68,12 +70,12 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough, but no waste of a much larger one
+    # The smallest block that is large enough
     cdef int i
     cdef int best = -1
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     for i in range(pool.count):
-        if (least <= pool.blocks[i].capacity <= 4 * least
+        if (least <= pool.blocks[i].capacity
                 and (best < 0 or pool.blocks[i].capacity < pool.blocks[best].capacity)):
             best = i
     if best >= 0:
@@ -86,25 +88,31 @@ cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept 
     return best >= 0
 
 
+cdef inline void move_to_block(memory_t* memory, const memory_t* block) noexcept nogil:
+    if memory.length:
+        memcpy(block.data, memory.data, memory.length)
+    give_back(memory.pool, memory.data, memory.capacity)
+    memory.data = block.data
+    memory.capacity = block.capacity
+
+
 cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
     cdef memory_t block
     cdef size_t capacity = memory.capacity if memory.capacity else 256
     cdef uint8_t* data
     while capacity < least:
         capacity *= 2
+    if capacity >= IDLE_FOR and memory.pool != NULL and take_block(memory.pool, least, &block):
+        move_to_block(memory, &block)
+        return DECODE_OK
     if capacity >= LARGE and memory.pool != NULL:
         capacity = (least + LARGE - 1) // LARGE * LARGE if memory.data == NULL else capacity // LARGE * LARGE
         capacity = capacity if capacity >= least else capacity + LARGE
-        if not take_block(memory.pool, capacity, &block):
-            block.data = <uint8_t*> large_block(capacity)
-            block.capacity = capacity
+        block.data = <uint8_t*> large_block(capacity)
+        block.capacity = capacity
         if block.data == NULL:
             return DECODE_NO_MEMORY
-        if memory.length:
-            memcpy(block.data, memory.data, memory.length)
-        free(memory.data)               # not to the pool: the next group begins with the larger size
-        memory.data = block.data
-        memory.capacity = block.capacity
+        move_to_block(memory, &block)
         return DECODE_OK
     data = <uint8_t*> realloc(memory.data, capacity)
     if data == NULL:
@@ -116,9 +124,9 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
 
 cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
     # Room for `more` bytes behind what is there
-    if memory.capacity - memory.length >= more:
-        return DECODE_OK
-    return grow(memory, memory.length + more)
+    if unlikely(memory.capacity - memory.length < more):
+        return grow(memory, memory.length + more)
+    return DECODE_OK
 
 
 cdef inline int append(memory_t* memory, const void* data, size_t length) noexcept nogil:

@@ -27,7 +27,7 @@ from _table_cache cimport *
 from _temporal cimport fill_calendar
 from _transaction_events cimport end_transaction
 from _transactions cimport OUTCOME_COMMITTED, begin_transaction, take_query_text, transaction_t
-from _walk cimport set_handling, walk
+from _walk cimport set_handling, walk as walk_events
 
 from .batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 from .column_types import SPAN_DTYPE
@@ -303,6 +303,8 @@ cdef class Decoder:
             Index of the plan.
         """
         cdef uint32_t n = <uint32_t> (len(ops) // sizeof(op_t))
+        cdef table_cache_t* tables
+        cdef const uint8_t* definition
         cdef plan_t* plan
         cdef plan_t** plans
         cdef int32_t* slots
@@ -350,9 +352,11 @@ cdef class Decoder:
         self.loop.plan_count += 1
         if self.loop.pending.pos != NULL:
             length = <uint32_t> remaining(&self.loop.pending)
-            if (add_content(&self.loop.tables, hash_bytes(self.loop.pending.pos, length), self.loop.pending.pos, length,
+            tables = &self.loop.tables
+            definition = self.loop.pending.pos
+            if (add_content(tables, hash_bytes(definition, length), definition, length,
                             self.loop.plan_count - 1) != DECODE_OK
-                    or set_table_id(&self.loop.tables, self.loop.pending_id, self.loop.tables.content_count - 1) != DECODE_OK):
+                    or set_table_id(tables, self.loop.pending_id, tables.content_count - 1) != DECODE_OK):
                 raise MemoryError
             self.loop.pending.pos = NULL
         return self.loop.plan_count - 1
@@ -468,7 +472,8 @@ cdef class Decoder:
             return b"", b""
         if post_header_len >= 13:
             before += load_u16(self.loop.query_body.pos + 11)
-        return self.loop.query_body.pos[before:before + self.loop.query_body.pos[8]], text.pos[:remaining(&text)]
+        body = self.loop.query_body
+        return body.pos[before:before + body.pos[8]], text.pos[:remaining(&text)]
 
     def gtid(self):
         """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
@@ -487,7 +492,8 @@ cdef class Decoder:
         self.loop.trx_open = False
         self.loop.trx_index = -1
         self.loop.trx = <transaction_t*> (self.loop.transactions.data + self.loop.transactions.length)
-        begin_transaction(self.loop.trx, self.loop.event_position, self.loop.header.timestamp, self.loop.header.server_id)
+        begin_transaction(self.loop.trx, self.loop.event_position, self.loop.header.timestamp,
+                          self.loop.header.server_id)
         self.loop.header.event_length = 0        # of no event before the next
         forget_table_ids(&self.loop.tables)
 
@@ -568,4 +574,4 @@ cdef class Decoder:
         return status
 
     cdef int walk(self) noexcept nogil:
-        return walk(&self.loop)
+        return walk_events(&self.loop)

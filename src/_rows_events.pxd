@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from _batch cimport *
 from _codes cimport *
-from _cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip, take_lenenc
+from _cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, unlikely
 from _group cimport batch_for, group_is_full, note_transaction
 from _image_set cimport fill_image_set
 from _loop cimport *
@@ -135,14 +135,14 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     image.position = loop.event_position
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
-    if plan.raw:
+    if unlikely(plan.raw):
         return add_raw_rows(loop, plan_index, plan, batch, &image, body)
     rows.pos = body.pos
     rows.end = body.end
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
-    if <size_t> (window.cur.end - body.end) < ROOM and move_to_tail(loop, &rows) != DECODE_OK:
+    if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
     records = &batch.records
     before_event = records.length
@@ -152,7 +152,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
         if row_start == rows.end and (images.count or (update and after.count) or batch.count != count):
             # Rows without any column take no bytes; how many there are cannot be told, but one.
             break
-        if records.length - before_event > loop.max_event_memory:
+        if unlikely(records.length - before_event > loop.max_event_memory):
             # A byte of wire can stand for a wide record of NULLs or absent columns: what the event made goes.
             batch.count = count
             records.length = before_event
@@ -163,22 +163,22 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
             break
         record = records.data + records.length
         put_image(record, &image, first_op, row, plan, images)
-        status = (decode_row_image_v0(plan, images, record, &rows) if v0
+        status = (decode_row_image_v0(plan, images, record, &rows) if unlikely(v0)
                   else decode_row_image(plan, images, record, &rows))
         if status != DECODE_OK:
             break
         if update:
             json_bits = NULL
-            if kind == PARTIAL_UPDATE_ROWS_EVENT:
+            if unlikely(kind == PARTIAL_UPDATE_ROWS_EVENT):
                 status = take_json_bits(plan, &rows, &json_bits)
                 if status != DECODE_OK:
                     break
             record += record_len
             batch.count += 1
             put_image(record, &image, OP_UPDATE_POSTIMAGE, row, plan, after)
-            status = (decode_row_image_v0(plan, after, record, &rows) if v0
+            status = (decode_row_image_v0(plan, after, record, &rows) if unlikely(v0)
                       else decode_row_image(plan, after, record, &rows))
-            if status == DECODE_OK and json_bits != NULL:
+            if unlikely(status == DECODE_OK and json_bits != NULL):
                 status = note_json_diffs(plan, after, record, json_bits, batch)
             if status != DECODE_OK:
                 batch.count -= 1

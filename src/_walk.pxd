@@ -4,7 +4,7 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from _anchor cimport is_anchor
 from _codes cimport *
-from _cursor cimport Cursor, load_u32, prefetch
+from _cursor cimport Cursor, load_u32, prefetch, unlikely
 from _event_header cimport (
     V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, position_agrees, take_event,
 )
@@ -165,8 +165,8 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
         if length >= V4_MINIMUM_HEADER_LEN:
             handling = descriptor.handling[event[4]]
             length = load_u32(event + 9)
-        if (careful or handling >= HANDLE_ROTATE or length > <size_t> (end - event)
-                or length < header_len + checksum_len):
+        if unlikely(careful or handling >= HANDLE_ROTATE or length > <size_t> (end - event)
+                    or length < header_len + checksum_len):
             status = take_carefully(loop, descriptor)
             pos = window.cur.pos
             if status != RUN_MORE or pos == event:

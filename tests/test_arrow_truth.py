@@ -134,3 +134,11 @@ def test_streams_and_pickles_hold_the_same(golden: Golden) -> None:
             arrow = batch.to_arrow()
             assert pa.table(batch).to_batches()[0].equals(arrow)
             assert pickle.loads(pickle.dumps(batch)).to_arrow().equals(arrow)
+
+
+@pytest.mark.parametrize("option", ["geometry", "vectors", "wide_decimals"])
+def test_an_unknown_way_is_refused(option: str) -> None:
+    with binlog_core.open(golden_logs("mysql97/types_ints")[0].path) as log:
+        batch = next(iter(log.batches()))
+        with pytest.raises(ValueError, match=f"{option}='upside down'"):
+            batch.to_arrow(**{option: "upside down"})

@@ -430,6 +430,11 @@ def test_arguments_are_looked_at_when_they_are_given(
         binlog_core.open(golden_logs("mysql97/types_ints")[0].path, **arguments)
 
 
+def test_bytes_cannot_be_followed() -> None:
+    with pytest.raises(ValueError, match="bytes do not"):
+        binlog_core.open(golden_logs("mysql97/types_ints")[0].data, follow=True)
+
+
 def test_columns_without_a_table_are_those_of_every_table() -> None:
     path = golden_logs("mysql97/types_ints")[0].path
     with binlog_core.open(path, columns=["id", "flag_int"]) as log:

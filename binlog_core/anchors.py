@@ -91,7 +91,7 @@ def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None
         Position; None: no transaction begins there.
     """
     if start <= FIRST_EVENT_POSITION:
-        return FIRST_EVENT_POSITION
+        return FIRST_EVENT_POSITION if end > FIRST_EVENT_POSITION else None
     size = source.size
     if size is not None and start >= size:
         return None

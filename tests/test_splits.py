@@ -89,6 +89,17 @@ def test_every_small_size(golden: Golden, mapped: bool) -> None:
         assert differences(changes, golden, golden.known) == []
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_splits_within_the_magic(size: int) -> None:
+    """Of several splits that begin at or before the first event, one owns it."""
+    [golden] = golden_logs("mysql97/dml_partitioned")
+    first, end = cut(golden.path, size)[:8], os.path.getsize(golden.path)
+    splits = [*first, Split(str(golden.path), first[-1].end or 0, end, index=len(first))]
+    changes, results = read_all(splits)
+    assert differences(changes, golden, golden.known) == []
+    assert [r.first_anchor for r in results].count(4) == 1
+
+
 # What SHOW BINLOG EVENTS calls an anchor, by server.
 GTID_NAMES = ("Gtid", "Anonymous_Gtid", "Gtid_tagged_log_event")
 

@@ -4,7 +4,7 @@ BINLOG_CORE_BUILD chooses a build for developers:
 
 ``debug``     bounds checks, -O0 -g
 ``sanitize``  AddressSanitizer and UndefinedBehaviorSanitizer (see ``make sanitize``)
-``coverage``  line tracing of the .pyx files
+``coverage``  gcov's counters, told by the lines of the .pyx and .pxd files (see ``make coverage``)
 """
 
 import os
@@ -48,7 +48,7 @@ directives = {
     "embedsignature": True,
     "freethreading_compatible": True,
 }
-build_dir: str | None = f"build/cython-{MODE or 'release'}"  # C files of one mode must not serve another
+build_dir = f"build/cython-{MODE or 'release'}"  # C files of one mode must not serve another
 
 if MODE == "debug":
     compile_args[0:1] = ["-O0", "-g"]
@@ -59,10 +59,8 @@ elif MODE == "sanitize":
     compile_args[0:1] = ["-O1", "-g", *flags]
     link_args += flags
 elif MODE == "coverage":
-    compile_args[0:1] = ["-O0", "-g"]
-    directives["linetrace"] = True
-    macros += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
-    build_dir = None  # the .c file must lie beside the .pyx for the report to find it
+    compile_args[0:1] = ["-O0", "-g", "--coverage"]
+    link_args += ["--coverage"]
 
 setup(
     ext_modules=cythonize(
@@ -81,6 +79,7 @@ setup(
         include_path=["src"],
         compiler_directives=directives,
         build_dir=build_dir,
+        emit_linenums=MODE == "coverage",
     ),
     options={"build_ext": {"parallel": os.cpu_count()}},
 )

@@ -131,8 +131,8 @@ def main() -> None:
         made = spark.createDataFrame(rdd, frame.schema, verifySchema=False)
         made.write.format("noop").mode("overwrite").save()
 
-    def export(name: str, split_size: int | None) -> Any:
-        return export_logs(given.logs, folder / name, spark=spark, options=options, split_size=split_size)
+    def export(name: str, split_size: int | None, logs: list[str] = given.logs) -> Any:
+        return export_logs(logs, folder / name, spark=spark, options=options, split_size=split_size)
 
     def noop(frame: Any) -> Callable[[], None]:
         return lambda: frame.write.format("noop").mode("overwrite").save()
@@ -141,8 +141,11 @@ def main() -> None:
     one_wall, one_cpu, _ = measure("the same, written by pyarrow, one process", one_process)
     with quiet_java():
         spark = start_session(given.master)
-    spark.range(10).mapInArrow(lambda batches: batches, "id long").count()  # workers are there
     try:
+        # Workers are there and have imported what they need, the JVM has met each road.
+        export("warm", given.split_size, given.logs[:1])
+        noop(changes_df(spark, given.logs[:1], **divided))()
+        spark.read.format("binlog").options(**divided).load(given.logs[:1]).limit(1).collect()
         wall, cpu, result = measure("direct write (export)", lambda: export("direct", given.split_size))
         frame = spark.read.format("binlog").options(**divided).load(given.logs)
         measure("data source, nothing written", noop(frame))

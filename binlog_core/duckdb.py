@@ -134,6 +134,7 @@ def connect() -> duckdb.DuckDBPyConnection:
         raise MissingExtraError.of("duckdb", "duckdb", "SQL over logs") from None
     con = duckdb.connect()
     _run(con, "SET TimeZone = 'UTC'")
+    _run(con, "SET enable_progress_bar = false")  # it would be drawn into the results
     return con
 
 

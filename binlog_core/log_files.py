@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload
@@ -18,6 +19,7 @@ _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)(?P<packed>\.(?:gz|zst|xz)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-:]+://")
 _INDEX_LIMIT = 16 << 20
 _SNIFF_LEN = 64 << 10
+_LOOKING_THREADS = 32
 
 
 class Gap(NamedTuple):
@@ -163,7 +165,7 @@ def resolve(
     place = _place_of(path, storage_options)
     names = place.files(path)
     if names is not None:
-        paths, gaps = order_logs(names, lambda name: _is_log(place, name))
+        paths, gaps = order_logs(names, _logs_among(place, names).__contains__)
         if not paths:
             raise NotABinlogError("the directory has no binary log", path=path)
         return LogFiles(map(log, paths), gaps)
@@ -349,6 +351,14 @@ def _place_of(path: str, storage_options: dict[str, Any] | None) -> Place:
         found = arrow_filesystem(path, storage_options)
         return Remote(path, storage_options) if found is None else ObjectStore(path, found[0])
     return _Local()
+
+
+def _logs_among(place: Place, paths: Sequence[str]) -> set[str]:
+    if isinstance(place, _Local):
+        return {path for path in paths if _is_log(place, path)}
+    with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # a look into a store is waiting, not work
+        found = threads.map(lambda path: _is_log(place, path), paths)
+        return {path for path, is_log in zip(paths, found, strict=True) if is_log}
 
 
 def _is_log(place: Place, path: str) -> bool:

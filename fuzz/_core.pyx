@@ -17,6 +17,7 @@ include "_rows.pyx"
 from libc.stdlib cimport abort
 
 from _cursor cimport take_slice
+from _walk cimport walk as walk_loop
 
 cdef enum:
     MAX_COLUMNS = 200
@@ -267,7 +268,7 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
     # False: an event whose length cannot be
     cdef int status
     while True:
-        status = walk(&decoder.loop)
+        status = walk_loop(&decoder.loop)
         if status == RUN_MORE:
             return 1
         elif status == RUN_TABLE:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -110,3 +112,29 @@ def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:
     assert "Usage: binlog-core info" in done.stderr
     ran = run("info", LOG)
     assert ran.code == 0
+
+
+@pytest.mark.parametrize(("seconds", "terminal"), [(1.6, True), (0.1, True), (1.6, False)])
+def test_patience(seconds: float, terminal: bool, shell: dict[str, str]) -> None:
+    """What takes a second says on a terminal that it is at work; else there is silence."""
+    code = (
+        "import sys, time; from binlog_core.cli.progress import patience\n"
+        "with patience('at work'): time.sleep(float(sys.argv[1]))"
+    )
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(seconds)],
+        env=shell | {"TERM": "xterm", "COLUMNS": "80"},
+        stderr=slave if terminal else subprocess.PIPE,
+    )
+    os.close(slave)
+    said = b""
+    if terminal:
+        with contextlib.suppress(OSError):  # the other end is closed
+            while chunk := os.read(master, 65536):
+                said += chunk
+    else:
+        said = process.communicate(timeout=60)[1]
+    os.close(master)
+    assert process.wait(60) == 0
+    assert (b"at work" in said) == (terminal and seconds > 1)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from reference import Change, Log, read_log
 from support.golden import Golden, golden_logs
+from support.tally import tried
 from support.truth import differences
 
 import binlog_core
@@ -62,7 +63,9 @@ def check_cut(golden: Golden, size: int) -> None:
     got: list[tuple[Any, ...]] = []
     try:
         got += decoded(data, golden)
-    except binlog_core.BinlogError:
+        tried(None)
+    except binlog_core.BinlogError as error:
+        tried(error)
         # Nothing is there that could be a log, or the header that names the key is not whole.
         assert size < (ENCRYPTED_HEADER + 4 if data[:4] == b"\xfdbin" else 4), f"cut at {size}"
     assert got == [values(change) for change in whole_changes(golden, size)], f"cut at {size}"
@@ -100,6 +103,7 @@ def test_flipped_bytes_under_a_checksum(golden: Golden) -> None:
                 got.append(change)
         except binlog_core.BinlogError as error:
             caught = error
+        tried(caught)
         assert caught is None or caught.offset is None or 0 <= caught.offset <= len(data)
         assert got == want[: len(got)], f"flipped at {places}"
 
@@ -133,8 +137,9 @@ def drain(data: bytes, golden: Golden) -> None:
                     exact(data), verify_checksum=False, **golden.open_arguments, **options
                 ) as log:
                     road(log)
-            except binlog_core.BinlogError:
-                pass
+                tried(None)
+            except binlog_core.BinlogError as error:
+                tried(error)
 
 
 @pytest.mark.parametrize("golden", golden_logs("*/killed") + golden_logs("*/types_ints"), ids=str)

@@ -340,3 +340,79 @@ def test_ranges_of_an_object_are_small_at_first_and_grow(s3):
     lengths = [length for length, _ in Handle.asked[1:]]
     assert sum(lengths) == 54 << 20 and max(lengths) == 8 << 20 and len(lengths) < 16
     assert source.position == 64 << 20
+
+
+# An export, without Spark: what a worker and the driver do
+
+
+@pytest.fixture
+def lake(s3):
+    pytest.importorskip("pyarrow")
+    import botocore.session
+
+    client = botocore.session.get_session().create_client(
+        "s3",
+        endpoint_url=s3,
+        region_name="us-east-1",
+        aws_access_key_id="user",
+        aws_secret_access_key="secret",
+    )
+    bucket = f"lake-{uuid.uuid4().hex[:8]}"
+    client.create_bucket(Bucket=bucket)
+
+    def keys() -> set[str]:
+        found = client.list_objects_v2(Bucket=bucket).get("Contents", [])
+        return {one["Key"] for one in found if not one["Key"].endswith("/")}
+
+    return f"s3a://{bucket}/changes", keys
+
+
+def written(destination, options, attempt="a0"):
+    from binlog_core.spark import ReadOptions, plan_splits
+    from binlog_core.spark.export import SplitWriter
+
+    reading = ReadOptions(unnamed="positions", absent=True, statements=True, storage_options=options)
+    writer = SplitWriter(
+        destination.staging,
+        reading,
+        prefix=destination.prefix,
+        nested=destination.nested,
+        storage_options=options,
+    )
+    splits = plan_splits("s3://logs/db1/bin.000001", 2000, storage_options=options)
+    assert len(splits) > 1
+    return [writer.write(split, attempt) for split in splits]
+
+
+def test_an_export_from_and_to_s3(s3, lake):
+    import json
+
+    import pyarrow.parquet as pq
+
+    from binlog_core.spark.destination import ParquetDirectory, open_filesystem
+
+    options = {"endpoint_url": s3, "key": "user", "secret": "secret"}
+    output, keys = lake
+    failed = ParquetDirectory(output, "r1", storage_options=options)
+    failed.begin()
+    written(failed, options)
+    failed.abort()
+    assert keys() == set()
+    destination = ParquetDirectory(output, "r1", storage_options=options)
+    destination.begin()
+    written(destination, options, "a0")  # an attempt whose result never came back
+    (table,) = destination.commit(written(destination, options, "a1"))
+    filesystem, inner = open_filesystem(output, options)
+    with filesystem.open_input_stream(f"{inner}/_manifest.json") as stream:
+        manifest = json.loads(stream.read())
+    named = {f"changes/{t['directory']}/{f['name']}" for t in manifest["tables"] for f in t["files"]}
+    assert keys() == {"changes/_manifest.json", *named}
+    assert all("-a1-" in name for name in named)
+    bucket = inner.partition("/")[0]
+    rows = sum(pq.read_metadata(f"{bucket}/{name}", filesystem=filesystem).num_rows for name in named)
+    images = sum((row["before"] is not None) + (row["after"] is not None) for row in LOGS[0].truth)
+    assert rows == sum(table.rows.values()) == images
+    again = ParquetDirectory(output, "r1", storage_options=options).committed()
+    assert again is not None and again[0].rows == table.rows
+    with pytest.raises(BinlogError, match="exists"):
+        ParquetDirectory(output, "r2", storage_options=options)

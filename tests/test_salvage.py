@@ -15,6 +15,7 @@ import pytest
 from reference import Log as Known
 from reference import read_log
 from support.golden import Golden, golden_logs
+from support.tally import tried
 from support.truth import differences
 from support.writer import Log, Table
 
@@ -357,7 +358,9 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
                     with opened(bytes(data), on_error=on_error, verify_checksum=verify) as log:
                         for change in log.rows():
                             got.append(value(change))
+                    tried(None)
                 except binlog_core.BinlogError as error:
+                    tried(error)
                     assert error.offset is None or error.offset <= len(data)
                     assert on_error == "raise" or not verify, (at, extreme, error)
                 where = (position, byte, extreme, on_error)

@@ -275,3 +275,23 @@ def test_two_columns_of_one_name_stay_two_columns() -> None:
     assert change.after is not None
     assert list(change.after.values()) == [1, 2, 3]
     assert next(iter(change.after)) == "c1"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_rows_that_cannot_be_decoded_come_as_they_are(stream: bool) -> None:
+    """A record is an event, its value the bytes of all its rows."""
+    log = Log()
+    log.begin()
+    body = log._post_header(n.TABLE_MAP, 8, 7, 1) + b"\4shop\0\3odd\0" + b"\1\x14\1\3\1"
+    log.event(n.TABLE_MAP, body)  # a TYPED_ARRAY column
+    rows = [b"\0\1\2\3", b"\0" + bytes(range(40))]
+    places = [log.event(30, log._post_header(30, 10, 7, 1) + b"\1\1" + row) for row in rows]
+    log.commit()
+    data = log.getvalue()
+    with binlog_core.open(io.BytesIO(data) if stream else data) as opened:
+        (batch,) = opened.batches()
+    heap = memoryview(batch.buffer)
+    spans = batch.array["row"]["raw"]
+    found = [bytes(heap[int(s["offset"]) : int(s["offset"]) + int(s["length"])]) for s in spans]
+    assert found == rows
+    assert batch.array["image"]["position"].tolist() == places

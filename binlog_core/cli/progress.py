@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,3 +107,22 @@ def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
             bar.update(task, completed=now.done, total=now.total, description=told)
 
         yield advance
+
+
+@contextmanager
+def patience(text: str) -> Iterator[None]:
+    """What is under way, for work that does not tell how far it is; shown as `Bar` is."""
+    console = messages()
+    if not console.is_terminal:
+        yield
+        return
+    status = console.status(text)
+    timer = threading.Timer(_PATIENCE, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

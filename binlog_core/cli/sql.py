@@ -13,6 +13,7 @@ from rich.text import Text
 from ..errors import BinlogError
 from .options import LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, printable, results
+from .progress import patience
 from .text import csv_line, json_line, plain
 
 _MOST_ROWS = 1000  # of a table for people
@@ -58,7 +59,8 @@ def sql(
 
         with logs.open(passes=True, schema=schema, **part.places(logs)) as log:
             try:
-                cursor = run(log, query, con)
+                with patience("reading the logs"):
+                    cursor = run(log, query, con)
                 names = [column[0] for column in cursor.description or ()]
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
             except duckdb.Error as error:

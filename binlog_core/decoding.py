@@ -10,11 +10,9 @@ import numpy as np
 
 from . import _rows
 from .batch import ChangeBatch
-from .column_types import OLD_TEMPORAL_TYPES
 from .compression import inflate_columns, payload_chunks
 from .errors import (
     BinlogError,
-    ChecksumError,
     DecodeError,
     DecompressionError,
     EncryptionError,
@@ -31,16 +29,14 @@ from .format import (
     parse_next_descriptor,
 )
 from .gtid_selection import gtid_of, is_selected
+from .log_plans import LogPlans
 from .mariadb_encryption import MariaDBDecryptedSource
-from .plans import Plan, Plans
 from .report import Report
 from .resync import Boundaries
 from .rows_events import inflate_rows_event
 from .salvage import check_tail, only, resume, whole_changes
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
-from .table_map import TableMaps
-from .tables import Table
 
 if TYPE_CHECKING:
     from .definitions import Definitions
@@ -51,8 +47,6 @@ _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has writ
 _READ_LEN = 1 << 20
 _ENDLESS = 2**64 - 1
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
-_PLANS_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
-_MOST_PLANS = 65536  # … unless the limit itself is larger
 
 _COMPRESSED_ROWS = range(
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
@@ -166,10 +160,6 @@ class LogDecoder:
         self.tail: Tail | None = None
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.format: FormatDescription | None = None
-        self._plans: list[tuple[Table, Plan] | None] = []  # as the loop numbers them
-        self._plans_weight = 0
-        self._made_plans = Plans()
-        self._table_maps = TableMaps()
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
@@ -178,6 +168,15 @@ class LogDecoder:
             verify=verify_checksum,
         )
         loop = self._loop
+        self._plans = LogPlans(
+            self.path,
+            loop,
+            selection=selection,
+            limits=limits,
+            report=report,
+            definitions=definitions,
+            skip_errors=skip_errors,
+        )
         loop.select(
             ops=selection.ops,
             server_id=-1 if selection.server_id is None else selection.server_id,
@@ -203,6 +202,10 @@ class LogDecoder:
     def position(self) -> int:
         """Everything before it was read."""
         return self._loop.position
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return self.format is not None and self.format.is_mariadb
 
     def read_format(self) -> FormatDescription | None:
         """Recognise the log; None where it ends before it says what it is."""
@@ -272,7 +275,7 @@ class LogDecoder:
                 yield from self._take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
-                self._add_plan()
+                self._plans.add(mariadb=self._is_mariadb)
             elif status == _rows.EVENT:
                 try:
                     yield from self._on_event()
@@ -311,9 +314,7 @@ class LogDecoder:
         batches = []
         broken: DecompressionError | None = None
         for index, count, records, heap, invalid, json_diffs in gathered:
-            planned = self._plans[index]
-            assert planned is not None
-            table, plan = planned
+            table, plan = self._plans[index]
             array = np.frombuffer(records, plan.dtype, count)
             buffer: Any = self._view if heap is None else heap
             failed: dict[int, DecompressionError] = {}
@@ -375,31 +376,10 @@ class LogDecoder:
         return only(batch, kept)
 
     def _make_room_for_a_plan(self) -> Iterator[Group]:
-        """Drop all plans where there are too many: those in use come back with their next table map."""
-        if self._plans_weight < self.limits.table_definitions:
-            return
-        # Between transactions no table id is needed any more; inside one it may be.
-        if self._loop.table_maps > 1:
-            kept = self.limits.table_definitions
-            if self._plans_weight < max(kept, min(_PLANS_OF_ONE_TRANSACTION * kept, _MOST_PLANS)):
-                return
-            raise DecodeError(
-                f"more than {len(self._plans)} table definitions in one transaction, which is what "
-                f"Limits.table_definitions={self.limits.table_definitions} allows",
-                path=self.path,
-                offset=int(self._loop.event_position),
-                type_code=EventType.TABLE_MAP,
-            )
-        if self._loop.records:
-            yield from self._take_group()
-        self._drop_plans()
-
-    def _drop_plans(self) -> None:
-        self._loop.drop_plans()
-        self._plans.clear()
-        self._plans_weight = 0
-        self._made_plans.clear()
-        self._table_maps.clear()
+        if not self._plans.has_room():
+            if self._loop.records:
+                yield from self._take_group()
+            self._plans.clear()
 
     # ------------------------------------------------------------ bytes
 
@@ -477,54 +457,6 @@ class LogDecoder:
         header_length, lengths, canonical, checksum = description.core_arrays()
         self._loop.set_format(header_length, lengths, canonical, bool(checksum))
 
-    def _add_plan(self) -> None:
-        loop, offset = self._loop, self._loop.event_position
-        flags, body = loop.table_map()
-        self._plans_weight += 1 + len(body) // 4096
-        assert self.format is not None
-        try:
-            table, notes = self._table_maps.table_of(body, flags=flags, mariadb=self.format.is_mariadb)
-        except BinlogError as error:
-            if not self.skip_errors:
-                raise error.located(path=self.path, offset=offset, type_code=19) from None
-            self.report.add("skipped_events", path=self.path, offset=offset, detail=str(error))
-            self._add_no_plan()
-            return
-        for note in notes:
-            self.report.add(
-                "metadata_misfits", path=self.path, offset=offset, table=table.full_name, detail=note
-            )
-        if not self.selection.wants_table(table):
-            self._add_no_plan()
-            return
-        if self.definitions is not None:
-            table = self.definitions.complete(table, self.report, path=self.path, offset=offset)
-        plan = self._made_plans.plan_of(table, self.selection.wanted_columns(table))
-        self._report_silence(table, plan, offset)
-        self._plans_weight += len(table.columns) // 32
-        loop.add_plan(
-            plan.ops,
-            image_len=plan.image_len,
-            record_len=plan.dtype.itemsize,
-            json_columns=plan.json_columns,
-            raw=plan.raw,
-            nullable=plan.nullable,
-        )
-        self._plans.append((table, plan))
-
-    def _add_no_plan(self) -> None:
-        """The rows of this table are stepped over."""
-        self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
-        self._plans.append(None)
-
-    def _report_silence(self, table: Table, plan: Plan, offset: int) -> None:
-        where: dict[str, Any] = {"path": self.path, "offset": offset, "table": table.full_name}
-        if table.undecodable is not None:
-            self.report.add("undecodable_tables", detail=table.undecodable, **where)
-            return
-        for what, column in plan.silence:
-            self.report.add(what, column=column, **where)
-
     def _on_event(self) -> Iterator[Group]:
         loop = self._loop
         kind, offset = int(loop.event_type), int(loop.event_position)
@@ -597,7 +529,7 @@ class LogDecoder:
                 path=self.path,
                 transaction=transaction,
             )
-            self._drop_plans()
+            self._plans.clear()
 
     def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
         """The QUERY event at hand with its status variables."""
@@ -643,7 +575,7 @@ class LogDecoder:
         if self._loop.records:
             yield from self._take_group()
         if description.is_mariadb != self.format.is_mariadb:
-            self._drop_plans()  # the vendors count metadata differently
+            self._plans.clear()  # the vendors count metadata differently
         self._set_format(description)
 
     def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
@@ -678,7 +610,7 @@ class LogDecoder:
                 yield from self._take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
-                self._add_plan()
+                self._plans.add(mariadb=self._is_mariadb)
             elif status == _rows.EVENT:
                 if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
                     raise DecodeError("a payload inside a payload")
@@ -703,7 +635,7 @@ class LogDecoder:
     def _on_error(self) -> bool:
         """Raise, or count, pass over and say whether to stop here."""
         info = self._loop.failure_info()
-        error = self._error_of(info)
+        error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["status"] == "no memory":
             raise MemoryError(str(error))
         if self._is_cut_tail(info):
@@ -730,7 +662,7 @@ class LogDecoder:
     def _on_inner_error(self) -> None:
         """The same of an event inside another: there the next one is where this one says, or nowhere."""
         info = self._loop.failure_info()
-        error = self._error_of(info)
+        error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["status"] == "no memory":
             raise MemoryError(str(error))
         if not self.skip_errors or info["what"] == "event_length is less than its header":
@@ -770,33 +702,6 @@ class LogDecoder:
             return False
         loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
         return True
-
-    def _error_of(self, info: dict[str, Any]) -> DecodeError:
-        planned = self._plans[info["plan"]] if info["plan"] is not None else None
-        table = planned[0] if planned is not None else None
-        column = None
-        if table is not None and info["column"] < len(table.columns):
-            column = table.columns[info["column"]].name
-        kind = ChecksumError if info["status"] == "checksum" else DecodeError
-        message = info["what"]
-        if table is not None:
-            message += f", row {info['row']} of the event"
-            if self._may_have_old_fractions(table):
-                message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
-        return kind(
-            message,
-            path=self.path,
-            offset=info["position"],
-            type_code=info["type_code"],
-            table=table.full_name if table is not None else None,
-            column=column,
-        )
-
-    def _may_have_old_fractions(self, table: Table) -> bool:
-        assert self.format is not None
-        return self.format.is_mariadb and any(
-            c.type_code in OLD_TEMPORAL_TYPES and not c.old_fraction for c in table.columns
-        )
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:
         """A wrong CRC of the very last event of a log whose descriptor says in use."""

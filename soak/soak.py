@@ -139,6 +139,12 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
             " (id INT PRIMARY KEY AUTO_INCREMENT, writer INT, value INT, text VARCHAR(300)) CHARACTER SET utf8mb4"
         )
         connection.commit()
+        file, position = end_of_logs(cursor)
+    folder_of_logs = logs if os.path.isdir(logs) else os.path.dirname(logs)
+    with closing(sqlite3.connect(store)) as db:
+        # What the logs hold from before is another table's, whose keys were the same.
+        db.execute("INSERT INTO checkpoint VALUES (?, ?)", (os.path.join(folder_of_logs, file), position))
+        db.commit()
 
     stop = threading.Event()
     done = [0] * WRITERS

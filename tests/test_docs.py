@@ -4,7 +4,8 @@ The Python blocks of a page run one after the other in one namespace, in a folde
 little else. A ``text`` block right after a Python block is what it prints; "…" stands for anything. In shell
 blocks the lines that call ``binlog-core`` run; the others only set things up. A block under
 ``<!-- not run: REASON -->`` does not run, nor do those of a page
-with ``<!-- page not run: REASON -->``.
+with ``<!-- page not run: REASON -->``. A page that starts Spark runs in a process of its own: a session keeps
+the folder in which it was made.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import multiprocessing
 import os
 import re
 import subprocess
@@ -127,16 +129,40 @@ def check(block: Block, printed: str, page: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
-def test_python_blocks(page: Path, folder: Path) -> None:
+def run_page(page: Path) -> None:
+    """Run the Python blocks of a page, and compare what they print."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks_of(page.read_text("utf-8")):
         if block.language == "python" and block.not_run is None:
             check(block, run_python(block, page, namespace), page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def starts_spark(page: Path) -> bool:
+    blocks = blocks_of(page.read_text("utf-8"))
+    return any(block.not_run is None and "SparkSession.builder" in block.code for block in blocks)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not starts_spark(page)], ids=name_of)
+@pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+def test_python_blocks(page: Path, folder: Path) -> None:
+    run_page(page)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", [page for page in PAGES if starts_spark(page)], ids=name_of)
+def test_python_blocks_of_spark(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an activated environment
+    process = multiprocessing.get_context("spawn").Process(target=run_page, args=[page])
+    process.start()
+    process.join()
+    assert process.exitcode == 0  # its traceback is on standard error
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_blocks_that_do_not_run(page: Path) -> None:
     """They are Python at least, and what they import of ours is there."""
     for block in blocks_of(page.read_text("utf-8")):
@@ -149,7 +175,7 @@ def test_blocks_that_do_not_run(page: Path) -> None:
                 exec(compile(ast.Module([node], []), str(page), "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_shell_blocks(page: Path, folder: Path) -> None:
     blocks = [
         block
@@ -164,7 +190,7 @@ def test_shell_blocks(page: Path, folder: Path) -> None:
         check(block, "".join(run_command(line) for line in command_lines(block.code)), page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in _LINK.finditer(re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)):
         target = unquote(link["target"].partition("#")[0])

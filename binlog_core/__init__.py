@@ -8,7 +8,6 @@
 
 from ._values import RowChange
 from .batch import ChangeBatch
-from .decoding import Group, Tail
 from .errors import (
     BinlogError,
     ChecksumError,
@@ -23,6 +22,7 @@ from .errors import (
     TruncatedError,
 )
 from .format import FormatDescription
+from .group import Group, Tail
 from .reader import Log, open
 from .report import BinlogWarning, Report
 from .selection import Limits

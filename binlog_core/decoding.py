@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from .format import (
     detect,
     parse_next_descriptor,
 )
+from .group import Group, Tail
 from .gtid_selection import gtid_of, is_selected
 from .log_plans import LogPlans
 from .mariadb_encryption import MariaDBDecryptedSource
@@ -77,47 +77,6 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
 )
 _IGNORABLE_FLAG = 0x0080
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Where and why reading ended before the end of the file.
-
-    Parameters
-    ----------
-    path : str
-    offset : int
-        Of the event that is not whole.
-    reason : str
-    """
-
-    path: str
-    offset: int
-    reason: str
-
-
-@dataclass(slots=True)
-class Group:
-    """Batches that were gathered together: all changes between two places of a log.
-
-    Parameters
-    ----------
-    batches : list of ChangeBatch
-        One per table definition, in the order in which they were first met.
-    transactions : ndarray, TRANSACTION_DTYPE
-        Of all of them.
-    path : str
-    end_position : int
-        Everything before it has been delivered.
-    resume_position : int
-        The last transaction boundary up to there: the checkpoint.
-    """
-
-    batches: list[ChangeBatch]
-    transactions: np.ndarray
-    path: str
-    end_position: int
-    resume_position: int
 
 
 class LogDecoder:

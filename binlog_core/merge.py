@@ -9,7 +9,7 @@ from ._values import ChangeIterator, RowChange, RowReader, ValuePlan
 
 if TYPE_CHECKING:
     from .batch import ChangeBatch
-    from .decoding import Group
+    from .group import Group
     from .report import Report
 
 _PLANS = 4096  # kept before all are made anew

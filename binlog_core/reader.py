@@ -16,11 +16,12 @@ from ._headers import HEADER_DTYPE
 from ._values import RowChange
 from .arrow import Batches
 from .batch import ChangeBatch
-from .decoding import Group, LogDecoder, Tail
+from .decoding import LogDecoder
 from .errors import BinlogError, NotABinlogError
 from .event_walk import HeaderFilter, events_of, headers_of
 from .follow import Follower
 from .format import FormatDescription
+from .group import Group, Tail
 from .gtid_selection import AnyGtidSet, gtid_set
 from .log_files import LogFile, LogFiles, next_log_after, resolve
 from .merge import ChangeReader

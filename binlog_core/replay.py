@@ -26,8 +26,8 @@ from .errors import BinlogError, SchemaError
 from .tables import Column, Table
 
 if TYPE_CHECKING:
-    from .decoding import Group
     from .format import FormatDescription
+    from .group import Group
 
 # The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
 # dates that no calendar has as they are, and rows in any order of their foreign keys.

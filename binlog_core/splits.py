@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from . import _resync
 from .anchors import Head, first_anchor, walk_to_anchor, window_at
-from .decoding import Group, LogDecoder, Tail
+from .decoding import LogDecoder
 from .errors import BinlogError, DecodeError
 from .format import FIRST_EVENT_POSITION
+from .group import Group, Tail
 from .log_files import LogFile, resolve
 
 if TYPE_CHECKING:

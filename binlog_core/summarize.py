@@ -39,7 +39,7 @@ from .summary import (
 
 if TYPE_CHECKING:
     from .batch import ChangeBatch
-    from .decoding import Group
+    from .group import Group
     from .reader import Log
 
 Progress = Callable[[str, int], None]  # path, position

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .gtid_selection import AnyGtidSet, union
 
 if TYPE_CHECKING:
-    from .decoding import Tail
     from .format import FormatDescription
+    from .group import Tail
     from .log_files import Gap
 
 TOP = 10  # largest and longest transactions that are kept

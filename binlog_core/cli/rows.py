@@ -8,8 +8,8 @@ from typing import Annotated, BinaryIO, Literal
 
 import typer
 
-from ..decoding import Group
 from ..errors import BinlogError, SchemaError
+from ..group import Group
 from ..reader import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output

@@ -21,8 +21,8 @@ from .text import csv_line, json_line
 if TYPE_CHECKING:
     import pyarrow
 
-    from ..decoding import Group
     from ..format import FormatDescription
+    from ..group import Group
     from ..report import Report
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ..arrow import change_column
 from ..arrow_types import ChangeColumn
 from ..batch import OPS, ChangeBatch
-from ..decoding import Group, LogDecoder, Tail
+from ..decoding import LogDecoder
 from ..errors import SchemaError
 from ..format import FIRST_EVENT_POSITION
+from ..group import Group, Tail
 from ..log_files import LogFile
 from ..selection import Selection, matches
 from ..splits import SplitBounds, SplitResult

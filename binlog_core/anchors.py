@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from . import _resync
 from .event_types import EventType
 from .format import FIRST_EVENT_POSITION, FormatDescription, LogState, detect, split_server_version
@@ -11,6 +13,12 @@ from .resync import READ_LEN, Boundaries, Window, head_of
 
 if TYPE_CHECKING:
     from .sources import Source
+
+ELSEWHERE = "the event does not end where it says"
+NOT_IN_PARTS = (
+    ": events were left out or changed on the log's way here, and other workers would not find"
+    " their parts of it; as one split (split_size 0) it can be read"
+)
 
 _HEAD_LEN = 64 << 10
 _STEP_OVER = 1 << 20  # events that are longer are not read to find what follows them
@@ -57,8 +65,11 @@ class Head(NamedTuple):
         boundaries = Boundaries.of(head, found.format)
         headers, _ = head_of(head, found.format)
         types = set(headers["type_code"].tolist())
+        told = headers[headers["next_position"] != 0]
+        ends = (told["position"] + told["event_length"]) & 0xFFFFFFFF
         splittable = (
             boundaries.splittable
+            and bool(np.all(ends == told["next_position"]))
             and source.splittable
             and source.seekable
             and EventType.MARIADB_START_ENCRYPTION not in types

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _rows
+from .anchors import ELSEWHERE, NOT_IN_PARTS
 from .batch import ChangeBatch
 from .compression import inflate_columns, payload_chunks
 from .errors import (
@@ -198,7 +199,8 @@ class LogDecoder:
             if self.follower is None or self.follower.wait() != "more":
                 return
         self._set_format(self.format)
-        self._loop.check_positions(self.skip_errors and self.boundaries.splittable)
+        checked = self.skip_errors or self.selection.in_parts
+        self._loop.check_positions(checked and self.boundaries.splittable)
         self._first_feed()
         try:
             yield from self._walk()
@@ -602,6 +604,8 @@ class LogDecoder:
             self._end_early(info["position"], "wrong checksum in the last event of a log in use")
             return True
         if not self.skip_errors:
+            if info["what"] == ELSEWHERE and self.selection.in_parts:
+                error.message += NOT_IN_PARTS
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
         if self._pass_over(info["position"], self._loop.event_length):

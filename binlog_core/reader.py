@@ -529,7 +529,9 @@ class Log:
             skip_errors=self._skip,
         )
 
-    def _split_decoder(self, *, start: int | None, stop: int | None, anchors: int) -> LogDecoder:
+    def _split_decoder(
+        self, *, start: int | None, stop: int | None, anchors: int, in_parts: bool
+    ) -> LogDecoder:
         """A decoder of part of the first log, for `splits`.
 
         Parameters
@@ -540,6 +542,8 @@ class Log:
             Read up to the first anchor at or behind it.
         anchors : int
             What an anchor is: see ``splits.Head``.
+        in_parts : bool
+            The rest of the log is read by others.
         """
         self._begin_pass()
         selection = self._ranged(replace(self._selection, seen_columns={}), 0)
@@ -548,6 +552,7 @@ class Log:
             start_position=start,
             stop_position=stop,
             stop_anchor=anchors,
+            in_parts=in_parts,
         )
         if self._source.position:
             self._source.seek(0)

@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _resync
-from .anchors import Head, first_anchor, walk_to_anchor, window_at
+from .anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from .decoding import LogDecoder
 from .errors import BinlogError, DecodeError
 from .format import FIRST_EVENT_POSITION
@@ -289,7 +289,7 @@ def _anchor_behind(source: Source, head: Head, here: int, least: int) -> int | N
     window, base, offset = window_at(source, here)
     window, base, offset, status = walk_to_anchor(source, head, window, base, offset, least=least, limit=None)
     if status == _resync.WALK_BROKEN:
-        raise DecodeError("no event is here", path=source.path, offset=base + offset)
+        raise DecodeError(ELSEWHERE + NOT_IN_PARTS, path=source.path, offset=base + offset)
     return base + offset if status == _resync.WALK_FOUND else None
 
 
@@ -352,6 +352,11 @@ class SplitBounds:
     def stop_anchor(self) -> int:
         """See above."""
         return self._head.anchors if self._head is not None else 0
+
+    @property
+    def in_parts(self) -> bool:
+        """See above. Others find their parts by where the events say that they end, so they have to."""
+        return self._splittable and not self.split.whole
 
     def finish(self, decoder: LogDecoder) -> None:
         """Find `next_anchor`, once the decoder has come to the end."""
@@ -468,7 +473,10 @@ class SplitReader:
             return
         try:
             decoder = self._log._split_decoder(
-                start=bounds.start_position, stop=bounds.stop_position, anchors=bounds.stop_anchor
+                start=bounds.start_position,
+                stop=bounds.stop_position,
+                anchors=bounds.stop_anchor,
+                in_parts=bounds.in_parts,
             )
             try:
                 for group in decoder.groups():

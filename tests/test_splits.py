@@ -100,6 +100,41 @@ def test_splits_within_the_magic(size: int) -> None:
     assert [r.first_anchor for r in results].count(4) == 1
 
 
+def without_an_annotation(golden: Golden, path: Path, *, behind: int) -> Path:
+    """A log as a server sends it to a replica that does not ask for annotations: one is missing."""
+    data = Path(golden.path).read_bytes()
+    with binlog_core.open(data) as log:
+        headers = log.headers()
+    annotations = headers[(headers["type_code"] == 160) & (np.arange(len(headers)) > behind)]
+    at = int(annotations["position"][0])
+    path.write_bytes(data[:at] + data[at + int(annotations["event_length"][0]) :])
+    return path
+
+
+def test_a_log_with_gaps_is_one_split(tmp_path: Path) -> None:
+    """Where its events lie is not where they say, so a worker in the middle would find none."""
+    [golden] = golden_logs("maria118/dml_mixed")
+    path = without_an_annotation(golden, tmp_path / "bin.000001", behind=0)
+    assert [split.whole for split in plan_splits(path, 500)] == [True]
+    for splits in ([Split(str(path))], cut(path, 500)):
+        changes, _ = read_all(splits)
+        assert differences(changes, golden, golden.known, place=False) == []
+
+
+def test_a_gap_behind_the_head_is_an_error(tmp_path: Path) -> None:
+    """The head does not tell it, and the splits behind it own nothing: whoever comes to it says so."""
+    [golden] = golden_logs("maria118/dml_mixed")
+    path = without_an_annotation(golden, tmp_path / "bin.000001", behind=70)
+    splits = plan_splits(path, 500)
+    assert len(splits) > 3
+    with pytest.raises(DecodeError, match="split_size 0"):
+        read_all(splits)
+    with pytest.raises(DecodeError, match="split_size 0"):
+        trust_splits(splits)
+    changes, _ = read_all([Split(str(path))])
+    assert differences(changes, golden, golden.known, place=False) == []
+
+
 # What SHOW BINLOG EVENTS calls an anchor, by server.
 GTID_NAMES = ("Gtid", "Anonymous_Gtid", "Gtid_tagged_log_event")
 

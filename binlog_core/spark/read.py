@@ -237,7 +237,7 @@ class SplitReader:
             definitions = self._recorder = StatementRecorder(definitions)
         with file.open() as source:
             bounds = None
-            start, stop, anchors = split.start or None, split.end, 0
+            start, stop, anchors, in_parts = split.start or None, split.end, 0, False
             if self._exact:
                 self.first_anchor = max(split.start, FIRST_EVENT_POSITION)
             else:
@@ -246,6 +246,7 @@ class SplitReader:
                 if bounds.first_anchor is None:
                     return
                 start, stop, anchors = bounds.start_position, bounds.stop_position, bounds.stop_anchor
+                in_parts = bounds.in_parts
             decoder = LogDecoder(
                 source,
                 selection=_Selection(
@@ -254,6 +255,7 @@ class SplitReader:
                     start_position=start,
                     stop_position=stop,
                     stop_anchor=anchors,
+                    in_parts=in_parts,
                     start_timestamp=options.start_timestamp,
                     stop_timestamp=options.stop_timestamp,
                 ),

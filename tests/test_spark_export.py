@@ -164,6 +164,36 @@ def test_export_holds_against_the_server(spark: SparkSession, tmp_path: Path, se
     assert leftovers(output) == []
 
 
+@pytest.mark.parametrize("server", ["mysql97", "maria118"])
+def test_xa_transactions_as_of_their_commit(spark: SparkSession, tmp_path: Path, server: str) -> None:
+    """What was rolled back is not there; the rest stands where XA COMMIT does."""
+    [golden] = golden_logs(f"{server}/xa")
+    ends = {"xa_end": "rollback"}
+    kept = [truth for truth in golden.truth if not ends.items() <= truth.items()]
+    assert 0 < len(kept) < len(golden.truth)
+    wanted = sorted((t["table"], (t["after"] or t["before"])["id"]) for t in kept)
+    told: dict[str, set[int]] = {}
+    for xa in ("prepared", "committed"):
+        output = tmp_path / xa
+        export_logs(golden.path, output, spark=spark, options=POSITIONS, split_size=500, xa=xa)
+        manifest = manifest_of(output)
+        found: list[tuple[str, Any]] = []
+        versions = told.setdefault(xa, set())
+        for table in manifest["tables"]:
+            for file in table["files"]:
+                for row in pq.ParquetFile(output / table["directory"] / file["name"]).read().to_pylist():
+                    if row["_change_type"] != "update_preimage":
+                        found.append((table["table"], next(iter(row.values()))))
+                        versions.add(row["_commit_version"])
+        if xa == "committed":
+            assert sorted(found) == wanted
+        else:
+            assert len(found) == len(golden.truth)
+    assert told["committed"] - told["prepared"]  # of XA COMMIT
+    with pytest.raises(ValueError, match="xa="):
+        export_logs(golden.path, tmp_path / "x", spark=spark, options=POSITIONS, xa="later")  # type: ignore[arg-type]
+
+
 def test_an_encrypted_log_with_its_key(spark: SparkSession, tmp_path: Path) -> None:
     (golden,) = golden_logs("mysql97/encrypted")
     output = tmp_path / "out"

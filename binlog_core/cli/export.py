@@ -57,6 +57,10 @@ def export(
     on_error: Annotated[
         Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
     ] = "raise",
+    xa: Annotated[
+        Literal["prepared", "committed"],
+        typer.Option(help="Rows of XA transactions as they are logged, or as of XA COMMIT."),
+    ] = "prepared",
     compression: Annotated[
         Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Of the Parquet files.")
     ] = "snappy",
@@ -129,6 +133,7 @@ def export(
                 format=format,
                 run_id=run_id,
                 catalog=_catalog(catalog),
+                xa=xa,
             )
             shown = [
                 (f"{table.database}.{table.table}", _changes(spark, table.directory, show))

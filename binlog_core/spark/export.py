@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from .observers import Statement
+    from .xa import Prepared
 
 Format = Literal["parquet", "delta", "iceberg"]
 _POLL_SECONDS = 0.2
@@ -213,6 +214,7 @@ def export_logs(
     run_id: str | None = None,
     catalog: Mapping[str, str] | str | None = None,
     output_options: dict[str, Any] | None = None,
+    xa: Literal["prepared", "committed"] = "prepared",
 ) -> ExportResult:
     """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
 
@@ -249,6 +251,10 @@ def export_logs(
         configuration.
     output_options : dict or None
         Credentials and endpoint of the output's store: see ``object_stores.arrow_filesystem``.
+    xa : "prepared" or "committed"
+        Rows of XA transactions as they are logged, at XA PREPARE; or with version and time of XA COMMIT,
+        without those that were rolled back or have not ended. For that the event headers of all logs are
+        walked over here, before the job.
 
     Returns
     -------
@@ -270,6 +276,10 @@ def export_logs(
     import_pyarrow()
     began = time.perf_counter()
     options = replace(_loaded(options or ReadOptions(), logs), absent=True, statements=True)
+    if xa == "committed":
+        options = replace(options, prepared=_prepared(options, logs))
+    elif xa != "prepared":
+        raise ValueError(f"xa={xa!r}: prepared and committed are known")
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
     run = run_id or uuid.uuid4().hex
     destination = _destination(format, os.fspath(output), run, overwrite, catalog, output_options)
@@ -354,6 +364,16 @@ def _loaded(options: ReadOptions, logs: Logs) -> ReadOptions:
     )
     whole = plan_splits(logs, storage_options=options.storage_options)
     return replace(options, schema=TimelineMaker(followed).follow(whole))
+
+
+def _prepared(options: ReadOptions, logs: Logs) -> dict[str, tuple[Prepared, ...]]:
+    from .options import SourceOptions
+    from .xa import XaHistory
+
+    history = XaHistory(SourceOptions(keys=options.keys, storage_options=options.storage_options or {}))
+    whole = plan_splits(logs, storage_options=options.storage_options)
+    history.follow(whole)
+    return {log.path: found for log in whole if (found := history.prepared(log))}
 
 
 def _accumulator(session: SparkSession) -> Accumulator[tuple[int, int, int]]:

@@ -74,6 +74,8 @@ class ReadOptions:
     verify_checksum : bool
     storage_options : dict or None
         For fsspec.
+    prepared : mapping of str to tuple of Prepared
+        By path: XA transactions, and what became of them. Of the others, rows are as they are logged.
     """
 
     tables: tuple[str, ...] | None = None
@@ -92,6 +94,7 @@ class ReadOptions:
     start_timestamp: int | None = None
     stop_timestamp: int | None = None
     statements: bool = False
+    prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -176,7 +179,7 @@ class SplitReader:
         self, split: Split, options: ReadOptions, *, exact: bool = False, prepared: Sequence[Prepared] = ()
     ) -> None:
         self.split = split
-        self.xa = XaRows(prepared)
+        self.xa = XaRows(prepared or options.prepared.get(split.path, ()))
         self._exact = exact or split.whole
         self.options = options
         self.report = DamageReport()

@@ -66,7 +66,7 @@ wheel:
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
 NOT_SANITIZED := $(wildcard tests/test_spark*.py tests/test_cli*.py) \
-    $(addprefix tests/test_,$(addsuffix .py,docs duckdb gtids limits reference remote replay schema soak writer report_page))
+    $(addprefix tests/test_,$(addsuffix .py,docs duckdb gtids limits reference remote replay schema security soak writer report_page))
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 
 AnyGtidSet = GtidSet | MariadbGtidSet
@@ -25,6 +27,21 @@ def gtid_of(fields: tuple[int, bytes, bytes, int, int, int]) -> Gtid | MariadbGt
         text = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         return Gtid(text, tag.rstrip(b"\0").decode("ascii", "replace"), number)
     return MariadbGtid(domain_id, server_id, number) if kind == 2 else None
+
+
+def gtid_text(transaction: Any) -> str | None:
+    """The GTID of a record of TRANSACTION_DTYPE, None where it has none."""
+    gtid = gtid_of(
+        (
+            int(transaction["gtid_kind"]),
+            transaction["uuid"].tobytes(),
+            bytes(transaction["tag"]),
+            int(transaction["domain_id"]),
+            int(transaction["server_id"]),
+            int(transaction["sequence_number"]),
+        )
+    )
+    return str(gtid) if gtid is not None else None
 
 
 def is_selected(

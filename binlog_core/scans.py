@@ -21,7 +21,7 @@ from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
 from .describe import Describer
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
-from .summarize import gtid_text
+from .gtid_selection import gtid_text
 from .tables import Column, Table, record_dtype
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from .events import (
     PreviousGtidsEvent,
     QueryEvent,
 )
-from .gtid_selection import AnyGtidSet, gtid_of
+from .gtid_selection import AnyGtidSet, gtid_text
 from .gtids import GtidSet, MariadbGtidSet, uuid_text
 from .statements import changes_rows, first_word, may_change_definitions
 from .summary import (
@@ -373,21 +373,6 @@ class _Bytes:
         for name, (at, n) in found.items():
             size = round(float((per_image[np.searchsorted(every, at)] * n).sum()))
             self.by_table[name] = self.by_table.get(name, 0) + size
-
-
-def gtid_text(transaction: Any) -> str | None:
-    """The GTID of a record of TRANSACTION_DTYPE, None where it has none."""
-    gtid = gtid_of(
-        (
-            int(transaction["gtid_kind"]),
-            transaction["uuid"].tobytes(),
-            bytes(transaction["tag"]),
-            int(transaction["domain_id"]),
-            int(transaction["server_id"]),
-            int(transaction["sequence_number"]),
-        )
-    )
-    return str(gtid) if gtid is not None else None
 
 
 def _top(sizes: NDArray[Any]) -> Iterator[int]:

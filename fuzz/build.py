@@ -21,18 +21,7 @@ from setuptools import Distribution, Extension
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
-MODULES = [
-    "_headers",
-    "_table_map",
-    "_rows",
-    "_values",
-    "_columns",
-    "_capsules",
-    "_spans",
-    "_jsonb",
-    "_crc32",
-    "_resync",
-]
+MODULES = sorted(path.stem for path in (ROOT / "src").glob("*.pyx"))
 SANITIZERS = "address,undefined"
 # Not for the C that Cython writes around our code: calls through pointers of another type, NULL + 0.
 FLAGS = [

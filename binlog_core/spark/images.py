@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..batch import ChangeBatch
 from ..column_types import SPAN_KINDS
 from ..errors import SchemaError
-from ..gtid_selection import gtid_of
+from ..gtid_selection import gtid_text
 from ..tables import Column
 from .schema import import_pyarrow
 
@@ -168,19 +168,5 @@ def metadata_column(batch: ChangeBatch, name: str, transactions: NDArray[np.inte
         values: list[Any] = [int(xid) or None for xid in fields["xid"]]
         kind = pa.int64()
     else:
-        values, kind = [_gtid(one) for one in fields], pa.string()
+        values, kind = [gtid_text(one) for one in fields], pa.string()
     return pa.array(values, kind).take(pa.array(which.reshape(-1)))
-
-
-def _gtid(transaction: Any) -> str | None:
-    gtid = gtid_of(
-        (
-            int(transaction["gtid_kind"]),
-            transaction["uuid"].tobytes(),
-            bytes(transaction["tag"]),
-            int(transaction["domain_id"]),
-            int(transaction["server_id"]),
-            int(transaction["sequence_number"]),
-        )
-    )
-    return None if gtid is None else str(gtid)

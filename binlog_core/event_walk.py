@@ -128,12 +128,15 @@ class _Walk:
                 report=decoder.report,
             )
             window, base = memoryview(found.window), found.base
-            if held and (found.offset is None or base + found.offset > position):
+            if found.ahead:
+                decoder.believe_no_positions()
+            if held and (found.offset is None or base + found.offset >= position):
                 yield out[count - 1 : count], before, before_base, description
             if found.offset is None and status == _headers.WALK_TRUNCATED:
                 self._cut(position, reason)
                 return
-            decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+            if not found.begins_at(position):
+                decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
             if found.offset is None:
                 decoder.report.lose(self.path, position, base + len(window))
                 return

@@ -546,17 +546,24 @@ class LogDecoder:
         """Walk over events that were packed into the one at hand."""
         loop = self._loop
         offset, kind = int(loop.event_position), int(loop.event_type)
-        rest = b""
+        held: bytes | bytearray = b""
+        wanted = 0
         entered = False
         try:
             for chunk in chunks:
-                inner = rest + chunk if rest else chunk
-                loop.enter(inner)
+                if held:
+                    held += chunk
+                else:
+                    held = chunk
+                if len(held) < wanted:
+                    continue
+                loop.enter(held)
                 entered = True
                 yield from self._walk_window()
-                rest = inner[len(inner) - int(loop.left) :]
-            if rest:
-                raise DecodeError(f"the packed events end inside one, {len(rest)} bytes of it are there")
+                held = bytearray(memoryview(held)[len(held) - int(loop.left) :])
+                wanted = self.limits.packed_length(held, self.path, offset)
+            if held:
+                raise DecodeError(f"the packed events end inside one, {len(held)} bytes of it are there")
         except BinlogError as error:
             raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
         finally:

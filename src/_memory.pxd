@@ -70,13 +70,13 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough
+    # The largest block, if that is large enough: what grows into it need not move again
     cdef int i
     cdef int best = -1
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     for i in range(pool.count):
         if (least <= pool.blocks[i].capacity
-                and (best < 0 or pool.blocks[i].capacity < pool.blocks[best].capacity)):
+                and (best < 0 or pool.blocks[i].capacity > pool.blocks[best].capacity)):
             best = i
     if best >= 0:
         out.data = pool.blocks[best].data

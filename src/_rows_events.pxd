@@ -55,10 +55,9 @@ cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
             and (loop.server_id < 0 or load_u32(loop.event + 5) == <uint64_t> loop.server_id))
 
 
-cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexcept nogil:
+cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Cursor body) noexcept nogil:
     # op: 1 insert, 2 update, 4 delete
     cdef uint32_t post_header_len = post_header_len_of(loop, kind)
-    cdef Cursor body = loop.body
     cdef content_t* content
     cdef plan_t* plan
     cdef uint64_t id
@@ -90,12 +89,12 @@ cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexc
         return fail(loop, DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
     if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
         return fail(loop, DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
-    loop.group_wire += <uint64_t> (loop.body.end - loop.event)
-    return decode_rows(loop, kind, content.plan, plan, op, &body)
+    loop.group_wire += <uint64_t> (body.end - loop.event)
+    return decode_rows(loop, kind, content.plan, plan, op, body)
 
 
 cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, plan_t* plan, uint32_t op,
-                            Cursor* body) noexcept nogil:
+                            Cursor body) noexcept nogil:
     # body: from the first columns-present bitmap to the end of the event
     cdef bint update = op == 2
     cdef bint v0 = is_rows_v0(kind)
@@ -118,11 +117,11 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     cdef int status = DECODE_OK
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
-    skip(body, plan.bitmap_len)
+    skip(&body, plan.bitmap_len)
     if update and not v0:
         if fill_image_set(plan, body.pos, after) != DECODE_OK:
             return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
-        skip(body, plan.bitmap_len)
+        skip(&body, plan.bitmap_len)
     if loop.trx_index < 0:
         if not loop.trx_open:
             begin(loop, True)
@@ -136,7 +135,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
     if unlikely(plan.raw):
-        return add_raw_rows(loop, plan_index, plan, batch, &image, body)
+        return add_raw_rows(loop, plan_index, plan, batch, &image, &body)
     rows.pos = body.pos
     rows.end = body.end
     rows.buffer = window.data

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from _codes cimport *
-from _cursor cimport load_u32, load_u48, remaining, skip
+from _cursor cimport Cursor, load_u32, load_u48, remaining, skip
 from _loop cimport *
 from _table_cache cimport *
 from _transaction_events cimport begin
@@ -13,7 +13,7 @@ cdef enum:
     MAX_TABLE_IDS = 1 << 20         # kept; one transaction has room for half as many at least
 
 
-cdef inline int map_table(loop_t* loop) noexcept nogil:
+cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
     cdef uint32_t post_header_len = post_header_len_of(loop, TABLE_MAP_EVENT)
     cdef uint32_t id_len = 4 if post_header_len < 8 else 6
     cdef content_t* known
@@ -21,23 +21,23 @@ cdef inline int map_table(loop_t* loop) noexcept nogil:
     cdef uint64_t hash
     cdef uint32_t length
     cdef uint32_t found
-    if remaining(&loop.body) < post_header_len or post_header_len < id_len + 2:
+    if remaining(&body) < post_header_len or post_header_len < id_len + 2:
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"table map event too short")
     if not loop.trx_open:
         begin(loop, True)               # the log, or our reading, starts inside a transaction
     loop.table_maps += 1
     if loop.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
-    id = load_u32(loop.body.pos) if id_len == 4 else load_u48(loop.body.pos)
-    skip(&loop.body, id_len)
-    length = <uint32_t> remaining(&loop.body)
+    id = load_u32(body.pos) if id_len == 4 else load_u48(body.pos)
+    skip(&body, id_len)
+    length = <uint32_t> remaining(&body)
     known = content_of_id(&loop.tables, id)
-    if known != NULL and known.length == length and memcmp(known.data, loop.body.pos, length) == 0:
+    if known != NULL and known.length == length and memcmp(known.data, body.pos, length) == 0:
         return RUN_MORE
-    hash = hash_bytes(loop.body.pos, length)
-    found = find_content(&loop.tables, hash, loop.body.pos, length)
+    hash = hash_bytes(body.pos, length)
+    found = find_content(&loop.tables, hash, body.pos, length)
     if found == NO_TABLE:
-        loop.pending = loop.body
+        loop.pending = body
         loop.pending_id = id
         return RUN_TABLE
     if loop.tables.id_count >= MAX_TABLE_IDS:

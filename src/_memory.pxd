@@ -5,7 +5,7 @@
 
 from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock, WAIT_LOCK
 from libc.stdint cimport uint8_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
@@ -47,6 +47,7 @@ cdef struct memory_t:
     size_t length
     size_t capacity
     pool_t* pool                        # NULL: none
+    bint lent                           # data is part of a block of somebody else's
 
 
 cdef struct pool_t:
@@ -70,13 +71,13 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough
+    # The largest block, if that is large enough: what grows into it need not move again
     cdef int i
     cdef int best = -1
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     for i in range(pool.count):
         if (least <= pool.blocks[i].capacity
-                and (best < 0 or pool.blocks[i].capacity < pool.blocks[best].capacity)):
+                and (best < 0 or pool.blocks[i].capacity > pool.blocks[best].capacity)):
             best = i
     if best >= 0:
         out.data = pool.blocks[best].data
@@ -88,10 +89,18 @@ cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept 
     return best >= 0
 
 
+cdef inline void leave_block(memory_t* memory) noexcept nogil:
+    if not memory.lent:
+        give_back(memory.pool, memory.data, memory.capacity)
+    memory.lent = False
+    memory.data = NULL
+    memory.capacity = 0
+
+
 cdef inline void move_to_block(memory_t* memory, const memory_t* block) noexcept nogil:
     if memory.length:
         memcpy(block.data, memory.data, memory.length)
-    give_back(memory.pool, memory.data, memory.capacity)
+    leave_block(memory)
     memory.data = block.data
     memory.capacity = block.capacity
 
@@ -109,6 +118,13 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
         capacity = (least + LARGE - 1) // LARGE * LARGE if memory.data == NULL else capacity // LARGE * LARGE
         capacity = capacity if capacity >= least else capacity + LARGE
         block.data = <uint8_t*> large_block(capacity)
+        block.capacity = capacity
+        if block.data == NULL:
+            return DECODE_NO_MEMORY
+        move_to_block(memory, &block)
+        return DECODE_OK
+    if memory.lent:
+        block.data = <uint8_t*> malloc(capacity)
         block.capacity = capacity
         if block.data == NULL:
             return DECODE_NO_MEMORY
@@ -138,7 +154,5 @@ cdef inline int append(memory_t* memory, const void* data, size_t length) noexce
 
 
 cdef inline void release(memory_t* memory) noexcept nogil:
-    give_back(memory.pool, memory.data, memory.capacity)
-    memory.data = NULL
+    leave_block(memory)
     memory.length = 0
-    memory.capacity = 0

@@ -1,7 +1,7 @@
 """Inputs that ask for much memory, each of which a reader must refuse or read within its bound.
 
-``INPUTS`` is measured in whole by ``benchmarks/hostile.py``, and the worst of it held by test_security.py. Run as
-a program it reads inputs in this very process, and prints what that took; see `cost`.
+``INPUTS`` is measured in whole by ``benchmarks/hostile.py``, and test_security.py holds the worst of it. Run
+as a program it reads inputs in this very process, and prints what that took; see `cost`.
 """
 
 from __future__ import annotations
@@ -476,13 +476,20 @@ INPUTS = [
         "event_bytes, told by its header",
     ),
     Hostile(
+        "the same, its events",
+        lambda: _payload(_inner_event(2, 0xFFFFFFFF), 4096 * MEBI),
+        64,
+        "event_bytes, told by its header",
+        options={"road": "events"},
+    ),
+    Hostile(
         "a 400 MiB event out of a zstd payload",
         lambda: _payload(_inner_event(5, 400 * MEBI), 400 * MEBI),
         512,
         "event_bytes (1 GiB)",
     ),
     Hostile(
-        "the same with event_bytes=16 MiB",
+        "that with event_bytes=16 MiB",
         lambda: _payload(_inner_event(5, 400 * MEBI), 400 * MEBI),
         64,
         "event_bytes",

@@ -1,6 +1,6 @@
 """Structured array to Arrow-layout column buffers, handed out through the Arrow C data interface.
 
-No Arrow library takes part. Everything exported is malloc'ed and owned by its node, so it
+No Arrow library takes part. Everything exported lies in an arena that its nodes hold, so it
 outlives the batch that it was made from.
 """
 
@@ -10,22 +10,24 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from _arrow cimport ArrowArray, init_array, release_array
+from _arena cimport add_block, arena_t, drop_arena, init_array, new_arena
+from _arrow cimport ArrowArray
 from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _column_plan cimport plan_change, plan_column
 from _gather cimport gather
 from _gather_spans cimport take_spans
 from _labels cimport fill_change_column
-from _memory cimport give_back, pool_t
+from _memory cimport pool_t
 from _nodes cimport fill_node
+from _text_buffer cimport free_text
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE, all_null,
-    allocate_slots, column_t, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
+    allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
     store_validity, tile_t,
 )
 
@@ -53,20 +55,13 @@ if column_pool.lock == NULL:
     raise MemoryError
 
 
-cdef void release_large(ArrowArray* array) noexcept nogil:
-    # The last buffer is a large block; private_data tells its capacity.
-    cdef const void** data = array.buffers + array.n_buffers - 1
-    give_back(&column_pool, <uint8_t*> data[0], <size_t> array.private_data)
-    data[0] = NULL
-    release_array(array)
-
-
 # --- Columns -----------------------------------------------------------------------------------------
 
 cdef class _Columns:
     # The C side of a batch: where its records are, and one column_t per column.
     cdef column_t* items
     cdef int count
+    cdef arena_t* arena               # what comes out
     cdef const uint8_t* base          # of the first record
     cdef int64_t stride
     cdef int64_t record_count
@@ -112,10 +107,11 @@ cdef class _Columns:
         if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
             raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
         self.record_len = records.dtype.itemsize
+        self.arena = new_arena(&column_pool)
         self.items = <column_t*> calloc(<size_t> (len(columns) + len(changes) + 1), sizeof(column_t))
         self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * NULL_BYTES)
         self.seen = <uint8_t*> calloc(2 * <size_t> self.bitmap_len + 1, 1)
-        if self.items == NULL or self.nulls == NULL or self.seen == NULL:
+        if self.arena == NULL or self.items == NULL or self.nulls == NULL or self.seen == NULL:
             raise MemoryError
         if self.selected != NULL or fill_absent:
             self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
@@ -162,9 +158,8 @@ cdef class _Columns:
         return 0
 
     def __dealloc__(self):
-        cdef int i
-        for i in range(self.count):
-            self.clear(&self.items[i])
+        if self.arena != NULL:
+            drop_arena(self.arena)
         free(self.items)
         free(self.copies)
         free(self.nulls)
@@ -173,10 +168,6 @@ cdef class _Columns:
             PyBuffer_Release(&self.buffer)
 
     cdef void clear(self, column_t* c) noexcept nogil:
-        free(c.validity)
-        free(c.slots)
-        free(c.offsets)
-        free(c.data)
         c.validity = NULL
         c.slots = NULL
         c.offsets = NULL
@@ -193,7 +184,7 @@ cdef class _Columns:
         cdef int64_t known = -1
         cdef uint8_t* copy
         cdef column_t* c
-        tile.pool = &column_pool
+        tile.arena = self.arena
         tile.first = first
         tile.rows = self.rows
         tile.count = <int> min(<int64_t> TILE, self.rows - first)
@@ -271,11 +262,18 @@ cdef class _Columns:
         # Take columns begin to end out of all records; what fails is noted in its column.
         cdef tile_t tile
         cdef int64_t first
+        cdef size_t size = 0
         cdef int k
         cdef column_t* c
+        memset(&tile.text, 0, sizeof(tile.text))
+        for k in range(begin, end):
+            size += fixed_size(&self.items[k], self.rows)
+        if not self.arena.count:
+            add_block(self.arena, size)     # where it fails, so will what needs it
         for k in range(begin, end):
             c = &self.items[k]
-            if not allocate_slots(c, self.rows) or (c.missing and not all_null(c, self.rows)):
+            if (not allocate_slots(self.arena, c, self.rows)
+                    or (c.missing and not all_null(self.arena, c, self.rows))):
                 c.status = GATHER_NO_MEMORY
         first = 0
         while first < self.rows:
@@ -289,6 +287,7 @@ cdef class _Columns:
                 if c.status == GATHER_OK and tile.has_nulls and not store_validity(c, &tile):
                     c.status = GATHER_NO_MEMORY
             first += tile.count
+        free_text(&tile.text)
 
     cdef int run_object(self, int k, object convert, object given) except -1:
         # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
@@ -303,7 +302,7 @@ cdef class _Columns:
         cdef int64_t record
         cdef uint8_t absent
         self.clear(c)
-        if not allocate_slots(c, self.rows):
+        if not allocate_slots(self.arena, c, self.rows):
             raise MemoryError
         while first < self.rows:
             self.begin_tile(&tile, first, k, k + 1)
@@ -485,17 +484,17 @@ def export_batch(
     if node == NULL:
         raise MemoryError
     capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
-    if not init_array(node, gathered.rows, 1, len(columns) + len(extras)):
+    if not init_array(gathered.arena, node, gathered.rows, 1, len(columns) + len(extras)):
         raise MemoryError
     for k in range(len(columns)):
-        fill_node(node.children[k], &gathered.items[k], used[k], gathered.rows, release_large)
+        fill_node(gathered.arena, node.children[k], &gathered.items[k], used[k], gathered.rows)
     changed = len(columns)
     for k, extra in enumerate(extras, len(columns)):
         if isinstance(extra, ImageColumn):
-            fill_node(node.children[k], &gathered.items[changed], extra.field, gathered.rows, release_large)
+            fill_node(gathered.arena, node.children[k], &gathered.items[changed], extra.field, gathered.rows)
             changed += 1
         else:
-            fill_change_column(node.children[k], extra, gathered.rows)
+            fill_change_column(gathered.arena, node.children[k], extra, gathered.rows)
         used.append(extra.field)
     return tuple(used), capsule
 

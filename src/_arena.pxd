@@ -4,7 +4,7 @@
 # Source: Apache Arrow documentation, "The Arrow C data interface".
 
 from libc.stdint cimport int64_t, uint8_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 from _arrow cimport ArrowArray
@@ -13,80 +13,96 @@ from _memory cimport POOLED, fresh_block, give_back, memory_t, pool_t, take_bloc
 cdef extern from *:
     """
     #define BINLOG_DROP(count) __atomic_sub_fetch((count), 1, __ATOMIC_ACQ_REL)
+    #define BINLOG_EXACT 0
+    #if defined(__SANITIZE_ADDRESS__)
+    #undef BINLOG_EXACT
+    #define BINLOG_EXACT 1
+    #elif defined(__has_feature)
+    #if __has_feature(address_sanitizer)
+    #undef BINLOG_EXACT
+    #define BINLOG_EXACT 1
+    #endif
+    #endif
     """
     int drop_one "BINLOG_DROP"(int* count) noexcept nogil
+    # Under the sanitizer each buffer is a block of just its size: what is written behind it is seen.
+    const bint EXACT "BINLOG_EXACT"
 
 cdef enum:
     ALIGNED = 64                # what Arrow recommends, and a line of the cache
-    ARENA_BLOCKS = 64           # each at least half of those before it: more than any memory has
 
 
-cdef struct block_t:
-    uint8_t* data
-    size_t capacity
+cdef struct block_t:            # at the beginning of its memory
+    block_t* next
+    size_t capacity             # 0: not for the pool
 
 
 cdef struct arena_t:
     pool_t* pool
     int holders
-    int count
-    size_t used                 # of the last block
+    block_t* blocks             # the newest first
+    uint8_t* free               # what is left of the newest
+    size_t left
     size_t total
-    block_t[ARENA_BLOCKS] blocks
 
 
 cdef inline arena_t* new_arena(pool_t* pool) noexcept nogil:
     # With one holder, the caller; NULL: no memory
-    cdef arena_t* arena = <arena_t*> malloc(sizeof(arena_t))
+    cdef arena_t* arena = <arena_t*> calloc(1, sizeof(arena_t))
     if arena != NULL:
         arena.pool = pool
         arena.holders = 1
-        arena.count = 0
-        arena.used = 0
-        arena.total = 0
     return arena
 
 
 cdef inline void drop_arena(arena_t* arena) noexcept nogil:
     # One holder less
-    cdef int i
+    cdef block_t* block
     if drop_one(&arena.holders) == 0:
-        for i in range(arena.count):
-            give_back(arena.pool, arena.blocks[i].data, arena.blocks[i].capacity)
+        while arena.blocks != NULL:
+            block = arena.blocks
+            arena.blocks = block.next
+            give_back(arena.pool, <uint8_t*> block, block.capacity)
         free(arena)
 
 
 cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
-    cdef memory_t block
-    cdef block_t* place = &arena.blocks[arena.count]
-    if arena.count == ARENA_BLOCKS:
-        return False
-    # Large enough for what else comes, so that there are few; none of many times the size, which would be kept for it.
-    least = max(least, arena.total // 2)
-    if least < POOLED or not take_block(arena.pool, least, 4 * least, &block):
-        if not fresh_block(least, &block):
+    cdef memory_t memory
+    cdef block_t* block
+    cdef size_t before = sizeof(block_t)
+    if EXACT:
+        memory.data = <uint8_t*> malloc(before + least)
+        memory.capacity = 0
+        if memory.data == NULL:
             return False
-    place.data = block.data
-    place.capacity = block.capacity
-    arena.count += 1
-    arena.used = 0
-    arena.total += block.capacity
+        arena.left = least
+    else:
+        # Large enough for what else comes, so that there are few; none of many times the size, which would be kept.
+        least = max(least + 2 * <size_t> ALIGNED, arena.total // 2)
+        if ((least < POOLED or not take_block(arena.pool, least, 4 * least, &memory))
+                and not fresh_block(least, &memory)):
+            return False
+        before += (ALIGNED - <uintptr_t> (memory.data + before) % ALIGNED) % ALIGNED
+        arena.left = memory.capacity - before
+    block = <block_t*> memory.data
+    block.next = arena.blocks
+    block.capacity = memory.capacity
+    arena.blocks = block
+    arena.free = memory.data + before
+    arena.total += arena.left
     return True
 
 
 cdef inline void* take(arena_t* arena, size_t size) noexcept nogil:
-    # So many bytes, aligned, of any content; NULL: no memory
-    cdef block_t* block
+    # So many bytes of any content, aligned; NULL: no memory
     cdef uint8_t* place
-    size = (size + ALIGNED - 1) // ALIGNED * ALIGNED
-    if not arena.count or size > arena.blocks[arena.count - 1].capacity - arena.used:
-        # malloc aligns to 16 bytes
-        if not add_block(arena, size + ALIGNED):
-            return NULL
-        arena.used = (ALIGNED - <uintptr_t> arena.blocks[arena.count - 1].data % ALIGNED) % ALIGNED
-    block = &arena.blocks[arena.count - 1]
-    place = block.data + arena.used
-    arena.used += size
+    if not EXACT:
+        size = (size + ALIGNED - 1) // ALIGNED * ALIGNED
+    if (EXACT or size > arena.left) and not add_block(arena, size):
+        return NULL
+    place = arena.free
+    arena.free += size
+    arena.left -= size
     return place
 
 

@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from _arena cimport add_block, arena_t, drop_arena, init_array, new_arena
+from _arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
 from _arrow cimport ArrowArray
 from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _column_plan cimport plan_change, plan_column
@@ -268,7 +268,7 @@ cdef class _Columns:
         memset(&tile.text, 0, sizeof(tile.text))
         for k in range(begin, end):
             size += fixed_size(&self.items[k], self.rows)
-        if not self.arena.count:
+        if not EXACT and self.arena.blocks == NULL:
             add_block(self.arena, size)     # where it fails, so will what needs it
         for k in range(begin, end):
             c = &self.items[k]

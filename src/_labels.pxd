@@ -1,4 +1,4 @@
-# Arrow arrays made from Python values: text from a few labels, and columns that NumPy already holds.
+# Arrow arrays made from columns that NumPy already holds: numbers, and text from a few labels.
 # Header-only: used by _columns.pyx.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -6,19 +6,15 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from _arena cimport add_dictionary, arena_t, init_array, take
+from _arena cimport arena_t, init_array, take
 from _arrow cimport ArrowArray
 from _tile cimport SLACK
 
 
-cdef inline list utf8_of(object labels):
-    return [label.encode("utf-8", "replace") for label in labels]
-
-
 cdef inline int fill_labels(
-    arena_t* arena, ArrowArray* node, list labels, const uint32_t* codes, int64_t count
+    arena_t* arena, ArrowArray* node, object texts, const uint32_t* codes, int64_t count
 ) except -1:
-    # An array of text: labels[codes[i]] for each i, or the labels as they are where codes is NULL.
+    # An array of text: texts[codes[i]] for each i
     cdef int32_t* offsets
     cdef uint8_t* data
     cdef const char** starts
@@ -26,6 +22,7 @@ cdef inline int fill_labels(
     cdef int64_t i
     cdef uint64_t total = 0
     cdef uint32_t code
+    cdef list labels = [text.encode("utf-8", "replace") for text in texts]
     cdef Py_ssize_t k, label_count = len(labels)
     # Each with room behind it, so that most are copied as one block of fixed size.
     cdef list padded = [label + bytes(SLACK) for label in labels]
@@ -40,7 +37,7 @@ cdef inline int fill_labels(
             starts[k] = PyBytes_AS_STRING(padded[k])
             lengths[k] = <size_t> PyBytes_GET_SIZE(labels[k])
         for i in range(count):
-            total += lengths[codes[i] if codes != NULL else i]
+            total += lengths[codes[i]]
         if total > <uint64_t> INT32_MAX:
             from binlog_core.errors import DecodeError
 
@@ -53,7 +50,7 @@ cdef inline int fill_labels(
             raise MemoryError
         offsets[0] = 0
         for i in range(count):
-            code = codes[i] if codes != NULL else <uint32_t> i
+            code = codes[i]
             if lengths[code] <= SLACK:
                 memcpy(data, starts[code], SLACK)
             else:
@@ -65,12 +62,6 @@ cdef inline int fill_labels(
     return 0
 
 
-cdef inline int fill_dictionary(arena_t* arena, ArrowArray* node, object labels) except -1:
-    if add_dictionary(arena, node) == NULL:
-        raise MemoryError
-    return fill_labels(arena, node.dictionary, utf8_of(labels), NULL, len(labels))
-
-
 cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
     # A ChangeColumn, which has seen to its values being contiguous and its codes being uint32 within range.
     cdef const uint32_t[::1] codes
@@ -80,7 +71,7 @@ cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extr
         raise ValueError(f"change column {extra.name!r}: {len(extra.values)} values, expected {count}")
     if extra.labels is not None:
         codes = extra.values
-        return fill_labels(arena, node, utf8_of(extra.labels), &codes[0] if count else NULL, count)
+        return fill_labels(arena, node, extra.labels, &codes[0] if count else NULL, count)
     if not init_array(arena, node, count, 2, 0):
         raise MemoryError
     values = extra.values.view("u1")

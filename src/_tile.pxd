@@ -72,6 +72,10 @@ cdef struct column_t:
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count       # of codes; LAYOUT_LABEL: of labels; LAYOUT_COMMIT_TIME: of transactions
+    const uint8_t* members    # ENUM, SET: the dictionary's texts, one behind the other,
+    const int32_t* ends       # where each begins, and the last ends,
+    uint32_t member_count     # and how many they are
+    bint nested               # LAYOUT_FIXED_BYTES: a list
     bint missing              # the records do not have it
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
 from ._columns import array_address, export_batch
-from .arrow_shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of, struct_field
-from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, arrow_field
+from .arrow_shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
+from .arrow_types import (
+    ArrowField,
+    ChangeColumn,
+    Geometry,
+    Vectors,
+    WideDecimals,
+    arrow_field,
+    struct_field,
+)
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
@@ -126,7 +134,7 @@ class ArrowBatch:
 
         fields, array = self.export()
         schema = self._shape.schema if fields is self._shape.layout.fields else pyarrow_schema(fields)
-        # As pyarrow.record_batch(self), but the schema is not made anew, which takes longer than a small batch.
+        # As pyarrow.record_batch(self), without the schema made anew, which takes longer than a small batch.
         return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
 
     def __arrow_c_schema__(self) -> object:

@@ -1,4 +1,4 @@
-"""What batches of one shape share when they become Arrow columns: made once, so that small batches are cheap."""
+"""What batches of one shape share on their way to Arrow: made once, so that small batches are cheap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ._capsules import schema_capsule
 from ._columns import Layout
-from .arrow_types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arrow_fields
+from .arrow_types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arrow_fields, struct_field
 from .tables import Column
 
 if TYPE_CHECKING:
@@ -93,13 +93,8 @@ def shape_of(
     return shape
 
 
-def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
-    """The schema of a stream with these fields."""
-    return ArrowField("", "+s", children=fields, nullable=False)
-
-
 def pyarrow_schema(fields: tuple[ArrowField, ...]) -> pyarrow.Schema:
-    """The same for pyarrow, which is installed."""
+    """The schema of these fields for pyarrow, which is installed."""
     import pyarrow
 
     return pyarrow.schema(_Schema(fields))

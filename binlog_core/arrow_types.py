@@ -152,6 +152,11 @@ def arrow_fields(
     return tuple([arrow_field(c, **options) for c in columns])
 
 
+def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
+    """The schema of a stream with these fields."""
+    return ArrowField("", "+s", children=fields, nullable=False)
+
+
 def number_format(dtype: np.dtype, *, utc: bool = False) -> str:
     """Arrow's format string of a NumPy number or time type; ``utc`` makes datetimes instants."""
     return _NUMBER_FORMATS[dtype.str] + ("UTC" if utc and dtype.kind == "M" else "")

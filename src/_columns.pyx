@@ -27,8 +27,7 @@ from _text_buffer cimport free_text
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
-    all_null,
-    allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
+    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
     store_validity, tile_t,
 )
 

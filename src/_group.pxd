@@ -16,7 +16,7 @@ from _transactions cimport transaction_t
 cdef enum:
     # Bytes of rows events to a batch: values of text are read again when columns are made of it, and should be in
     # the processor's caches still. Not so where many tables share a group, since each batch has its price, too.
-    BATCH_WIRE = 2 << 20
+    BATCH_WIRE = 1 << 20
 
 
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:

@@ -1,9 +1,15 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
+
+from .plans import Plan
+from .table_map import Shape
+from .tables import Column, Table
+
+R = TypeVar("R", bound=Records)
 
 OP_DTYPE: np.dtype[np.void]
 WIRE_OPS: dict[str, int]
@@ -14,6 +20,25 @@ EVENT: int
 STOP: int
 ERROR: int
 PAUSE: int
+NO_INVALID_DATES: NDArray[np.void]
+NO_JSON_DIFFS: NDArray[np.void]
+
+class Definition:
+    plan: Plan
+    def __init__(self, plan: Plan, shape: Shape, names: bytes, table: Table | None = None) -> None: ...
+    @property
+    def table(self) -> Table: ...
+
+class Records:
+    table: Table
+    columns: tuple[Column, ...]
+    array: NDArray[np.void]
+    buffer: Buffer
+    transactions: NDArray[np.void]
+    invalid: NDArray[np.void]
+    json_diffs: NDArray[np.void]
+    path: str | None
+    def __len__(self) -> int: ...
 
 class Decoder:
     def __init__(
@@ -23,6 +48,8 @@ class Decoder:
         group_bytes: int = 16 << 20,
         group_memory: int = 4 << 20,
         record_bytes: int = 1 << 30,
+        table_definitions: int = 16384,
+        table_definitions_of_transaction: int = 65536,
         verify: bool = True,
     ) -> None: ...
     def set_format(
@@ -55,6 +82,10 @@ class Decoder:
         wanted: bool = True,
         raw: bool = False,
         nullable: bytes | None = None,
+        compressed: bool = False,
+    ) -> int: ...
+    def add_definition(
+        self, plan: int, definition: Definition | None = None, *, shared: bool = False
     ) -> int: ...
     def drop_plans(self) -> None: ...
     @property
@@ -69,6 +100,11 @@ class Decoder:
     def table_maps(self) -> int: ...
     @property
     def position(self) -> int: ...
+    @property
+    def has_room(self) -> bool: ...
+    @property
+    def definition_count(self) -> int: ...
+    def definitions_of(self, shape: int) -> int: ...
     @property
     def left(self) -> int: ...
     @property
@@ -99,9 +135,6 @@ class Decoder:
     def table_map(self) -> tuple[int, bytes]: ...
     def failure_info(self) -> dict[str, Any]: ...
     def take_group(
-        self,
-    ) -> tuple[
-        # Records and heap are bytes-like; no type says so to np.frombuffer before Python 3.12.
-        list[tuple[int, int, Any, Any, NDArray[np.void] | None, NDArray[np.void] | None]], NDArray[np.void]
-    ]: ...
+        self, kind: type[R], buffer: Any, path: str
+    ) -> tuple[list[R], list[int], NDArray[np.void]]: ...
     def run(self) -> int: ...

@@ -12,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._columns import span_values
+from ._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._spans import compact_spans
 from .arrow import ArrowBatch, json_documents
 from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
+from .side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
+from .side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
+from .side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from .tables import Column, Table
 from .transcoding import TextErrors
 
@@ -25,45 +29,8 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import Buffer
 
-# One transaction that rows of a group belong to; filled in the decoding loop.
-# Twin of transaction_t in src/_rows.pyx.
-TRANSACTION_DTYPE = np.dtype(
-    [
-        ("begin_position", "<u8"),  # of the transaction's first event (GTID, BEGIN, XA START)
-        ("end_position", "<u8"),  # first byte after its last event; 0: not seen yet
-        ("timestamp", "<u4"),  # header of the first event, seconds since 1970 UTC
-        ("commit_time", "<i8"),  # microseconds since 1970 UTC, -1 unknown
-        ("gtid_kind", "u1"),  # 0 none or anonymous, 1 MySQL, 2 MariaDB
-        ("uuid", "u1", (16,)),  # MySQL: source UUID
-        ("domain_id", "<u4"),  # MariaDB
-        ("server_id", "<u4"),  # of the first event
-        ("sequence_number", "<u8"),  # MySQL: GNO; MariaDB: seq_no
-        ("tag", "S32"),  # MySQL 8.3+; empty: none
-        ("xid", "<u8"),
-        ("outcome", "u1"),  # see Outcome
-    ]
-)
-
 OUTCOMES = ("unknown", "committed", "rolled back", "XA prepared")  # by transaction["outcome"]
 OPS = {1: "insert", 2: "update_preimage", 3: "update_postimage", 4: "delete"}  # by image["op"]
-
-# A date or time that no calendar has (zero, partial, year 0): its record holds NaT with the
-# NULL bit clear, and this list the fields that the log has. Twin of invalid_date_t in src/_rows.pyx.
-INVALID_DATE_DTYPE = np.dtype(
-    [
-        ("record", "<u4"),
-        ("column", "<u2"),  # Column.index
-        ("year", "<u2"),
-        ("month", "u1"),
-        ("day", "u1"),
-        ("hour", "u1"),
-        ("minute", "u1"),
-        ("second", "u1"),
-        ("microsecond", "<u4"),
-    ]
-)
-
-_NO_INVALID = np.empty(0, INVALID_DATE_DTYPE)
 
 # ChangeBatch.invalid_dates
 INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
@@ -73,12 +40,8 @@ INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text
 RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
 _RAW_COLUMNS = (RAW_COLUMN,)
 
-# A JSON value that a partial update logged as a list of diffs (its span holds them).
-JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])
-_NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 
-
-class ChangeBatch:
+class ChangeBatch(Records):
     """Decoded rows of one table definition from one file.
 
     One record per row image: an update is two, before then after. ``log.batches()`` makes batches; the
@@ -122,13 +85,9 @@ class ChangeBatch:
         self.array = array
         self.buffer = buffer
         self.transactions = transactions
-        self.invalid = _NO_INVALID if invalid is None else invalid
-        self.json_diffs = _NO_JSON_DIFFS if json_diffs is None else json_diffs
+        self.invalid = NO_INVALID_DATES if invalid is None else invalid
+        self.json_diffs = NO_JSON_DIFFS if json_diffs is None else json_diffs
         self.path = path
-
-    def __len__(self) -> int:
-        """Number of records: row images, so an update counts twice."""
-        return len(self.array)
 
     def __repr__(self) -> str:
         return (

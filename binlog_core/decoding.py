@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import _rows
 from .anchors import ELSEWHERE, NOT_IN_PARTS
 from .batch import ChangeBatch
@@ -30,7 +28,7 @@ from .format import (
 )
 from .group import Group, Tail
 from .gtid_selection import gtid_of, is_selected
-from .log_plans import LogPlans
+from .log_plans import LogPlans, definitions_of_transaction
 from .mariadb_encryption import MariaDBDecryptedSource
 from .report import Report
 from .resync import Boundaries
@@ -125,6 +123,8 @@ class LogDecoder:
             group_bytes=limits.group_bytes,
             group_memory=limits.group_memory,
             record_bytes=limits.record_bytes,
+            table_definitions=limits.table_definitions,
+            table_definitions_of_transaction=definitions_of_transaction(limits),
             verify=verify_checksum,
         )
         loop = self._loop
@@ -206,6 +206,7 @@ class LogDecoder:
             yield from self._walk()
         except BinlogError as error:
             # Nothing that was good is lost: what was gathered comes before the error.
+            self._plans.count_silence()
             if self._loop.records:
                 yield from self._take_group()
             if error.offset is not None and error.offset == self.selection.start_position:
@@ -213,6 +214,7 @@ class LogDecoder:
             raise error.located(path=self.path) from error.__cause__
         if self._loop.has_news:
             yield from self._take_group()
+        self._plans.count_silence()
 
     def _walk(self) -> Iterator[Group]:
         loop = self._loop
@@ -271,44 +273,37 @@ class LogDecoder:
         DecompressionError
             A value of a compressed column; what lies before its event has been yielded.
         """
-        gathered, transactions = self._loop.take_group()
-        batches = []
+        self._plans.count_silence()
+        batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self.path)
         broken: DecompressionError | None = None
-        for index, count, records, heap, invalid, json_diffs in gathered:
-            table, plan = self._plans[index]
-            array = np.frombuffer(records, plan.dtype, count)
-            buffer: Any = self._view if heap is None else heap
+        for index in special:
+            batch = batches[index]
             failed: dict[int, DecompressionError] = {}
-            if plan.compressed:
-                buffer = inflate_columns(
-                    array,
-                    plan.columns,
-                    buffer,
-                    limit=self.limits.decompressed_bytes,
-                    path=self.path,
-                    table=table.full_name,
-                    failed=failed,
-                )
-            if invalid is not None:
-                first = invalid[0]
+            batch.buffer = inflate_columns(
+                batch.array,
+                batch.columns,
+                batch.buffer,
+                limit=self.limits.decompressed_bytes,
+                path=self.path,
+                table=batch.table.full_name,
+                failed=failed,
+            )
+            if len(batch.invalid):
+                first = batch.invalid[0]
                 self.report.add(
                     "invalid_dates",
                     path=self.path,
-                    offset=int(array["image"]["position"][first["record"]]),
-                    table=table.full_name,
-                    column=table.columns[first["column"]].name,
-                    count=len(invalid),
+                    offset=int(batch.array["image"]["position"][first["record"]]),
+                    table=batch.table.full_name,
+                    column=batch.table.columns[first["column"]].name,
+                    count=len(batch.invalid),
                 )
-            batch = ChangeBatch(
-                table, plan.columns, array, buffer, transactions, invalid, json_diffs, self.path
-            )
             if failed and self.skip_errors:
-                batch = self._without(batch, failed)
+                batches[index] = self._without(batch, failed)
             elif failed:
                 error = failed[min(failed)]
                 if broken is None or (error.offset or 0) < (broken.offset or 0):
                     broken = error
-            batches.append(batch)
         end_position = int(self._loop.position)
         if broken is not None:
             end_position = broken.offset or 0

@@ -87,9 +87,21 @@ class Shape:
     undecodable: str | None
     notes: tuple[str, ...]
 
+    def table_of(self, names: bytes) -> Table:
+        """The table of this shape with these names: both, as the event has them."""
+        database, name, _ = decode_table_name(names)
+        return Table(
+            database=_text(database),
+            name=_text(name),
+            columns=self.columns,
+            primary_key=self.primary_key,
+            flags=self.flags,
+            undecodable=self.undecodable,
+        )
+
 
 class TableMaps:
-    """The tables that TABLE_MAP events describe; those of one shape share their columns.
+    """The shapes of the tables that TABLE_MAP events describe.
 
     Many logs hold thousands of tables of a few shapes, one per tenant or partition.
     """
@@ -97,8 +109,8 @@ class TableMaps:
     def __init__(self) -> None:
         self._shapes: dict[tuple[bytes, int, bool], Shape] = {}
 
-    def table_of(self, body: bytes, *, flags: int, mariadb: bool) -> tuple[Table, tuple[str, ...]]:
-        """The Table that a TABLE_MAP event describes.
+    def shape_of(self, body: bytes, *, flags: int, mariadb: bool) -> tuple[Shape, bytes]:
+        """The shape of the table that a TABLE_MAP event describes, and its names.
 
         Parameters
         ----------
@@ -111,28 +123,20 @@ class TableMaps:
 
         Returns
         -------
-        (Table, notes)
-            notes: what of the optional metadata did not fit and was left out.
+        (Shape, names)
+            names: both, as the event has them, for `Shape.table_of`.
 
         Raises
         ------
         DecodeError
             Metadata that no type has, or as many names as there are no columns.
         """
-        database, name, rest = decode_table_name(body)
+        _, _, rest = decode_table_name(body)
         shape = self._shapes.get((rest, flags, mariadb))
         if shape is None:
             shape = shape_of(decode_table_map(body), flags=flags, mariadb=mariadb)
             self._shapes[rest, flags, mariadb] = shape
-        table = Table(
-            database=_text(database),
-            name=_text(name),
-            columns=shape.columns,
-            primary_key=shape.primary_key,
-            flags=flags,
-            undecodable=shape.undecodable,
-        )
-        return table, shape.notes
+        return shape, body[: len(body) - len(rest)]
 
     def clear(self) -> None:
         """Forget all shapes."""
@@ -140,7 +144,7 @@ class TableMaps:
 
 
 def shape_of(table_map: TableMap, *, flags: int, mariadb: bool) -> Shape:
-    """What a TABLE_MAP event says of its table; arguments and errors as in :meth:`TableMaps.table_of`."""
+    """What a TABLE_MAP event says of its table; arguments and errors as in :meth:`TableMaps.shape_of`."""
     notes: list[str] = []
     fields = [_fields(i, code, table_map.column_metadata[i]) for i, code in enumerate(table_map.column_types)]
     undecodable = next((_why_undecodable(f) for f in fields if f["type_code"] not in _DECODABLE), None)

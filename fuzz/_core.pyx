@@ -116,8 +116,8 @@ cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, op_t* op, bint*
 
 cdef int add_plan_of(Decoder decoder) except -1:
     # From the table map that run came back for, to a plan.
-    cdef Cursor body = decoder.loop.pending
-    cdef uint32_t count, i, at, image_len
+    cdef Cursor body = cursor_over(decoder.loop.pending.data, decoder.loop.pending.length)
+    cdef uint32_t count, i, at, image_len, plan
     cdef bint json = False
     cdef op_t[MAX_COLUMNS] ops
     cdef list json_columns = []
@@ -128,7 +128,8 @@ cdef int add_plan_of(Decoder decoder) except -1:
         count = MAX_COLUMNS
     image_len = IMAGE_LEN + 2 * ((count + 7) // 8)
     if flags & 1 or not count:
-        decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
+        plan = decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
+        decoder.add_definition(plan, None, shared=bool(flags & 4))
         return 0
     at = image_len
     for i in range(count):
@@ -144,9 +145,9 @@ cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t im
                    list json_columns, uint16_t flags) except -1:
     cdef plan_t* plan
     cdef uint32_t i
-    # Memory and ids are add_plan's business; what the plan says comes after.
-    decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2))
-    plan = decoder.loop.plans[decoder.loop.plan_count - 1]
+    # Memory and ids are the decoder's business; what the plan says comes in between.
+    cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2))
+    plan = decoder.loop.plans[index]
     free(plan.ops)
     free(plan.nullable)
     free(plan.json_columns)
@@ -161,10 +162,17 @@ cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t im
         plan.nullable[i] = flags >> (i % 12 + 4) & 1
     for i in range(plan.json_count):
         plan.json_columns[i] = json_columns[i]
+    decoder.add_definition(index, LIKE, shared=bool(flags & 4))
     return 0
 
 
+class NoPlan:
+    columns = ()
+    dtype = None
+
+
 EMPTY = b""
+cdef Definition LIKE = Definition(NoPlan, None, EMPTY)
 
 
 cdef void check(bint holds) noexcept nogil:
@@ -186,7 +194,7 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
     cdef size_t transactions = decoder.loop.transactions.length // sizeof(transaction_t)
     for i in range(decoder.loop.batch_count):
         batch = &decoder.loop.batches[i]
-        plan = decoder.loop.plans[batch.plan]
+        plan = decoder.loop.plans[decoder.loop.tables.definitions[batch.definition].plan]
         total += batch.count
         check(batch.records.length == <size_t> batch.count * plan.record_len)
         check(batch.records.length + ROOM <= batch.records.capacity or not batch.count or plan.raw)
@@ -289,15 +297,18 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
 cdef int take_checked(Decoder decoder, int options) except -1:
     cdef uint32_t i
     cdef transaction_t trx
+    cdef definition_t* definition
     check_batches(decoder)
     if decoder.loop.max_group_records & 1:
-        decoder.take_group()
+        decoder.take_group(Records, EMPTY, "")
     else:
         # The same without the arrays, which cost more than all the rest.
         for i in range(decoder.loop.batch_count):
-            decoder.loop.batch_of_plan[2 * decoder.loop.batches[i].plan + decoder.loop.batches[i].copies] = -1
-            decoder.loop.plans[decoder.loop.batches[i].plan].last_count = decoder.loop.batches[i].count
+            definition = &decoder.loop.tables.definitions[decoder.loop.batches[i].definition]
+            definition.batch[decoder.loop.batches[i].copies] = -1
+            definition.last_count = decoder.loop.batches[i].count
             release_batch(&decoder.loop.batches[i])
+        release_chunks(&decoder.loop)
         decoder.loop.batch_count = 0
         decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = 0
         trx = decoder.loop.trx[0]
@@ -330,7 +341,10 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     for i in range(decoder.loop.batch_count):
         release_batch(&decoder.loop.batches[i])
     decoder.loop.batch_count = 0
+    release_chunks(&decoder.loop)
     free_cache(&decoder.loop.tables)
+    decoder.shapes.clear()
+    decoder.definitions.clear()
     for i in range(decoder.loop.plan_count):
         free_plan(decoder.loop.plans[i])
     decoder.loop.plan_count = 0
@@ -343,7 +357,7 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = decoder.loop.boundary = decoder.loop.table_maps = 0
     decoder.loop.trx_open = decoder.loop.trx_explicit = decoder.loop.trx_has_rows = decoder.loop.skip_transaction = False
     decoder.loop.trx_index = -1
-    decoder.loop.pending.pos = NULL
+    decoder.loop.pending.data = NULL
     decoder.loop.transactions_before = 0
     decoder.loop.max_group_records = group_rows
     decoder.loop.verify = bool(options & OPTION_VERIFY)

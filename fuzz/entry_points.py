@@ -278,7 +278,8 @@ def table_map(data: bytes) -> None:
     """The body behind the flags; a plan writes inside its record only."""
     for mariadb in (False, True):
         try:
-            table, _ = TableMaps().table_of(data, flags=0, mariadb=mariadb)
+            shape, names = TableMaps().shape_of(data, flags=0, mariadb=mariadb)
+            table = shape.table_of(names)
         except BinlogError:
             continue
         plan = plan_of(table)

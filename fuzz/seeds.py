@@ -94,8 +94,8 @@ def row_events(events: list[tuple[int, bytes]], mariadb: bool) -> Iterator[bytes
         number = 0
         if kind == TABLE_MAP:
             number = ids.setdefault(body[:6], len(ids) % 250)
-            table, _ = TableMaps().table_of(body[8:], flags=1, mariadb=mariadb)
-            body = b"\0\0" + b"".join(operation_of(c) for c in table.columns)
+            shape, _ = TableMaps().shape_of(body[8:], flags=1, mariadb=mariadb)
+            body = b"\0\0" + b"".join(operation_of(c) for c in shape.columns)
         elif kind in ROWS:
             number, body = ids.setdefault(body[:6], len(ids) % 250), body[6:]
         if len(body) < 1500:

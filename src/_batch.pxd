@@ -35,7 +35,9 @@ cdef struct batch_t:
     memory_t invalid_dates
     memory_t json_diffs
     uint32_t count                         # records
-    uint32_t plan                          # index of its plan
+    uint32_t definition                    # its index
+    uint32_t chunk                         # where its records are, while their memory is lent …
+    uint32_t chunk_offset                  # … and where in it
     bint copies                            # values go to the heap; else spans point into the buffer
 
 

@@ -8,8 +8,9 @@ from _batch cimport batch_t
 from _codes cimport *
 from _cursor cimport unlikely
 from _loop cimport *
-from _memory cimport reserve
+from _memory cimport memory_t, release, reserve
 from _plan cimport ROOM
+from _table_cache cimport definition_t
 from _transactions cimport transaction_t
 
 
@@ -17,6 +18,9 @@ cdef enum:
     # Bytes of rows events to a batch: values of text are read again when columns are made of it, and should be in
     # the processor's caches still. Not so where many tables share a group, since each batch has its price, too.
     BATCH_WIRE = 1 << 20
+    # Bytes. A chunk lives as long as one of its batches does: few, so that little is held for one that is kept.
+    CHUNK = 32 << 10
+    LENT_MOST = 2 << 10
 
 
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
@@ -25,38 +29,77 @@ cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
             or (loop.group_wire >= enough and (loop.group_records != 0 or loop.transactions.length != 0)))
 
 
-cdef inline batch_t* new_batch(loop_t* loop, uint32_t plan_index, bint copies) noexcept nogil:
-    cdef batch_t* batch
+cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
+    # A small batch has its records in a chunk that it shares with others
     cdef uint32_t capacity
-    cdef size_t guess
+    cdef memory_t* chunk
+    cdef memory_t* chunks
+    if not loop.chunk_count or loop.chunks[loop.chunk_count - 1].length + size > CHUNK:
+        if loop.chunk_count == loop.chunk_capacity:
+            capacity = loop.chunk_capacity * 2 if loop.chunk_capacity else 32
+            chunks = <memory_t*> realloc(loop.chunks, capacity * sizeof(memory_t))
+            if chunks == NULL:
+                return DECODE_NO_MEMORY
+            loop.chunks = chunks
+            loop.chunk_capacity = capacity
+        chunk = &loop.chunks[loop.chunk_count]
+        memset(chunk, 0, sizeof(memory_t))
+        if reserve(chunk, CHUNK) != DECODE_OK:
+            return DECODE_NO_MEMORY
+        loop.chunk_count += 1
+    chunk = &loop.chunks[loop.chunk_count - 1]
+    batch.chunk = loop.chunk_count - 1
+    batch.chunk_offset = <uint32_t> chunk.length
+    batch.records.lent = True
+    batch.records.data = chunk.data + chunk.length
+    batch.records.capacity = size
+    chunk.length += size
+    return DECODE_OK
+
+
+cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexcept nogil:
+    # index: of its definition
+    cdef definition_t* definition = &loop.tables.definitions[index]
+    cdef batch_t* batch
+    cdef batch_t* batches
+    cdef uint32_t capacity
+    cdef size_t size
     if loop.batch_count == loop.batch_capacity:
         capacity = loop.batch_capacity * 2 if loop.batch_capacity else 32
-        batch = <batch_t*> realloc(loop.batches, capacity * sizeof(batch_t))
-        if batch == NULL:
+        batches = <batch_t*> realloc(loop.batches, capacity * sizeof(batch_t))
+        if batches == NULL:
             return NULL
-        loop.batches = batch
+        loop.batches = batches
         loop.batch_capacity = capacity
     batch = &loop.batches[loop.batch_count]
     memset(batch, 0, sizeof(batch_t))
-    batch.plan = plan_index
+    batch.definition = index
     batch.copies = copies
     batch.records.pool = loop.pool
     batch.heap.pool = loop.pool
-    loop.batch_of_plan[2 * plan_index + copies] = <int32_t> loop.batch_count
+    definition.batch[copies] = <int32_t> loop.batch_count
     loop.batch_count += 1
-    # What the group before had is the best guess; a wrong one costs a realloc.
-    guess = loop.plans[plan_index].last_count
-    guess += guess // 8 + 2
-    if reserve(&batch.records, guess * loop.plans[plan_index].record_len + ROOM) != DECODE_OK:
+    # What the group before had is the best guess; a wrong one costs a copy.
+    size = definition.last_count
+    size += size // 8 + 2
+    size = (size * loop.plans[definition.plan].record_len + ROOM + 15) // 16 * 16
+    if (lend(loop, batch, size) if size <= LENT_MOST else reserve(&batch.records, size)) != DECODE_OK:
         return NULL
     return batch
 
 
-cdef inline batch_t* batch_for(loop_t* loop, uint32_t plan_index, bint copies) noexcept nogil:
-    cdef int32_t index = loop.batch_of_plan[2 * plan_index + copies]
+cdef inline batch_t* batch_for(loop_t* loop, uint32_t definition, bint copies) noexcept nogil:
+    cdef int32_t index = loop.tables.definitions[definition].batch[copies]
     if unlikely(index < 0):
-        return new_batch(loop, plan_index, copies)
+        return new_batch(loop, definition, copies)
     return &loop.batches[index]
+
+
+cdef inline void release_chunks(loop_t* loop) noexcept nogil:
+    cdef uint32_t i
+    for i in range(loop.chunk_count):
+        release(&loop.chunks[i])
+    loop.chunk_count = 0
 
 
 cdef inline int new_transactions(loop_t* loop) noexcept nogil:

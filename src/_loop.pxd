@@ -3,7 +3,7 @@
 #
 #   _walk.pxd                 from event to event
 #   _transaction_events.pxd   where transactions begin and end
-#   _table_map_events.pxd     which plan a table id means
+#   _table_map_events.pxd     which definition a table id means
 #   _rows_events.pxd          rows events into records
 #   _group.pxd                what is gathered until Python takes it
 
@@ -18,14 +18,14 @@ from _cursor cimport Cursor
 from _event_header cimport descriptor_t, event_header_t
 from _memory cimport memory_t, pool_t
 from _plan cimport plan_t
-from _table_cache cimport NO_TABLE, table_cache_t
+from _table_cache cimport NO_TABLE, content_t, table_cache_t
 from _transactions cimport transaction_t
 
 # Why run() came back.
 cdef enum run_status_t:
     RUN_MORE = 0            # the window ends, maybe inside an event: feed more
     RUN_GROUP = 1           # a group is full: take it
-    RUN_TABLE = 2           # a table definition not seen before: add its plan, run again
+    RUN_TABLE = 2           # a definition not seen before, of no shape that is known: add it, run again
     RUN_EVENT = 3           # an event for Python; it is consumed
     RUN_STOP = 4            # the stop position or time is reached
     RUN_ERROR = 5           # see failure
@@ -36,7 +36,7 @@ cdef struct error_t:
     int status
     uint64_t position
     uint8_t type_code
-    uint32_t plan
+    uint32_t definition
     uint32_t column
     uint64_t row
     const char* what
@@ -59,6 +59,8 @@ cdef struct loop_t:
     bint verify
     binlog_crc_t crc
     table_cache_t tables
+    uint64_t max_definitions        # by weight
+    uint64_t max_definitions_of_transaction
     plan_t** plans
     uint32_t plan_count
     uint32_t plan_capacity
@@ -67,7 +69,9 @@ cdef struct loop_t:
     batch_t* batches
     uint32_t batch_count
     uint32_t batch_capacity
-    int32_t* batch_of_plan          # [2 * plan + copies], -1 none
+    memory_t* chunks                # that small batches have their records in
+    uint32_t chunk_count
+    uint32_t chunk_capacity
     uint64_t group_records
     uint64_t group_wire
     uint64_t group_memory
@@ -102,12 +106,11 @@ cdef struct loop_t:
     event_header_t header
     const uint8_t* event
     Cursor body
-    Cursor query_body
     uint64_t event_position
     uint64_t doubtful_position      # of the event before, if it told no position; else of this one
     bint without_map                # the event is a rows event whose table map was not seen
     uint64_t pending_id
-    Cursor pending                  # the table definition that a plan is asked for
+    content_t pending               # the definition that is asked for
     uint32_t row_in_event           # of the outer event
     error_t failure
     memory_t tail                   # a copy of rows at the end of a buffer
@@ -118,10 +121,10 @@ cdef inline uint64_t next_position(const loop_t* loop) noexcept nogil:
     return loop.windows[0].base + <uint64_t> (loop.windows[0].cur.pos - loop.windows[0].data)
 
 
-cdef inline int fail(loop_t* loop, int status, uint32_t plan, const char* what) noexcept nogil:
+cdef inline int fail(loop_t* loop, int status, uint32_t definition, const char* what) noexcept nogil:
     loop.failure.status = status
     loop.failure.position = loop.event_position
-    loop.failure.plan = plan
+    loop.failure.definition = definition
     loop.failure.column = NO_TABLE
     loop.failure.row = loop.row_in_event
     loop.failure.what = what

@@ -13,6 +13,7 @@ from _cursor cimport unlikely
 
 cdef extern from *:
     """
+    #define BINLOG_ANY ((size_t) -1)
     #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
     #if defined(__linux__)
     #include <stdlib.h>
@@ -33,6 +34,7 @@ cdef extern from *:
     }
     #endif
     """
+    const size_t ANY "BINLOG_ANY"
     const size_t LARGE "BINLOG_LARGE"
     void* large_block "binlog_large_block"(size_t size) nogil
 
@@ -49,6 +51,7 @@ cdef struct memory_t:
     size_t length
     size_t capacity
     pool_t* pool                        # NULL: none
+    bint lent                           # data is part of a block of somebody else's
 
 
 cdef struct pool_t:
@@ -80,14 +83,18 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough
+    # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
+    # move again.
     cdef int i
     cdef int best = -1
+    cdef size_t capacity
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     for i in range(pool.count):
-        if least <= pool.blocks[i].capacity <= most:
+        capacity = pool.blocks[i].capacity
+        if least <= capacity <= most and (
+            best < 0 or (capacity > pool.blocks[best].capacity) == (most == ANY)
+        ):
             best = i
-            most = pool.blocks[i].capacity
     if best >= 0:
         out.data = pool.blocks[best].data
         out.capacity = pool.blocks[best].capacity
@@ -106,10 +113,18 @@ cdef inline bint fresh_block(size_t least, memory_t* out) noexcept nogil:
     return out.data != NULL
 
 
+cdef inline void leave_block(memory_t* memory) noexcept nogil:
+    if not memory.lent:
+        give_back(memory.pool, memory.data, memory.capacity)
+    memory.lent = False
+    memory.data = NULL
+    memory.capacity = 0
+
+
 cdef inline void move_to_block(memory_t* memory, const memory_t* block) noexcept nogil:
     if memory.length:
         memcpy(block.data, memory.data, memory.length)
-    give_back(memory.pool, memory.data, memory.capacity)
+    leave_block(memory)
     memory.data = block.data
     memory.capacity = block.capacity
 
@@ -120,11 +135,18 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
     cdef uint8_t* data
     while capacity < least:
         capacity *= 2
-    if capacity >= POOLED and memory.pool != NULL and take_block(memory.pool, least, <size_t> -1, &block):
+    if capacity >= POOLED and memory.pool != NULL and take_block(memory.pool, least, ANY, &block):
         move_to_block(memory, &block)
         return DECODE_OK
     if capacity >= LARGE and memory.pool != NULL:
         if not fresh_block(least if memory.data == NULL else capacity, &block):
+            return DECODE_NO_MEMORY
+        move_to_block(memory, &block)
+        return DECODE_OK
+    if memory.lent:
+        block.data = <uint8_t*> malloc(capacity)
+        block.capacity = capacity
+        if block.data == NULL:
             return DECODE_NO_MEMORY
         move_to_block(memory, &block)
         return DECODE_OK
@@ -152,7 +174,5 @@ cdef inline int append(memory_t* memory, const void* data, size_t length) noexce
 
 
 cdef inline void release(memory_t* memory) noexcept nogil:
-    give_back(memory.pool, memory.data, memory.capacity)
-    memory.data = NULL
+    leave_block(memory)
     memory.length = 0
-    memory.capacity = 0

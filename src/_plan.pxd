@@ -1,5 +1,5 @@
-# A plan: how the rows of one table definition are taken off the wire, one operation per
-# column. Made once per definition (binlog_core/plans.py), walked once per row.
+# A plan: how the rows of tables of one shape are taken off the wire, one operation per
+# column. Made once per shape (binlog_core/plans.py), walked once per row.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -116,12 +116,12 @@ cdef struct plan_t:
     uint32_t record_len
     bint wanted                   # False: rows are not decoded at all
     bint raw                      # rows cannot be decoded: one record per event, a span of its row area
+    bint compressed               # some values are: Python inflates them when it takes the batch
     op_t* ops
     uint16_t* json_columns        # indexes of the table's JSON columns, in order
     uint32_t json_count
     uint8_t* nullable             # 1 byte per column, for rows of version 0
     image_set_t[2] images         # before and after, as the last event had them
-    uint32_t last_count           # records of the last group: the first allocation of the next
 
 
 cdef inline void free_image_set(image_set_t* images) noexcept nogil:

@@ -8,9 +8,11 @@ by `take_group`.
 import numpy as np
 
 cimport cython
+cimport numpy as cnp
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pythread cimport PyThread_allocate_lock
-from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.ref cimport Py_INCREF, PyObject
+from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -18,19 +20,27 @@ from _batch cimport *
 from _checksum cimport binlog_crc32_best
 from _codes cimport *
 from _cursor cimport Cursor, cursor_over, load_u16, remaining, skip
-from _group cimport new_transactions, note_transaction
+from _group cimport new_transactions, note_transaction, release_chunks
 from _loop cimport *
 from _memory cimport *
 from _plan cimport *
 from _rows_events cimport IMAGE_LEN, image_t
 from _table_cache cimport *
+from _table_map_events cimport has_room
 from _temporal cimport fill_calendar
 from _transaction_events cimport end_transaction
 from _transactions cimport OUTCOME_COMMITTED, begin_transaction, take_query_text, transaction_t
 from _walk cimport set_handling, walk as walk_events
 
-from .batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 from .column_types import SPAN_DTYPE
+from .side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
+
+cdef extern from "numpy/arrayobject.h":
+    # Takes over the reference to the dtype.
+    object PyArray_NewFromDescr(type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* shape, cnp.npy_intp* strides,
+                                void* data, int flags, PyObject* like)
+
+cnp.import_array()
 
 # Twin of op_t.
 OP_DTYPE = np.dtype([
@@ -56,6 +66,9 @@ assert TRANSACTION_DTYPE.itemsize == sizeof(transaction_t)
 assert INVALID_DATE_DTYPE.itemsize == sizeof(invalid_date_t)
 assert JSON_DIFF_DTYPE.itemsize == sizeof(json_diff_t)
 assert SPAN_DTYPE.itemsize == sizeof(span_t)
+
+NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
+NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 
 MORE, GROUP, TABLE, EVENT, STOP, ERROR, PAUSE = range(7)
 STATUS_NAMES = {
@@ -93,10 +106,10 @@ cdef class Memory:
 
 
 cdef Memory take_memory(memory_t* memory):
-    # Hands the block over, or a copy where less than half of it is used.
+    # Hands the block over; a copy, where little of it is used. Of more, fresh memory would cost too much.
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t* data
-    if memory.length < memory.capacity // 2:
+    if memory.length < memory.capacity // 8:
         data = <uint8_t*> malloc(memory.length + 1)
         if data != NULL:
             memcpy(data, memory.data, memory.length)
@@ -113,6 +126,103 @@ cdef Memory take_memory(memory_t* memory):
 
 
 @cython.final
+@cython.no_gc       # nothing that it holds refers back to it
+cdef class Definition:
+    """What a TABLE_MAP event says of a table: its shape, the plan of its rows, and its names.
+
+    Parameters
+    ----------
+    plan : Plan
+    shape : Shape
+        Makes a Table of names, by its `table_of`.
+    names : bytes
+        Both names, as the event has them.
+    table : Table or None
+        None: it is made when somebody asks for it.
+    """
+
+    cdef readonly object plan
+    cdef object shape
+    cdef bytes names
+    cdef object made
+    cdef object columns
+    cdef object dtype
+
+    def __init__(self, plan not None, shape, bytes names, table=None):
+        self.plan = plan
+        self.shape = shape
+        self.names = names
+        self.made = table
+        self.columns = plan.columns
+        self.dtype = plan.dtype
+
+    @property
+    def table(self):
+        if self.made is None:
+            self.made = self.shape.table_of(self.names)
+        return self.made
+
+
+cdef Definition definition_of(Definition like, bytes names):
+    # Of the same shape
+    cdef Definition out = Definition.__new__(Definition)
+    out.plan = like.plan
+    out.shape = like.shape
+    out.names = names
+    out.columns = like.columns
+    out.dtype = like.dtype
+    return out
+
+
+cdef class Records:
+    """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
+    a group of many tables has thousands of batches, of which few may be of interest."""
+
+    cdef public object columns
+    cdef public object buffer
+    cdef public object transactions
+    cdef public object invalid
+    cdef public object json_diffs
+    cdef public object path
+    cdef object own_table
+    cdef object own_array
+    cdef Definition definition      # from here on: of a batch that the loop has made
+    cdef Memory memory
+    cdef uint8_t* data              # in memory
+    cdef cnp.npy_intp count
+
+    @property
+    def table(self):
+        if self.own_table is None and self.definition is not None:
+            self.own_table = self.definition.table
+        return self.own_table
+
+    @table.setter
+    def table(self, table):
+        self.own_table = table
+
+    @property
+    def array(self):
+        if self.own_array is None and self.memory is not None:
+            Py_INCREF(self.definition.dtype)            # which the array takes over
+            self.own_array = PyArray_NewFromDescr(
+                cnp.ndarray, <cnp.dtype> self.definition.dtype, 1, &self.count, NULL, self.data,
+                cnp.NPY_ARRAY_CARRAY, NULL
+            )
+            cnp.set_array_base(self.own_array, self.memory)
+        return self.own_array
+
+    @array.setter
+    def array(self, array):
+        self.own_array = array
+        self.memory = None
+
+    def __len__(self):
+        """Number of records: row images, so an update counts twice."""
+        return self.count if self.memory is not None else len(self.own_array)
+
+
+@cython.final
 cdef class Decoder:
     """Decodes the rows of one log, group by group.
 
@@ -126,21 +236,33 @@ cdef class Decoder:
         … or this many bytes of records.
     record_bytes : int
         Most bytes of records out of one event.
+    table_definitions : int
+        Most that are kept, wide ones counted as several …
+    table_definitions_of_transaction : int
+        … but of one transaction.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
 
     The caller (binlog_core/reader.py) gives the descriptor with `set_format`, bytes with `feed`,
-    and plans with `add_plan`, and turns what `run` says into Python.
+    plans with `add_plan` and definitions with `add_definition`, and turns what `run` says into Python.
     """
 
     cdef loop_t loop
+    cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
+    cdef list definitions           # … and of each definition that a batch was of
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
-                  uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30, bint verify=True):
+                  uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30,
+                  uint64_t table_definitions=16384, uint64_t table_definitions_of_transaction=65536,
+                  bint verify=True):
+        self.shapes = []
+        self.definitions = []
         self.loop.max_group_records = group_rows
         self.loop.max_group_wire = group_bytes
         self.loop.max_group_memory = group_memory
         self.loop.max_event_memory = record_bytes
+        self.loop.max_definitions = table_definitions
+        self.loop.max_definitions_of_transaction = table_definitions_of_transaction
         self.loop.verify = verify
         self.loop.trx_index = -1
         self.loop.pool = &POOL
@@ -166,7 +288,8 @@ cdef class Decoder:
         for i in range(self.loop.batch_count):
             release_batch(&self.loop.batches[i])
         free(self.loop.batches)
-        free(self.loop.batch_of_plan)
+        release_chunks(&self.loop)
+        free(self.loop.chunks)
         release(&self.loop.transactions)
         release(&self.loop.tail)
 
@@ -281,8 +404,8 @@ cdef class Decoder:
         self.loop.depth = 0
 
     def add_plan(self, bytes ops not None, *, uint32_t image_len, uint32_t record_len, json_columns=(),
-                 bint wanted=True, bint raw=False, bytes nullable=None):
-        """The plan of the table definition that `run` came back with RUN_TABLE for.
+                 bint wanted=True, bint raw=False, bytes nullable=None, bint compressed=False):
+        """A plan, for definitions to be added.
 
         Parameters
         ----------
@@ -296,6 +419,8 @@ cdef class Decoder:
             Rows are decoded at all; rows are given as spans of undecoded bytes.
         nullable : bytes or None
             Not zero for each column that can be NULL, for rows of version 0; None: all.
+        compressed : bool
+            Some values are: `take_group` tells its batches apart.
 
         Returns
         -------
@@ -303,11 +428,8 @@ cdef class Decoder:
             Index of the plan.
         """
         cdef uint32_t n = <uint32_t> (len(ops) // sizeof(op_t))
-        cdef table_cache_t* tables
-        cdef const uint8_t* definition
         cdef plan_t* plan
         cdef plan_t** plans
-        cdef int32_t* slots
         cdef uint32_t capacity
         cdef uint32_t i
         if <size_t> len(ops) != n * sizeof(op_t) or (nullable is not None and len(nullable) != n):
@@ -318,10 +440,6 @@ cdef class Decoder:
             if plans == NULL:
                 raise MemoryError
             self.loop.plans = plans
-            slots = <int32_t*> realloc(self.loop.batch_of_plan, 2 * <size_t> capacity * sizeof(int32_t))
-            if slots == NULL:
-                raise MemoryError
-            self.loop.batch_of_plan = slots
             self.loop.plan_capacity = capacity
         plan = <plan_t*> calloc(1, sizeof(plan_t))
         if plan == NULL:
@@ -332,6 +450,7 @@ cdef class Decoder:
         plan.record_len = record_len
         plan.wanted = wanted
         plan.raw = raw
+        plan.compressed = compressed
         plan.ops = <op_t*> malloc((n if n else 1) * sizeof(op_t))
         plan.nullable = <uint8_t*> malloc(n + 1)
         plan.json_count = <uint32_t> len(json_columns)
@@ -347,19 +466,47 @@ cdef class Decoder:
         for i in range(plan.json_count):
             plan.json_columns[i] = json_columns[i]
         self.loop.plans[self.loop.plan_count] = plan
-        self.loop.batch_of_plan[2 * self.loop.plan_count] = -1
-        self.loop.batch_of_plan[2 * self.loop.plan_count + 1] = -1
         self.loop.plan_count += 1
-        if self.loop.pending.pos != NULL:
-            length = <uint32_t> remaining(&self.loop.pending)
-            tables = &self.loop.tables
-            definition = self.loop.pending.pos
-            if (add_content(tables, hash_bytes(definition, length), definition, length,
-                            self.loop.plan_count - 1) != DECODE_OK
-                    or set_table_id(tables, self.loop.pending_id, tables.content_count - 1) != DECODE_OK):
-                raise MemoryError
-            self.loop.pending.pos = NULL
         return self.loop.plan_count - 1
+
+    def add_definition(self, uint32_t plan, Definition definition=None, *, bint shared=False):
+        """The definition that `run` came back with RUN_TABLE for.
+
+        Parameters
+        ----------
+        plan : int
+            Index of its plan.
+        definition : Definition or None
+            What batches of it are given as theirs; None: there will be none.
+        shared : bool
+            Whatever comes with the same shape has the same plan, too, and need not be asked for.
+
+        Returns
+        -------
+        int
+            Index of its shape.
+        """
+        cdef table_cache_t* tables = &self.loop.tables
+        cdef content_t* content = &self.loop.pending
+        cdef uint32_t shape
+        cdef uint32_t index
+        if plan >= self.loop.plan_count or content.data == NULL:
+            raise ValueError("no plan, or no definition was asked for")
+        shape = find_shape(tables, content)
+        if shape == NO_TABLE:
+            shape = add_shape(tables, content, NO_TABLE)
+            if shape == NO_TABLE:
+                raise MemoryError
+            self.shapes.append(definition)
+        if shared:
+            tables.shapes[shape].plan = plan
+        index = add_definition(tables, content, shape, plan, self.loop.plans[plan].column_count)
+        if index == NO_TABLE or set_table_id(tables, self.loop.pending_id, index) != DECODE_OK:
+            raise MemoryError
+        self.definitions.extend([None] * (<Py_ssize_t> index - len(self.definitions)))
+        self.definitions.append(definition)
+        content.data = NULL
+        return shape
 
     def drop_plans(self):
         """Forget every plan and table id: definitions changed, or too many are idle. Take the group first."""
@@ -369,7 +516,10 @@ cdef class Decoder:
         for i in range(self.loop.batch_count):       # of rows that could not be decoded
             release_batch(&self.loop.batches[i])
         self.loop.batch_count = 0
+        release_chunks(&self.loop)
         free_cache(&self.loop.tables)
+        self.shapes.clear()
+        self.definitions.clear()
         for i in range(self.loop.plan_count):
             free_plan(self.loop.plans[i])
         self.loop.plan_count = 0
@@ -405,6 +555,22 @@ cdef class Decoder:
     def table_maps(self):
         """Table maps in this transaction so far."""
         return self.loop.table_maps
+
+    @property
+    def has_room(self):
+        """One more definition may be added."""
+        return has_room(&self.loop)
+
+    @property
+    def definition_count(self):
+        """Definitions that are kept."""
+        return self.loop.tables.definition_count
+
+    def definitions_of(self, uint32_t shape):
+        """How many of the definitions kept are of a shape."""
+        if shape >= self.loop.tables.shape_count:
+            raise IndexError(shape)
+        return self.loop.tables.shapes[shape].count
 
     @property
     def left(self):
@@ -467,12 +633,12 @@ cdef class Decoder:
         cdef Cursor body
         cdef uint32_t post_header_len = self.loop.descriptor.post_header_len[<int> QUERY_EVENT]
         cdef uint32_t before = post_header_len
-        body = self.loop.query_body
+        body = self.loop.body
         if not take_query_text(&body, post_header_len, &text):
             return b"", b""
         if post_header_len >= 13:
-            before += load_u16(self.loop.query_body.pos + 11)
-        body = self.loop.query_body
+            before += load_u16(self.loop.body.pos + 11)
+        body = self.loop.body
         return body.pos[before:before + body.pos[8]], text.pos[:remaining(&text)]
 
     def gtid(self):
@@ -503,9 +669,8 @@ cdef class Decoder:
 
     def table_map(self):
         """(flags, body) of the table definition that `run` came back with."""
-        cdef uint32_t n = post_header_len_of(&self.loop, TABLE_MAP_EVENT)
-        cdef uint32_t before = n - (4 if n < 8 else 6)         # flags, and what we do not know
-        return load_u16(self.loop.pending.pos), self.loop.pending.pos[before:remaining(&self.loop.pending)]
+        cdef const content_t* content = &self.loop.pending
+        return load_u16(content.data), content.data[content.before:content.length]
 
     def failure_info(self):
         """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py."""
@@ -514,43 +679,54 @@ cdef class Decoder:
             "what": (<bytes> self.loop.failure.what).decode() if self.loop.failure.what != NULL else "",
             "position": self.loop.failure.position,
             "type_code": self.loop.failure.type_code,
-            "plan": None if self.loop.failure.plan == NO_TABLE else self.loop.failure.plan,
+            "definition": (None if self.loop.failure.definition == NO_TABLE
+                           else self.definition(self.loop.failure.definition)),
             "column": self.loop.failure.column,
             "row": self.loop.failure.row,
         }
 
-    def take_group(self):
+    cdef Definition definition(self, uint32_t index):
+        # As it was added, or made like the first of its shape
+        cdef const definition_t* known = &self.loop.tables.definitions[index]
+        cdef uint32_t before = self.loop.tables.shapes[known.shape].before
+        cdef const uint8_t* head = self.loop.tables.texts.data + known.at
+        cdef Definition out = None
+        if <Py_ssize_t> index < len(self.definitions):
+            out = <Definition> self.definitions[index]
+        else:
+            self.definitions.extend([None] * (self.loop.tables.definition_count - len(self.definitions)))
+        if out is None and self.shapes[known.shape] is not None:
+            out = definition_of(<Definition> self.shapes[known.shape], head[before:known.head_len])
+            self.definitions[index] = out
+        return out
+
+    def take_group(self, type kind not None, buffer, path):
         """Hand over what was gathered, and begin anew.
+
+        Parameters
+        ----------
+        kind : type
+            A subclass of Records.
+        buffer : bytes-like
+            What spans point into that were not copied.
+        path : str
 
         Returns
         -------
-        (batches, transactions)
-            batches: list of (plan index, count, records, heap or None, invalid dates, JSON diffs), where
-            records is bytes-like and the last two are arrays or None; transactions: array of TRANSACTION_DTYPE.
+        (batches, special, transactions)
+            batches: list of `kind`; special: indexes of those that have invalid dates or are of a plan with
+            compressed columns; transactions: array of TRANSACTION_DTYPE.
         """
         cdef batch_t* batch
+        cdef definition_t* definition
+        cdef Records records
         cdef uint32_t i
         cdef list out = []
-        for i in range(self.loop.batch_count):
-            batch = &self.loop.batches[i]
-            self.loop.batch_of_plan[2 * batch.plan + batch.copies] = -1
-            self.loop.plans[batch.plan].last_count = batch.count
-            if batch.count:
-                out.append((
-                    batch.plan,
-                    batch.count,
-                    take_memory(&batch.records),
-                    take_memory(&batch.heap) if batch.copies else None,
-                    self.side_list(&batch.invalid_dates, INVALID_DATE_DTYPE),
-                    self.side_list(&batch.json_diffs, JSON_DIFF_DTYPE),
-                ))
-            release_batch(batch)
-        self.loop.batch_count = 0
-        self.loop.group_records = 0
-        self.loop.group_wire = 0
-        self.loop.group_memory = 0
-        self.loop.transactions_before = self.loop.transactions.length + self.loop.transactions.length // 8
+        cdef list special = []
+        cdef list chunks = []
+        cdef uint32_t batch_count = self.loop.batch_count
         cdef transaction_t trx = self.loop.trx[0]
+        self.loop.transactions_before = self.loop.transactions.length + self.loop.transactions.length // 8
         transactions = np.frombuffer(take_memory(&self.loop.transactions), TRANSACTION_DTYPE)
         self.loop.trx_index = -1
         if new_transactions(&self.loop) != DECODE_OK:
@@ -560,11 +736,43 @@ cdef class Decoder:
             # Its end will be told in a later group, whether more rows come or not.
             if note_transaction(&self.loop) != DECODE_OK:
                 raise MemoryError
-        return out, transactions
-
-    cdef object side_list(self, memory_t* memory, object dtype):
-        # Mostly empty, and then nothing is allocated for it.
-        return np.frombuffer(take_memory(memory), dtype) if memory.length else None
+        for i in range(self.loop.chunk_count):
+            chunks.append(take_memory(&self.loop.chunks[i]))
+        self.loop.chunk_count = 0
+        self.loop.batch_count = 0
+        self.loop.group_records = 0
+        self.loop.group_wire = 0
+        self.loop.group_memory = 0
+        for i in range(batch_count):
+            batch = &self.loop.batches[i]
+            definition = &self.loop.tables.definitions[batch.definition]
+            definition.batch[batch.copies] = -1
+            definition.last_count = batch.count
+            if batch.count:
+                records = <Records> Records.__new__(kind)
+                records.definition = self.definition(batch.definition)
+                records.columns = records.definition.columns
+                records.buffer = take_memory(&batch.heap) if batch.copies else buffer
+                records.transactions = transactions
+                records.path = path
+                records.count = batch.count
+                if batch.records.lent:
+                    records.memory = <Memory> chunks[batch.chunk]
+                    records.data = records.memory.data + batch.chunk_offset
+                else:
+                    records.memory = take_memory(&batch.records)
+                    records.data = records.memory.data
+                records.invalid = NO_INVALID_DATES
+                records.json_diffs = NO_JSON_DIFFS
+                if batch.invalid_dates.length:
+                    records.invalid = np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE)
+                if batch.json_diffs.length:
+                    records.json_diffs = np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE)
+                out.append(records)
+                if len(<cnp.ndarray> records.invalid) or self.loop.plans[definition.plan].compressed:
+                    special.append(len(out) - 1)
+            release_batch(batch)
+        return out, special, transactions
 
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""

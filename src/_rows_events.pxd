@@ -12,7 +12,7 @@ from _loop cimport *
 from _memory cimport append, memory_t, reserve
 from _plan cimport *
 from _row_image cimport copy_over, decode_row_image, decode_row_image_v0
-from _table_cache cimport content_of_id, content_t
+from _table_cache cimport NO_TABLE, definition_of_id
 from _transaction_events cimport begin
 
 
@@ -55,11 +55,10 @@ cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
             and (loop.server_id < 0 or load_u32(loop.event + 5) == <uint64_t> loop.server_id))
 
 
-cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexcept nogil:
+cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Cursor body) noexcept nogil:
     # op: 1 insert, 2 update, 4 delete
     cdef uint32_t post_header_len = post_header_len_of(loop, kind)
-    cdef Cursor body = loop.body
-    cdef content_t* content
+    cdef uint32_t definition
     cdef plan_t* plan
     cdef uint64_t id
     cdef uint64_t width
@@ -67,40 +66,40 @@ cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexc
     if remaining(&body) < post_header_len or post_header_len < 6:
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"rows event too short")
     id = load_u32(body.pos) if post_header_len < 8 else load_u48(body.pos)
-    content = content_of_id(&loop.tables, id)
-    if content == NULL:
+    definition = definition_of_id(&loop.tables, id)
+    if definition == NO_TABLE:
         if id == DUMMY_TABLE_ID:
             return RUN_MORE
         loop.without_map = True
         return RUN_EVENT
-    plan = loop.plans[content.plan]
+    plan = loop.plans[loop.tables.definitions[definition].plan]
     if not plan.wanted or loop.skip_transaction or (loop.selects and not is_selected(loop, op)):
         return RUN_MORE
     if post_header_len >= 10:
         extra_len = load_u16(body.pos + 8)          # its own two bytes included
         skip(&body, post_header_len)
         if extra_len < 2 or extra_len - 2 > remaining(&body):
-            return fail(loop, DECODE_MALFORMED, content.plan, b"extra row info runs past the event")
+            return fail(loop, DECODE_MALFORMED, definition, b"extra row info runs past the event")
         skip(&body, extra_len - 2)
     else:
         skip(&body, post_header_len)
     if not take_lenenc(&body, &width):
-        return fail(loop, DECODE_MALFORMED, content.plan, b"no column count")
+        return fail(loop, DECODE_MALFORMED, definition, b"no column count")
     if width != plan.column_count:
-        return fail(loop, DECODE_MALFORMED, content.plan, b"column count is not that of the table map")
+        return fail(loop, DECODE_MALFORMED, definition, b"column count is not that of the table map")
     if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
-        return fail(loop, DECODE_MALFORMED, content.plan, b"columns-present bitmaps run past the event")
-    loop.group_wire += <uint64_t> (loop.body.end - loop.event)
-    return decode_rows(loop, kind, content.plan, plan, op, &body)
+        return fail(loop, DECODE_MALFORMED, definition, b"columns-present bitmaps run past the event")
+    loop.group_wire += <uint64_t> (body.end - loop.event)
+    return decode_rows(loop, kind, definition, plan, op, body)
 
 
-cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, plan_t* plan, uint32_t op,
-                            Cursor* body) noexcept nogil:
+cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, plan_t* plan, uint32_t op,
+                            Cursor body) noexcept nogil:
     # body: from the first columns-present bitmap to the end of the event
     cdef bint update = op == 2
     cdef bint v0 = is_rows_v0(kind)
     cdef window_t* window = &loop.windows[loop.depth]
-    cdef batch_t* batch = batch_for(loop, plan_index, window.copies)
+    cdef batch_t* batch = batch_for(loop, definition, window.copies)
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images if v0 else images + 1      # in v0 one bitmap describes both images
     cdef image_t image
@@ -117,17 +116,17 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
     cdef int status = DECODE_OK
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
-    skip(body, plan.bitmap_len)
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    skip(&body, plan.bitmap_len)
     if update and not v0:
         if fill_image_set(plan, body.pos, after) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
-        skip(body, plan.bitmap_len)
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+        skip(&body, plan.bitmap_len)
     if loop.trx_index < 0:
         if not loop.trx_open:
             begin(loop, True)
         if note_transaction(loop) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     loop.trx_has_rows = True
     image.op = first_op
     image.timestamp = load_u32(loop.event)
@@ -136,14 +135,14 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
     if unlikely(plan.raw):
-        return add_raw_rows(loop, plan_index, plan, batch, &image, body)
+        return add_raw_rows(loop, definition, plan, batch, &image, &body)
     rows.pos = body.pos
     rows.end = body.end
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
     if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     records = &batch.records
     before_event = records.length
     count = batch.count
@@ -157,7 +156,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
             batch.count = count
             records.length = before_event
             forget_side_entries(batch)
-            return fail(loop, DECODE_MALFORMED, plan_index, b"more records than Limits.record_bytes allows")
+            return fail(loop, DECODE_MALFORMED, definition, b"more records than Limits.record_bytes allows")
         if reserve(records, row_len + ROOM) != DECODE_OK:
             status = DECODE_NO_MEMORY
             break
@@ -195,7 +194,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t plan_index, pla
     loop.group_memory += (batch.count - count) * <uint64_t> record_len
     if status != DECODE_OK:
         forget_side_entries(batch)
-        fail(loop, status, plan_index, b"row runs past its event" if status == DECODE_MALFORMED
+        fail(loop, status, definition, b"row runs past its event" if status == DECODE_MALFORMED
              else b"no memory" if status == DECODE_NO_MEMORY else b"bytes that no value of this type has")
         loop.failure.column = rows.failed_column
         return RUN_ERROR
@@ -266,13 +265,13 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
         batch.json_diffs.length -= sizeof(json_diff_t)
 
 
-cdef inline int add_raw_rows(loop_t* loop, uint32_t plan_index, const plan_t* plan, batch_t* batch,
+cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
                              const image_t* image, Cursor* rows) noexcept nogil:
     # One record per event, its only field a span of the row area
     cdef span_t span
     cdef uint8_t* record
     if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     record = batch.records.data + batch.records.length
     put_image(record, image, image.op, image.row, plan, &plan.images[0])
     span.length = <uint32_t> remaining(rows)
@@ -280,7 +279,7 @@ cdef inline int add_raw_rows(loop_t* loop, uint32_t plan_index, const plan_t* pl
     if batch.copies:
         span.offset = batch.heap.length
         if append(&batch.heap, rows.pos, span.length) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, plan_index, b"no memory")
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     memcpy(record + plan.image_len, &span, sizeof(span))
     batch.records.length += plan.record_len
     batch.count += 1

@@ -137,6 +137,14 @@ def run_page(page: Path) -> None:
             check(block, run_python(block, page, namespace), page)
 
 
+def run_page_of_spark(page: Path) -> None:
+    """The same, and stop Spark: a thread that is still in C++ when Python ends would abort the process."""
+    from pyspark.sql import SparkSession
+
+    run_page(page)
+    SparkSession.active().stop()
+
+
 def starts_spark(page: Path) -> bool:
     blocks = blocks_of(page.read_text("utf-8"))
     return any(block.not_run is None and "SparkSession.builder" in block.code for block in blocks)
@@ -156,7 +164,7 @@ def test_python_blocks(page: Path, folder: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if starts_spark(page)], ids=name_of)
 def test_python_blocks_of_spark(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an activated environment
-    process = multiprocessing.get_context("spawn").Process(target=run_page, args=[page])
+    process = multiprocessing.get_context("spawn").Process(target=run_page_of_spark, args=[page])
     process.start()
     process.join()
     assert process.exitcode == 0  # its traceback is on standard error

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.cli import run
 from support.golden import Golden, golden_logs
-from support.hostile import INPUTS, MEBI, cost
+from support.hostile import INPUTS, MEBI, SANITIZED, cost
 from support.writer import Log, Table
 
 import binlog_core
@@ -214,6 +214,7 @@ WORST = (
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 @pytest.mark.parametrize("kind", WORST)
 def test_memory_stays_within_its_bound(kind: str, tmp_path: Path) -> None:
     """The worst of what benchmarks/hostile.py measures in whole."""

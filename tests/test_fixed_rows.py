@@ -1,7 +1,7 @@
 """Rows of fixed length are decoded many at a time: they must be those that one by one are decoded.
 
-Expected values are those that the writer was given; what comes of a row in an event of its own, which is never
-taken with others, is compared byte by byte.
+Expected values are those that the writer was given; and the bytes are those of the same row in an event of
+its own, which is never taken with others.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def check(table: Table, rows: Sequence[Any], kind: str) -> None:
     assert many.invalid_dates.tobytes() == one_by_one.invalid_dates.tobytes()
     with binlog_core.open(together) as log:
         changes = list(log.rows())
-    expected = rows if kind == "update" else [(None, row) if kind == "insert" else (row, None) for row in rows]
-    assert [(change.before, change.after) for change in changes] == list(expected)
+    if kind != "update":
+        rows = [(None, row) if kind == "insert" else (row, None) for row in rows]
+    assert [(change.before, change.after) for change in changes] == list(rows)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -142,7 +143,7 @@ def test_each_type_alone(name: str) -> None:
 
 @pytest.mark.parametrize(
     "nulls",
-    [[0], [7], [8], [9], [127], [128], [129], [255], [299], range(0, 300, 3), range(0, 300, 9), range(5, 300, 40)],
+    [[0], [7], [8], [9], [127], [128], [129], [255], [299], range(0, 300, 3), range(0, 300, 9)],
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["insert", "before", "after"])
@@ -260,7 +261,7 @@ def test_an_event_that_ends_inside_a_row(cut: int) -> None:
     log.rows_event(0, table, area[:-cut], [True, True])
     log.commit()
     seen = []
-    with binlog_core.open(log.getvalue()) as opened, pytest.raises(DecodeError, match="row 249 of the event") as caught:
+    with binlog_core.open(log.getvalue()) as opened, pytest.raises(DecodeError, match="row 249") as caught:
         for change in opened.rows():
             seen.append(change.after)
     assert seen == rows[:-1]
@@ -272,9 +273,9 @@ def test_the_limit_of_records_holds() -> None:
     data = written(table, rows_of(["id"], 400), "insert", per_event=400)
     record = only_batch(data).array.dtype.itemsize
     for most in (1, 100, 127, 128, 129, 399):
-        with binlog_core.open(data, limits=Limits(record_bytes=most * record - 1)) as log:
-            with pytest.raises(DecodeError, match="Limits.record_bytes"):
-                list(log.batches())
+        log = binlog_core.open(data, limits=Limits(record_bytes=most * record - 1))
+        with log, pytest.raises(DecodeError, match=r"Limits\.record_bytes"):
+            list(log.batches())
     assert len(only_batch(data, limits=Limits(record_bytes=400 * record)).array) == 400
 
 
@@ -285,6 +286,6 @@ def test_a_log_that_ends_behind_the_rows() -> None:
     log = Log("8.0.36", checksum=False)
     log.begin()
     log.insert(table, rows := rows_of(names, 200))
-    data = np.frombuffer(log.getvalue(), np.uint8).copy()  # exactly as long, so that a sanitizer sees over-reads
+    data = np.frombuffer(log.getvalue(), np.uint8).copy()  # exactly as long
     with binlog_core.open(data) as opened:
         assert [change.after for change in opened.rows()] == rows

@@ -46,6 +46,12 @@ cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint
     cdef uint32_t column
     cdef uint32_t i
     cdef uint32_t k
+    cdef uint64_t word
+    if images.whole and images.null_len <= 8:
+        # What spills over are zeros: the absent_bitmap of a whole image, and values yet to be written.
+        word = load_u64(nulls) & images.null_mask
+        memcpy(null_bitmap, &word, 8)
+        return
     if images.whole:
         memcpy(null_bitmap, nulls, images.null_len)
         if images.count & 7:

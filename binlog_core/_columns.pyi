@@ -9,10 +9,21 @@ from .arrow_types import ArrowField, ChangeColumn, ImageColumn
 from .tables import Column
 from .transcoding import TextErrors
 
+class Layout:
+    dtype: np.dtype
+    columns: tuple[Column | ImageColumn, ...]
+    fields: tuple[ArrowField, ...]
+    def __init__(
+        self,
+        dtype: np.dtype,
+        columns: Sequence[Column],
+        fields: Sequence[ArrowField],
+        changes: Sequence[ImageColumn] = (),
+    ) -> None: ...
+
 def export_batch(
+    layout: Layout,
     records: NDArray[np.void],
-    columns: Sequence[Column],
-    fields: Sequence[ArrowField],
     buffer: Buffer,
     *,
     table: str | None = None,
@@ -21,9 +32,10 @@ def export_batch(
     fill_absent: bool = False,
     text_errors: TextErrors = "raise",
     documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
-    extras: Sequence[ChangeColumn | ImageColumn] = (),
+    extras: Sequence[ChangeColumn] = (),
     transactions: NDArray[np.void] | None = None,
 ) -> tuple[tuple[ArrowField, ...], object]: ...
+def array_address(capsule: object) -> int: ...
 def span_values(
     records: NDArray[np.void],
     column: Column,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,36 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
-from ._columns import export_batch
+from ._columns import array_address, export_batch
+from .arrow_shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
 from .arrow_types import (
     ArrowField,
     ChangeColumn,
     Geometry,
-    ImageColumn,
     Vectors,
     WideDecimals,
     arrow_field,
-    arrow_fields,
+    struct_field,
 )
 from .errors import DecodeError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from .batch import ChangeBatch
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
-# Those that the core takes out of the records: field of their image, Arrow format.
-_IMAGE_COLUMNS = {
-    "_change_type": ("op", "u"),
-    "_commit_timestamp": ("transaction", "tsu:UTC"),
-    "_position": ("position", "L"),
-    "_row": ("row", "I"),
-    "_timestamp": ("timestamp", "tsu:UTC"),
-    "_server_id": ("server_id", "I"),
-}
-_OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
 
 
 class ArrowBatch:
@@ -82,20 +74,30 @@ class ArrowBatch:
             raise ValueError(f"vectors={vectors!r}: fixed and list are known")
         if wide_decimals not in ("decimal256", "text"):
             raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
-        self._own_fields = arrow_fields(
-            self.columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry
-        )
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
-        self.change_columns = (*(_exported_column(batch, name, rows) for name in names), *extras)
-        own = {column.name for column in self.columns}
-        for extra in self.change_columns:
-            if extra.name in own:
-                raise SchemaError(
-                    "the table has a column of this name: choose other change_columns",
-                    path=batch.path,
-                    table=batch.table.full_name,
-                    column=extra.name,
-                )
+        # The core makes those that come first, as far as they are in the records.
+        made = 0
+        while made < len(names) and names[made] in IMAGE_COLUMNS:
+            made += 1
+        self._shape = shape_of(
+            batch.array.dtype, self.columns, names[:made], vectors, wide_decimals, geometry
+        )
+        self._made = names[:made]
+        self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
+        own = self._shape.names
+        if not own.isdisjoint(names) or not own.isdisjoint([extra.name for extra in extras]):
+            raise SchemaError(
+                "the table has a column of this name: choose other change_columns",
+                path=batch.path,
+                table=batch.table.full_name,
+                column=next(name for name in (*names, *[extra.name for extra in extras]) if name in own),
+            )
+
+    @cached_property
+    def change_columns(self) -> tuple[ChangeColumn, ...]:
+        """The columns that follow the table's own."""
+        made = [change_column(self.batch, name, self.rows) for name in self._made]
+        return (*made, *self._extras)
 
     def fields(self) -> tuple[ArrowField, ...]:
         """The fields of the schema.
@@ -107,15 +109,14 @@ class ArrowBatch:
         """
         if self.text_errors == "binary":
             return self.export()[0]
-        return (*self._own_fields, *(extra.field for extra in self.change_columns))
+        return (*self._shape.layout.fields, *(extra.field for extra in self._extras))
 
     def export(self) -> tuple[tuple[ArrowField, ...], object]:
         """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
         batch = self.batch
         return export_batch(
+            self._shape.layout,
             batch.array,
-            self.columns,
-            self._own_fields,
             batch.buffer,
             table=batch.table.full_name,
             path=batch.path,
@@ -123,9 +124,18 @@ class ArrowBatch:
             fill_absent=self.fill_absent,
             text_errors=self.text_errors,
             documents=json_documents(batch),
-            extras=self.change_columns,
+            extras=self._extras,
             transactions=batch.transactions,
         )
+
+    def to_pyarrow(self) -> pyarrow.RecordBatch:
+        """The columns for pyarrow, which is installed; errors as in ``ChangeBatch.export``."""
+        import pyarrow
+
+        fields, array = self.export()
+        schema = self._shape.schema if fields is self._shape.layout.fields else pyarrow_schema(fields)
+        # As pyarrow.record_batch(self), without the schema made anew, which takes longer than a small batch.
+        return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule."""
@@ -295,7 +305,7 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
     image = batch.array["image"] if rows is None else batch.array["image"][rows]
     if name == "_change_type":
-        return ChangeColumn(name, image["op"], labels=_OP_LABELS)
+        return ChangeColumn(name, image["op"], labels=OP_LABELS)
     if name == "_commit_timestamp":
         return ChangeColumn(name, _commit_times(batch, image["transaction"]), utc=True)
     if name == "_timestamp":
@@ -305,16 +315,6 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     if name in ("_position", "_row", "_server_id"):
         return ChangeColumn(name, image[name[1:]])
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
-
-
-def _exported_column(
-    batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None
-) -> ChangeColumn | ImageColumn:
-    """The same as :func:`change_column`; what the records hold is left to the core."""
-    if name not in _IMAGE_COLUMNS:
-        return change_column(batch, name, rows)
-    labels = _OP_LABELS if name == "_change_type" else None
-    return ImageColumn(name, *_IMAGE_COLUMNS[name], labels, partial(change_column, batch, name, rows))
 
 
 def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
@@ -380,11 +380,6 @@ def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np
     if unknown.any():
         times[unknown] = batch.transactions["timestamp"][numbers[unknown]].astype(np.int64) * 1_000_000
     return times.view("M8[us]")
-
-
-def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
-    """The schema of a stream with these fields."""
-    return ArrowField("", "+s", children=fields, nullable=False)
 
 
 def map_columns(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:

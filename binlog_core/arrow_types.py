@@ -7,7 +7,7 @@ of the Apache Arrow documentation.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -152,6 +152,11 @@ def arrow_fields(
     return tuple([arrow_field(c, **options) for c in columns])
 
 
+def struct_field(fields: tuple[ArrowField, ...]) -> ArrowField:
+    """The schema of a stream with these fields."""
+    return ArrowField("", "+s", children=fields, nullable=False)
+
+
 def number_format(dtype: np.dtype, *, utc: bool = False) -> str:
     """Arrow's format string of a NumPy number or time type; ``utc`` makes datetimes instants."""
     return _NUMBER_FORMATS[dtype.str] + ("UTC" if utc and dtype.kind == "M" else "")
@@ -237,7 +242,7 @@ class ChangeColumn:
         return _change_field(self.name, kind)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class ImageColumn:
     """A column about the changes that the core takes out of the records itself.
 
@@ -250,19 +255,12 @@ class ImageColumn:
         As in ArrowField.
     labels : tuple of str or None
         Text: ``labels[image[source]]``, of at most 31 bytes each.
-    values : callable
-        The same as ChangeColumn.
     """
 
     name: str
     source: str
     format: str
-    labels: tuple[str, ...] | None
-    values: Callable[[], ChangeColumn]
-
-    def to_pylist(self) -> list[Any]:
-        """The values as Python objects; instants are aware datetimes."""
-        return self.values().to_pylist()
+    labels: tuple[str, ...] | None = None
 
     @property
     def field(self) -> ArrowField:

@@ -38,6 +38,7 @@ INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text
 # The one field of a table that cannot be decoded (Table.undecodable): each record is an event, its value the
 # bytes of all its rows. No column of the table, so that no bit of the bitmaps is its own.
 RAW_COLUMN = Column("raw", -1, MYSQL_TYPE_BLOB, Kind.BINARY, charset="binary")
+_RAW_COLUMNS = (RAW_COLUMN,)
 
 
 class ChangeBatch(Records):
@@ -97,7 +98,7 @@ class ChangeBatch(Records):
     @property
     def value_columns(self) -> tuple[Column, ...]:
         """The columns that the records have: `columns`, or RAW_COLUMN of a table that cannot be decoded."""
-        return self.columns if self.table.undecodable is None else (RAW_COLUMN,)
+        return self.columns if self.table.undecodable is None else _RAW_COLUMNS
 
     # --- NumPy ---------------------------------------------------------------------------------
 
@@ -283,10 +284,10 @@ class ChangeBatch(Records):
             As in :meth:`export`.
         """
         try:
-            import pyarrow
+            import pyarrow  # noqa: F401
         except ImportError:
             raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()", path=self.path) from None
-        return pyarrow.record_batch(self.export(**options))
+        return self.export(**options).to_pyarrow()
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """The batch as ``pandas.DataFrame`` with Arrow-backed columns.

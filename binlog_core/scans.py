@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._capsules import schema_capsule, stream_capsule
-from .arrow import ArrowBatch, map_columns, struct_field
-from .arrow_types import ArrowField, ChangeColumn
+from .arrow import ArrowBatch, map_columns
+from .arrow_types import ArrowField, ChangeColumn, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
 from .describe import Describer
 from .errors import SchemaError

@@ -12,6 +12,7 @@ from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
+from _arena cimport drop_arena, new_arena
 from _checksum cimport binlog_crc32_best, binlog_crc32_with
 from _codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
@@ -397,7 +398,9 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     tile.count = count
     tile.nulls = nulls
     tile.has_nulls = False
-    tile.pool = &POOL
+    tile.arena = new_arena(&POOL)
+    check(tile.arena != NULL)
+    memset(&tile.text, 0, sizeof(tile.text))
     for i in range(count):
         if field_len == 12 and size >= 4:
             memcpy(records + i * 12, data, 2)
@@ -419,7 +422,7 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     tile.rows = count
     tile.buffer = buffer
     tile.buffer_len = size
-    check(allocate_slots(&c, count))
+    check(allocate_slots(tile.arena, &c, count))
     c.status = gather(&c, &tile)
     if c.status == GATHER_OK:
         if tile.has_nulls:
@@ -436,10 +439,8 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
                 check(is_utf8(c.data + begin, <size_t> c.offsets[i + 1] - begin))
     else:
         check(0 <= c.failed < count)
-    free(c.validity)
-    free(c.slots)
-    free(c.offsets)
-    free(c.data)
+    free_text(&tile.text)
+    drop_arena(tile.arena)
     free(records)
     free(buffer)
     return 0

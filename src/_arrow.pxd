@@ -1,5 +1,5 @@
-# The Arrow C data interface: its structs, and nodes that own malloc'ed memory.
-# A node's release frees all it owns, so exported data outlives every Python object here.
+# The Arrow C data interface: its structs, and nodes of schemas, which own malloc'ed memory; those of arrays are in
+# _arena.pxd. A node's release frees all it owns, so exported data outlives every Python object here.
 # Header-only: used by _columns.pyx and _capsules.pyx.
 # Source: Apache Arrow documentation, "The Arrow C data interface" and "The Arrow C stream interface".
 
@@ -60,24 +60,6 @@ cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
     schema.release = NULL
 
 
-cdef inline void release_array(ArrowArray* array) noexcept nogil:
-    cdef int64_t i
-    for i in range(array.n_children):
-        if array.children[i] != NULL:
-            if array.children[i].release != NULL:
-                array.children[i].release(array.children[i])
-            free(array.children[i])
-    free(array.children)
-    if array.dictionary != NULL:
-        if array.dictionary.release != NULL:
-            array.dictionary.release(array.dictionary)
-        free(array.dictionary)
-    for i in range(array.n_buffers):
-        free(<void*> array.buffers[i])
-    free(array.buffers)
-    array.release = NULL
-
-
 cdef inline bint init_schema(ArrowSchema* schema, int64_t n_children) noexcept nogil:
     # An empty node with room for its children; False when memory is short, still releasable.
     cdef int64_t i
@@ -91,30 +73,5 @@ cdef inline bint init_schema(ArrowSchema* schema, int64_t n_children) noexcept n
         for i in range(n_children):
             schema.children[i] = <ArrowSchema*> calloc(1, sizeof(ArrowSchema))
             if schema.children[i] == NULL:
-                return False
-    return True
-
-
-cdef inline bint init_array(
-    ArrowArray* array, int64_t length, int64_t n_buffers, int64_t n_children
-) noexcept nogil:
-    # The same for an array; its buffers are NULL until malloc'ed blocks are given to it.
-    cdef int64_t i
-    memset(array, 0, sizeof(ArrowArray))
-    array.release = release_array
-    array.length = length
-    if n_buffers:
-        array.buffers = <const void**> calloc(<size_t> n_buffers, sizeof(void*))
-        if array.buffers == NULL:
-            return False
-        array.n_buffers = n_buffers
-    if n_children:
-        array.children = <ArrowArray**> calloc(<size_t> n_children, sizeof(ArrowArray*))
-        if array.children == NULL:
-            return False
-        array.n_children = n_children
-        for i in range(n_children):
-            array.children[i] = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-            if array.children[i] == NULL:
                 return False
     return True

@@ -2,9 +2,7 @@
 # What must outlive the loops goes into the list `keep`.
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport uint8_t, uint32_t
-
-cimport numpy as cnp
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t
 
 from _codes cimport (
     KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL,
@@ -23,12 +21,25 @@ cdef inline object kept(list keep, object array):
     return array
 
 
-cdef inline int plan_codes(column_t* c, object codes, list keep) except -1:
+cdef inline int plan_members(column_t* c, object field, list keep) except -1:
+    # The dictionary of an ENUM or SET, and its numbers' places in it
     import numpy as np
 
-    cdef const uint32_t[::1] words = kept(keep, np.array(codes, np.uint32))
-    c.codes = &words[0] if len(codes) else NULL
-    c.code_count = len(codes)
+    cdef const uint32_t[::1] words = kept(keep, np.array(field.codes, np.uint32))
+    cdef const int32_t[::1] ends
+    cdef bytes members
+    texts = [label.encode("utf-8", "replace") for label in field.labels]
+    members = kept(keep, b"".join(texts))
+    if len(members) > INT32_MAX:
+        from binlog_core.errors import DecodeError
+
+        raise DecodeError(f"{len(members)} bytes of members: at most {INT32_MAX}")
+    ends = kept(keep, np.cumsum([0, *map(len, texts)], dtype=np.int32))
+    c.codes = &words[0] if len(field.codes) else NULL
+    c.code_count = len(field.codes)
+    c.members = <const uint8_t*> PyBytes_AS_STRING(members)
+    c.ends = &ends[0]
+    c.member_count = len(texts)
     return 0
 
 
@@ -41,6 +52,7 @@ cdef inline int plan_span(column_t* c, object column, object field, list keep) e
     elif field.format.startswith("+w:"):
         c.layout = LAYOUT_FIXED_BYTES
         c.width = 4 * <uint32_t> int(field.format[3:])
+        c.nested = True
     elif field.format == "z":
         c.layout = LAYOUT_EWKB if kind == KIND_GEOMETRY else LAYOUT_BYTES
         c.pad = column.pad_to if kind == KIND_BINARY else 0
@@ -100,11 +112,11 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
     elif kind == KIND_ENUM and field.dictionary is not None:
         c.layout = LAYOUT_ENUM
         c.width = 2 if field.format == "s" else 4
-        plan_codes(c, field.codes, keep)
+        plan_members(c, field, keep)
     elif kind == KIND_SET and field.children:
         c.layout = LAYOUT_SET
         c.width = 0
-        plan_codes(c, field.children[0].codes, keep)
+        plan_members(c, field.children[0], keep)
     elif kind in (KIND_TEXT, KIND_BINARY, KIND_JSON, KIND_GEOMETRY, KIND_VECTOR):
         c.width = 0
         plan_span(c, column, field, keep)
@@ -117,8 +129,8 @@ cdef inline bytes label_slots(object labels):
     return b"".join([text.ljust(SLACK - 1, b"\0") + bytes([len(text)]) for text in texts])
 
 
-cdef inline int plan_change(column_t* c, object change, object transactions, list keep) except -1:
-    # An ImageColumn
+cdef inline int plan_change(column_t* c, object change, list keep) except -1:
+    # An ImageColumn; a batch has transactions of its own
     cdef bytes slots
     c.width = c.stored
     c.layout = LAYOUT_COPY
@@ -134,10 +146,9 @@ cdef inline int plan_change(column_t* c, object change, object transactions, lis
     elif change.name == "_commit_timestamp":
         c.layout = LAYOUT_COMMIT_TIME
         c.width = 8
-        transactions = kept(keep, transactions if transactions.flags.c_contiguous else transactions.copy())
-        c.transactions = <const uint8_t*> cnp.PyArray_DATA(transactions)
-        c.transaction_len = transactions.dtype.itemsize
-        c.commit_time = transactions.dtype.fields["commit_time"][1]
-        c.begin_time = transactions.dtype.fields["timestamp"][1]
-        c.code_count = len(transactions)
+        from binlog_core.batch import TRANSACTION_DTYPE
+
+        c.transaction_len = TRANSACTION_DTYPE.itemsize
+        c.commit_time = TRANSACTION_DTYPE.fields["commit_time"][1]
+        c.begin_time = TRANSACTION_DTYPE.fields["timestamp"][1]
     return 0

@@ -1,6 +1,6 @@
 """Structured array to Arrow-layout column buffers, handed out through the Arrow C data interface.
 
-No Arrow library takes part. Everything exported is malloc'ed and owned by its node, so it
+No Arrow library takes part. Everything exported lies in an arena that its nodes hold, so it
 outlives the batch that it was made from.
 """
 
@@ -8,31 +8,32 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.pythread cimport PyThread_allocate_lock
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
-from _arrow cimport ArrowArray, init_array, release_array
+from _arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
+from _arrow cimport ArrowArray
 from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from _column_plan cimport plan_change, plan_column
 from _gather cimport gather
 from _gather_spans cimport take_spans
 from _labels cimport fill_change_column
-from _memory cimport give_back, pool_t
+from _memory cimport pool_t
 from _nodes cimport fill_node
+from _text_buffer cimport free_text
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE, all_null,
-    allocate_slots, column_t, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
+    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
+    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch, reserve,
     store_validity, tile_t,
 )
 
 import numpy as np
 
 from binlog_core import transcoding
-from binlog_core.arrow_types import ImageColumn
 from binlog_core.errors import DecodeError
 
 cnp.import_array()
@@ -53,80 +54,57 @@ if column_pool.lock == NULL:
     raise MemoryError
 
 
-cdef void release_large(ArrowArray* array) noexcept nogil:
-    # The last buffer is a large block; private_data tells its capacity.
-    cdef const void** data = array.buffers + array.n_buffers - 1
-    give_back(&column_pool, <uint8_t*> data[0], <size_t> array.private_data)
-    data[0] = NULL
-    release_array(array)
-
-
 # --- Columns -----------------------------------------------------------------------------------------
 
-cdef class _Columns:
-    # The C side of a batch: where its records are, and one column_t per column.
+cdef class Layout:
+    """How records of one dtype become Arrow columns: made once, used for every batch of that shape.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of the records: ``record_dtype(…, …)``.
+    columns : sequence of Column
+        The columns to export; each is a field of ``records["row"]``, or one that the records do not have,
+        which is exported as nulls.
+    fields : sequence of ArrowField
+        One for each column, from ``arrow_field``.
+    changes : sequence of ImageColumn
+        Columns to follow those.
+    """
+
     cdef column_t* items
     cdef int count
-    cdef const uint8_t* base          # of the first record
-    cdef int64_t stride
-    cdef int64_t record_count
-    cdef int64_t rows                 # of the result
-    cdef const int64_t* selected      # rows of the result, or NULL: all
-    cdef bint fill_absent
     cdef uint32_t record_len
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap         # where in a record
     cdef uint32_t absent_bitmap
-    cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
-    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
-    cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
-    cdef Py_buffer buffer
-    cdef bint has_buffer
-    cdef object records, keep
+    cdef readonly object dtype
+    cdef readonly tuple columns       # those of changes behind the table's
+    cdef readonly tuple fields
+    cdef list keep
 
-    def __cinit__(self, cnp.ndarray records, columns, fields, buffer, rows, bint fill_absent,
-                  changes=(), transactions=None):
+    def __cinit__(self, dtype, columns, fields, changes=()):
         self.keep = []
-        self.records = records
-        self.base = <const uint8_t*> cnp.PyArray_DATA(records)
-        self.record_count = records.shape[0]
-        self.stride = records.strides[0]
-        self.rows = self.record_count
-        self.fill_absent = fill_absent
-        cdef const int64_t[::1] selected
-        if rows is not None:
-            rows = np.ascontiguousarray(rows, np.int64)
-            if rows.size and (rows.min() < 0 or rows.max() >= self.record_count):
-                raise IndexError(f"rows: outside of 0 to {self.record_count - 1}")
-            self.keep.append(rows)
-            self.rows = rows.size
-            selected = rows
-            self.selected = &selected[0] if self.rows else NULL
-        PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
-        self.has_buffer = True
-        image, image_offset = records.dtype.fields["image"][:2]
+        self.dtype = dtype
+        self.columns = (*columns, *changes)
+        self.fields = (*fields, *[change.field for change in changes])
+        image, image_offset = dtype.fields["image"][:2]
         null_bitmap, null_offset = image.fields["null_bitmap"][:2]
+        self.record_len = dtype.itemsize
         self.bitmap_len = null_bitmap.itemsize
         self.null_bitmap = image_offset + null_offset
         self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
         if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
             raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
-        self.record_len = records.dtype.itemsize
-        self.items = <column_t*> calloc(<size_t> (len(columns) + len(changes) + 1), sizeof(column_t))
-        self.nulls = <uint8_t*> malloc((8 * <size_t> self.bitmap_len + 1) * NULL_BYTES)
-        self.seen = <uint8_t*> calloc(2 * <size_t> self.bitmap_len + 1, 1)
-        if self.items == NULL or self.nulls == NULL or self.seen == NULL:
+        self.items = <column_t*> calloc(<size_t> len(self.columns) + 1, sizeof(column_t))
+        if self.items == NULL:
             raise MemoryError
-        if self.selected != NULL or fill_absent:
-            self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
-            if self.copies == NULL:
-                raise MemoryError
-        row, row_offset = records.dtype.fields["row"][:2]
+        row, row_offset = dtype.fields["row"][:2]
         places = row.fields or {}
         for column, field in zip(columns, fields, strict=True):
             self.add(column, field, places, row_offset)
         for change in changes:
-            self.add_change(change, image.fields, image_offset, transactions)
+            self.add_change(change, image.fields, image_offset)
 
     cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
         # A column of the table's
@@ -151,32 +129,114 @@ cdef class _Columns:
         self.count += 1
         return 0
 
-    cdef int add_change(self, object change, object places, uint32_t offset, object transactions) except -1:
+    cdef int add_change(self, object change, object places, uint32_t offset) except -1:
         # A column made of what stands in front of the row
         cdef column_t* c = &self.items[self.count]
         dtype, place = places[change.source][:2]
         c.field = offset + place
         c.stored = dtype.itemsize
-        plan_change(c, change, transactions, self.keep)
+        plan_change(c, change, self.keep)
         self.count += 1
         return 0
 
     def __dealloc__(self):
-        cdef int i
-        for i in range(self.count):
-            self.clear(&self.items[i])
+        free(self.items)
+
+
+cdef class _Columns:
+    # The C side of a batch: where its records are, and one column_t per column.
+    cdef Layout layout
+    cdef column_t* items
+    cdef int count
+    cdef arena_t* arena               # what comes out
+    cdef const uint8_t* base          # of the first record
+    cdef int64_t stride
+    cdef int64_t rows                 # of the result
+    cdef const int64_t* selected      # rows of the result, or NULL: all
+    cdef bint fill_absent
+    cdef uint32_t record_len
+    cdef uint32_t bitmap_len
+    cdef uint32_t null_bitmap
+    cdef uint32_t absent_bitmap
+    cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
+    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
+    cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
+    cdef Py_buffer buffer
+    cdef bint has_buffer
+    cdef object records, chosen, transactions
+
+    def __cinit__(self, Layout layout not None, cnp.ndarray records not None, buffer, rows, bint fill_absent,
+                  transactions):
+        cdef size_t items_len = <size_t> layout.count * sizeof(column_t)
+        cdef size_t nulls_len = (8 * <size_t> layout.bitmap_len + 1) * NULL_BYTES
+        cdef size_t seen_len = 2 * <size_t> layout.bitmap_len + 1
+        if records.dtype is not layout.dtype and records.dtype != layout.dtype:
+            raise ValueError(f"records of {records.dtype}, the layout is of {layout.dtype}")
+        self.layout = layout
+        self.records = records
+        self.base = <const uint8_t*> cnp.PyArray_DATA(records)
+        self.stride = records.strides[0]
+        self.rows = records.shape[0]
+        self.fill_absent = fill_absent
+        self.record_len = layout.record_len
+        self.bitmap_len = layout.bitmap_len
+        self.null_bitmap = layout.null_bitmap
+        self.absent_bitmap = layout.absent_bitmap
+        if rows is not None:
+            self.choose(rows)
+        PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
+        self.has_buffer = True
+        self.arena = new_arena(&column_pool)
+        self.items = <column_t*> malloc(items_len + nulls_len + seen_len)
+        if self.arena == NULL or self.items == NULL:
+            raise MemoryError
+        memcpy(self.items, layout.items, items_len)
+        self.count = layout.count
+        self.nulls = <uint8_t*> self.items + items_len
+        self.seen = self.nulls + nulls_len
+        memset(self.seen, 0, seen_len)
+        if transactions is not None:
+            self.refer_to(transactions)
+        if self.selected != NULL or fill_absent:
+            self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
+            if self.copies == NULL:
+                raise MemoryError
+
+    cdef int choose(self, object rows) except -1:
+        # The records that are exported
+        cdef const int64_t[::1] selected
+        rows = np.ascontiguousarray(rows, np.int64)
+        if rows.size and (rows.min() < 0 or rows.max() >= self.rows):
+            raise IndexError(f"rows: outside of 0 to {self.rows - 1}")
+        self.chosen = rows
+        self.rows = rows.size
+        selected = rows
+        self.selected = &selected[0] if self.rows else NULL
+        return 0
+
+    cdef int refer_to(self, object transactions) except -1:
+        # What numbers of transactions mean in this batch
+        cdef int k
+        cdef column_t* c
+        for k in range(self.count):
+            c = &self.items[k]
+            if c.layout == LAYOUT_COMMIT_TIME:
+                if transactions.dtype.itemsize != c.transaction_len:
+                    raise ValueError("transactions: not of TRANSACTION_DTYPE")
+                self.transactions = np.ascontiguousarray(transactions)
+                c.transactions = <const uint8_t*> cnp.PyArray_DATA(self.transactions)
+                c.code_count = len(transactions)
+        return 0
+
+    def __dealloc__(self):
+        if self.arena != NULL:
+            drop_arena(self.arena)
         free(self.items)
         free(self.copies)
-        free(self.nulls)
-        free(self.seen)
         if self.has_buffer:
             PyBuffer_Release(&self.buffer)
 
     cdef void clear(self, column_t* c) noexcept nogil:
-        free(c.validity)
-        free(c.slots)
-        free(c.offsets)
-        free(c.data)
         c.validity = NULL
         c.slots = NULL
         c.offsets = NULL
@@ -193,7 +253,7 @@ cdef class _Columns:
         cdef int64_t known = -1
         cdef uint8_t* copy
         cdef column_t* c
-        tile.pool = &column_pool
+        tile.arena = self.arena
         tile.first = first
         tile.rows = self.rows
         tile.count = <int> min(<int64_t> TILE, self.rows - first)
@@ -271,11 +331,18 @@ cdef class _Columns:
         # Take columns begin to end out of all records; what fails is noted in its column.
         cdef tile_t tile
         cdef int64_t first
+        cdef size_t size = 0
         cdef int k
         cdef column_t* c
+        memset(&tile.text, 0, sizeof(tile.text))
+        for k in range(begin, end):
+            size += fixed_size(&self.items[k], self.rows)
+        if not EXACT and self.arena.blocks == NULL:
+            add_block(self.arena, size)     # where it fails, so will what needs it
         for k in range(begin, end):
             c = &self.items[k]
-            if not allocate_slots(c, self.rows) or (c.missing and not all_null(c, self.rows)):
+            if (not allocate_slots(self.arena, c, self.rows)
+                    or (c.missing and not all_null(self.arena, c, self.rows))):
                 c.status = GATHER_NO_MEMORY
         first = 0
         while first < self.rows:
@@ -289,6 +356,7 @@ cdef class _Columns:
                 if c.status == GATHER_OK and tile.has_nulls and not store_validity(c, &tile):
                     c.status = GATHER_NO_MEMORY
             first += tile.count
+        free_text(&tile.text)
 
     cdef int run_object(self, int k, object convert, object given) except -1:
         # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
@@ -303,7 +371,7 @@ cdef class _Columns:
         cdef int64_t record
         cdef uint8_t absent
         self.clear(c)
-        if not allocate_slots(c, self.rows):
+        if not allocate_slots(self.arena, c, self.rows):
             raise MemoryError
         while first < self.rows:
             self.begin_tile(&tile, first, k, k + 1)
@@ -381,20 +449,21 @@ cdef object failure(_Columns gathered, int k, object column, object where):
     )
 
 
-cdef int take_out(
-    _Columns gathered, object columns, list fields, object text_errors, object documents, object where
-) except -1:
-    # Fill every column; fields change where text_errors="binary" makes bytes of text.
+cdef object take_out(_Columns gathered, object fields, object text_errors, object documents, object where):
+    # Fill every column. The fields: those given, unless text_errors="binary" made bytes of text.
     cdef int k, count = gathered.count
     cdef column_t* c
-    for k in range(count):
-        if columns[k].name in documents:
-            gathered.items[k].layout = LAYOUT_OBJECT
+    if documents:
+        for k in range(count):
+            if gathered.layout.columns[k].name in documents:
+                gathered.items[k].layout = LAYOUT_OBJECT
     with nogil:
         gathered.run(0, count)
     for k in range(count):
         c = &gathered.items[k]
-        column = columns[k]
+        if c.status == GATHER_OK and (c.layout != LAYOUT_OBJECT or c.missing):
+            continue
+        column = gathered.layout.columns[k]
         if c.layout == LAYOUT_OBJECT and not c.missing:
             try:
                 gathered.run_object(
@@ -407,7 +476,7 @@ cdef int take_out(
         if c.status in (GATHER_BAD_TEXT, GATHER_BAD_JSON) and text_errors == "binary":
             gathered.clear(c)
             c.layout = LAYOUT_BYTES
-            fields[k] = fields[k].as_binary()
+            fields = (*fields[:k], fields[k].as_binary(), *fields[k + 1:])
             gathered.run(k, k + 1)
         elif c.status == GATHER_BAD_TEXT:
             # Again, value by value: to replace what is invalid, or to find the row it is in.
@@ -415,13 +484,28 @@ cdef int take_out(
             gathered.run_object(k, transcoding.converter(column, text_errors), {})
         if c.status != GATHER_OK:
             raise failure(gathered, k, column, where)
-    return 0
+    return fields
+
+
+cdef object array_capsule(_Columns gathered, object extras):
+    cdef int64_t k
+    cdef ArrowArray* node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
+    if node == NULL:
+        raise MemoryError
+    capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
+    if not init_array(gathered.arena, node, gathered.rows, 1, gathered.count + len(extras)):
+        raise MemoryError
+    for k in range(gathered.count):
+        if not fill_node(gathered.arena, node.children[k], &gathered.items[k], gathered.rows):
+            raise MemoryError
+    for k, extra in enumerate(extras, gathered.count):
+        fill_change_column(gathered.arena, node.children[k], extra, gathered.rows)
+    return capsule
 
 
 def export_batch(
+    Layout layout not None,
     cnp.ndarray records not None,
-    columns,
-    fields,
     buffer,
     *,
     table=None,
@@ -437,12 +521,9 @@ def export_batch(
 
     Parameters
     ----------
-    records : ndarray, shape (n,), of record_dtype(…, columns)
-    columns : sequence of Column
-        The columns to export; each is a field of ``records["row"]``. None: a column that the records do not
-        have, exported as nulls.
-    fields : sequence of ArrowField
-        One for each column, from ``arrow_field``.
+    layout : Layout
+        Of the dtype of `records`.
+    records : ndarray, shape (n,)
     buffer : bytes-like
         What the spans of the records refer to.
     table, path : str or None
@@ -455,15 +536,15 @@ def export_batch(
         What to do with bytes that are not text in the column's character set.
     documents : dict of str to dict of int to (bytes or None), or None
         For each JSON column name and record the text that is used instead of its span.
-    extras : sequence of ChangeColumn or ImageColumn
+    extras : sequence of ChangeColumn
         Columns to append, of m (or n) values each.
     transactions : ndarray of TRANSACTION_DTYPE, or None
-        What the records' transaction numbers refer to, where an ImageColumn needs it.
+        What the records' transaction numbers refer to, where the layout needs it.
 
     Returns
     -------
     fields : tuple of ArrowField
-        Those given, except where "binary" changed one, and those of the extras.
+        Those of the layout, except where "binary" changed one, and those of the extras.
     array : PyCapsule
 
     Raises
@@ -471,33 +552,20 @@ def export_batch(
     DecodeError
         A span reaches outside the buffer, text is invalid, a value cannot be of its type.
     """
-    cdef ArrowArray* node
-    cdef int k, changed
     if records.ndim != 1:
         raise ValueError(f"records: {records.ndim} dimensions, expected 1")
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
-    used = list(fields)
-    changes = [extra for extra in extras if isinstance(extra, ImageColumn)]
-    gathered = _Columns(records, columns, used, buffer, rows, fill_absent, changes, transactions)
-    take_out(gathered, (*columns, *changes), used, text_errors, documents or {}, (table, path))
-    node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-    if node == NULL:
-        raise MemoryError
-    capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
-    if not init_array(node, gathered.rows, 1, len(columns) + len(extras)):
-        raise MemoryError
-    for k in range(len(columns)):
-        fill_node(node.children[k], &gathered.items[k], used[k], gathered.rows, release_large)
-    changed = len(columns)
-    for k, extra in enumerate(extras, len(columns)):
-        if isinstance(extra, ImageColumn):
-            fill_node(node.children[k], &gathered.items[changed], extra.field, gathered.rows, release_large)
-            changed += 1
-        else:
-            fill_change_column(node.children[k], extra, gathered.rows)
-        used.append(extra.field)
-    return tuple(used), capsule
+    gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions)
+    fields = take_out(gathered, layout.fields, text_errors, documents or {}, (table, path))
+    if extras:
+        fields = (*fields, *[extra.field for extra in extras])
+    return fields, array_capsule(gathered, extras)
+
+
+def array_address(capsule):
+    """Where the ArrowArray of a capsule named "arrow_array" is, as a number; who moves it out marks it released."""
+    return <uintptr_t> PyCapsule_GetPointer(capsule, "arrow_array")
 
 
 def span_values(cnp.ndarray records not None, column, field, buffer, *, table=None, path=None,
@@ -525,13 +593,12 @@ def span_values(cnp.ndarray records not None, column, field, buffer, *, table=No
     cdef int64_t i
     cdef column_t* c
     cdef bint as_text
-    used = [field]
-    gathered = _Columns(records, (column,), used, buffer, None, False)
+    gathered = _Columns(Layout(records.dtype, (column,), (field,)), records, buffer, None, False, None)
     if column.kind == KIND_GEOMETRY:
         gathered.items[0].layout = LAYOUT_BYTES     # as logged: SRID and WKB
-    take_out(gathered, (column,), used, text_errors, documents or {}, (table, path))
+    fields = take_out(gathered, (field,), text_errors, documents or {}, (table, path))
     c = &gathered.items[0]
-    as_text = used[0].format == "u"
+    as_text = fields[0].format == "u"
     values = []
     for i in range(gathered.rows):
         if c.validity != NULL and not (c.validity[i >> 3] >> (i & 7)) & 1:

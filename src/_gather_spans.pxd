@@ -224,29 +224,25 @@ cdef inline gather_status_t gather_text(column_t* c, tile_t* tile) noexcept nogi
 cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogil:
     cdef int i, printed
     cdef uint64_t total
-    cdef TextBuffer text
+    cdef TextBuffer* text = &tile.text
     cdef gather_status_t status = take_spans(c, tile, &total)
     if status != GATHER_OK:
         return status
-    text.data = <char*> c.data
-    text.length = c.data_len
-    text.capacity = c.data_capacity
+    text.length = 0
     for i in range(tile.count):
         if not is_null(tile, i):
-            printed = append_jsonb_text(tile.starts[i], tile.lengths[i], &text)
+            printed = append_jsonb_text(tile.starts[i], tile.lengths[i], text)
             if printed != DECODE_OK:
-                status = GATHER_NO_MEMORY if printed == DECODE_NO_MEMORY else GATHER_BAD_JSON
-            elif text.length > <size_t> INT32_MAX:
-                status = GATHER_TOO_LARGE
-            if status != GATHER_OK:
-                fail(c, tile, i, status)
-                break
-        c.offsets[tile.first + i + 1] = <int32_t> text.length
-    # The printer may have moved the data.
-    c.data = <uint8_t*> text.data
-    c.data_len = text.length
-    c.data_capacity = text.capacity
-    return status
+                return fail(c, tile, i, GATHER_NO_MEMORY if printed == DECODE_NO_MEMORY else GATHER_BAD_JSON)
+            if c.data_len + text.length > <size_t> INT32_MAX:
+                return fail(c, tile, i, GATHER_TOO_LARGE)
+        c.offsets[tile.first + i + 1] = <int32_t> (c.data_len + text.length)
+    if not reserve(c, tile, text.length):
+        return GATHER_NO_MEMORY
+    if text.length:
+        memcpy(c.data + c.data_len, text.data, text.length)
+    c.data_len += text.length
+    return GATHER_OK
 
 
 cdef inline gather_status_t gather_decimal_text(column_t* c, tile_t* tile) noexcept nogil:

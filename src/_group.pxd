@@ -15,15 +15,18 @@ from _transactions cimport transaction_t
 
 
 cdef enum:
+    # Bytes of rows events to a batch: values of text are read again when columns are made of it, and should be in
+    # the processor's caches still. Not so where many tables share a group, since each batch has its price, too.
+    BATCH_WIRE = 1 << 20
     # Bytes. A chunk lives as long as one of its batches does: few, so that little is held for one that is kept.
     CHUNK = 32 << 10
     LENT_MOST = 2 << 10
 
 
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
+    cdef uint64_t enough = min(loop.max_group_wire, <uint64_t> max(loop.batch_count, 1) * BATCH_WIRE)
     return (loop.group_records >= loop.max_group_records or loop.group_memory >= loop.max_group_memory
-            or (loop.group_wire >= loop.max_group_wire
-                and (loop.group_records != 0 or loop.transactions.length != 0)))
+            or (loop.group_wire >= enough and (loop.group_records != 0 or loop.transactions.length != 0)))
 
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:

@@ -1,21 +1,20 @@
-# Arrow arrays made from Python values: text from a few labels, and columns that NumPy already holds.
+# Arrow arrays made from columns that NumPy already holds: numbers, and text from a few labels.
 # Header-only: used by _columns.pyx.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from _arrow cimport ArrowArray, init_array
+from _arena cimport arena_t, init_array, take
+from _arrow cimport ArrowArray
 from _tile cimport SLACK
 
 
-cdef inline list utf8_of(object labels):
-    return [label.encode("utf-8", "replace") for label in labels]
-
-
-cdef inline int fill_labels(ArrowArray* node, list labels, const uint32_t* codes, int64_t count) except -1:
-    # An array of text: labels[codes[i]] for each i, or the labels as they are where codes is NULL.
+cdef inline int fill_labels(
+    arena_t* arena, ArrowArray* node, object texts, const uint32_t* codes, int64_t count
+) except -1:
+    # An array of text: texts[codes[i]] for each i
     cdef int32_t* offsets
     cdef uint8_t* data
     cdef const char** starts
@@ -23,10 +22,11 @@ cdef inline int fill_labels(ArrowArray* node, list labels, const uint32_t* codes
     cdef int64_t i
     cdef uint64_t total = 0
     cdef uint32_t code
+    cdef list labels = [text.encode("utf-8", "replace") for text in texts]
     cdef Py_ssize_t k, label_count = len(labels)
     # Each with room behind it, so that most are copied as one block of fixed size.
     cdef list padded = [label + bytes(SLACK) for label in labels]
-    if not init_array(node, count, 3, 0):
+    if not init_array(arena, node, count, 3, 0):
         raise MemoryError
     starts = <const char**> malloc(<size_t> (label_count + 1) * (sizeof(char*) + sizeof(size_t)))
     if starts == NULL:
@@ -37,20 +37,20 @@ cdef inline int fill_labels(ArrowArray* node, list labels, const uint32_t* codes
             starts[k] = PyBytes_AS_STRING(padded[k])
             lengths[k] = <size_t> PyBytes_GET_SIZE(labels[k])
         for i in range(count):
-            total += lengths[codes[i] if codes != NULL else i]
+            total += lengths[codes[i]]
         if total > <uint64_t> INT32_MAX:
             from binlog_core.errors import DecodeError
 
             raise DecodeError(f"{total} bytes of text in one batch: at most {INT32_MAX}")
-        offsets = <int32_t*> malloc((<size_t> count + 1) * sizeof(int32_t))
+        offsets = <int32_t*> take(arena, (<size_t> count + 1) * sizeof(int32_t))
         node.buffers[1] = offsets
-        data = <uint8_t*> malloc(total + SLACK)
+        data = <uint8_t*> take(arena, total + SLACK)
         node.buffers[2] = data
         if offsets == NULL or data == NULL:
             raise MemoryError
         offsets[0] = 0
         for i in range(count):
-            code = codes[i] if codes != NULL else <uint32_t> i
+            code = codes[i]
             if lengths[code] <= SLACK:
                 memcpy(data, starts[code], SLACK)
             else:
@@ -62,14 +62,7 @@ cdef inline int fill_labels(ArrowArray* node, list labels, const uint32_t* codes
     return 0
 
 
-cdef inline int fill_dictionary(ArrowArray* node, object labels) except -1:
-    node.dictionary = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-    if node.dictionary == NULL:
-        raise MemoryError
-    return fill_labels(node.dictionary, utf8_of(labels), NULL, len(labels))
-
-
-cdef inline int fill_change_column(ArrowArray* node, object extra, int64_t count) except -1:
+cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
     # A ChangeColumn, which has seen to its values being contiguous and its codes being uint32 within range.
     cdef const uint32_t[::1] codes
     cdef const uint8_t[::1] values
@@ -78,11 +71,11 @@ cdef inline int fill_change_column(ArrowArray* node, object extra, int64_t count
         raise ValueError(f"change column {extra.name!r}: {len(extra.values)} values, expected {count}")
     if extra.labels is not None:
         codes = extra.values
-        return fill_labels(node, utf8_of(extra.labels), &codes[0] if count else NULL, count)
-    if not init_array(node, count, 2, 0):
+        return fill_labels(arena, node, extra.labels, &codes[0] if count else NULL, count)
+    if not init_array(arena, node, count, 2, 0):
         raise MemoryError
     values = extra.values.view("u1")
-    copy = malloc(<size_t> values.shape[0] + 1)
+    copy = take(arena, <size_t> values.shape[0])
     if copy == NULL:
         raise MemoryError
     if count:

@@ -106,7 +106,6 @@ cdef struct loop_t:
     event_header_t header
     const uint8_t* event
     Cursor body
-    Cursor query_body
     uint64_t event_position
     uint64_t doubtful_position      # of the event before, if it told no position; else of this one
     bint without_map                # the event is a rows event whose table map was not seen

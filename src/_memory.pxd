@@ -6,13 +6,14 @@
 from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock, WAIT_LOCK
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport unlikely
 
 cdef extern from *:
     """
+    #define BINLOG_ANY ((size_t) -1)
     #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
     #if defined(__linux__)
     #include <stdlib.h>
@@ -33,13 +34,16 @@ cdef extern from *:
     }
     #endif
     """
+    const size_t ANY "BINLOG_ANY"
     const size_t LARGE "BINLOG_LARGE"
     void* large_block "binlog_large_block"(size_t size) nogil
 
 cdef enum:
-    POOL_BLOCKS = 16
+    POOL_BLOCKS = 64
     POOL_BYTES = 16 << 20
-    IDLE_FOR = 1 << 16                  # what grows to this many bytes moves into a block that is idle
+    # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
+    # by chance they come to lie on top of its heap: they were fresh memory again each time.
+    POOLED = 1 << 16
 
 
 cdef struct memory_t:
@@ -52,41 +56,61 @@ cdef struct memory_t:
 
 cdef struct pool_t:
     PyThread_type_lock lock             # batches may die in any thread, while loops run in others
-    memory_t[POOL_BLOCKS] blocks        # of LARGE and more each
+    memory_t[POOL_BLOCKS] blocks        # of POOLED bytes and more each, the longest idle first
     int count
     size_t bytes
 
 
+cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
+    pool.count -= 1
+    pool.bytes -= pool.blocks[i].capacity
+    memmove(&pool.blocks[i], &pool.blocks[i + 1], <size_t> (pool.count - i) * sizeof(memory_t))
+
+
 cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcept nogil:
-    if pool != NULL and capacity >= LARGE:
+    if pool != NULL and POOLED <= capacity <= POOL_BYTES:
         PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-        if pool.count < POOL_BLOCKS and pool.bytes + capacity <= POOL_BYTES:
-            pool.blocks[pool.count].data = data
-            pool.blocks[pool.count].capacity = capacity
-            pool.count += 1
-            pool.bytes += capacity
-            data = NULL
+        while pool.count == POOL_BLOCKS or pool.bytes + capacity > POOL_BYTES:
+            free(pool.blocks[0].data)
+            remove_block(pool, 0)
+        pool.blocks[pool.count].data = data
+        pool.blocks[pool.count].capacity = capacity
+        pool.count += 1
+        pool.bytes += capacity
         PyThread_release_lock(pool.lock)
-    free(data)
+    else:
+        free(data)
 
 
-cdef inline bint take_block(pool_t* pool, size_t least, memory_t* out) noexcept nogil:
-    # The smallest block that is large enough
+cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
+    # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
+    # move again.
     cdef int i
     cdef int best = -1
+    cdef size_t capacity
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     for i in range(pool.count):
-        if (least <= pool.blocks[i].capacity
-                and (best < 0 or pool.blocks[i].capacity < pool.blocks[best].capacity)):
+        capacity = pool.blocks[i].capacity
+        if least <= capacity <= most and (
+            best < 0 or (capacity > pool.blocks[best].capacity) == (most == ANY)
+        ):
             best = i
     if best >= 0:
         out.data = pool.blocks[best].data
         out.capacity = pool.blocks[best].capacity
-        pool.count -= 1
-        pool.bytes -= out.capacity
-        pool.blocks[best] = pool.blocks[pool.count]
+        remove_block(pool, best)
     PyThread_release_lock(pool.lock)
     return best >= 0
+
+
+cdef inline bint fresh_block(size_t least, memory_t* out) noexcept nogil:
+    if least < LARGE:
+        out.capacity = least if least < POOLED else (least + POOLED - 1) // POOLED * POOLED
+        out.data = <uint8_t*> malloc(out.capacity)
+    else:
+        out.capacity = (least + LARGE - 1) // LARGE * LARGE
+        out.data = <uint8_t*> large_block(out.capacity)
+    return out.data != NULL
 
 
 cdef inline void leave_block(memory_t* memory) noexcept nogil:
@@ -111,15 +135,11 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
     cdef uint8_t* data
     while capacity < least:
         capacity *= 2
-    if capacity >= IDLE_FOR and memory.pool != NULL and take_block(memory.pool, least, &block):
+    if capacity >= POOLED and memory.pool != NULL and take_block(memory.pool, least, ANY, &block):
         move_to_block(memory, &block)
         return DECODE_OK
     if capacity >= LARGE and memory.pool != NULL:
-        capacity = (least + LARGE - 1) // LARGE * LARGE if memory.data == NULL else capacity // LARGE * LARGE
-        capacity = capacity if capacity >= least else capacity + LARGE
-        block.data = <uint8_t*> large_block(capacity)
-        block.capacity = capacity
-        if block.data == NULL:
+        if not fresh_block(least if memory.data == NULL else capacity, &block):
             return DECODE_NO_MEMORY
         move_to_block(memory, &block)
         return DECODE_OK

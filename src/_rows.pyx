@@ -110,10 +110,10 @@ cdef class Memory:
 
 
 cdef Memory take_memory(memory_t* memory):
-    # Hands the block over, or a copy where less than half of it is used.
+    # Hands the block over; a copy, where little of it is used. Of more, fresh memory would cost too much.
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t* data
-    if memory.length < memory.capacity // 2:
+    if memory.length < memory.capacity // 8:
         data = <uint8_t*> malloc(memory.length + 1)
         if data != NULL:
             memcpy(data, memory.data, memory.length)
@@ -637,12 +637,12 @@ cdef class Decoder:
         cdef Cursor body
         cdef uint32_t post_header_len = self.loop.descriptor.post_header_len[<int> QUERY_EVENT]
         cdef uint32_t before = post_header_len
-        body = self.loop.query_body
+        body = self.loop.body
         if not take_query_text(&body, post_header_len, &text):
             return b"", b""
         if post_header_len >= 13:
-            before += load_u16(self.loop.query_body.pos + 11)
-        body = self.loop.query_body
+            before += load_u16(self.loop.body.pos + 11)
+        body = self.loop.body
         return body.pos[before:before + body.pos[8]], text.pos[:remaining(&text)]
 
     def gtid(self):

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from _batch cimport *
 from _codes cimport *
-from _cursor cimport Cursor, cursor_over, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, unlikely
+from _cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, unlikely
 from _group cimport batch_for, group_is_full, note_transaction
 from _image_set cimport fill_image_set
 from _loop cimport *
@@ -55,10 +55,9 @@ cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
             and (loop.server_id < 0 or load_u32(loop.event + 5) == <uint64_t> loop.server_id))
 
 
-cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexcept nogil:
+cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Cursor body) noexcept nogil:
     # op: 1 insert, 2 update, 4 delete
     cdef uint32_t post_header_len = post_header_len_of(loop, kind)
-    cdef Cursor body = cursor_over(loop.body.pos, remaining(&loop.body))
     cdef uint32_t definition
     cdef plan_t* plan
     cdef uint64_t id
@@ -90,13 +89,13 @@ cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op) noexc
         return fail(loop, DECODE_MALFORMED, definition, b"column count is not that of the table map")
     if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
         return fail(loop, DECODE_MALFORMED, definition, b"columns-present bitmaps run past the event")
-    loop.group_wire += <uint64_t> (loop.body.end - loop.event)
-    return decode_rows(loop, kind, definition, plan, op, body.pos, body.end)
+    loop.group_wire += <uint64_t> (body.end - loop.event)
+    return decode_rows(loop, kind, definition, plan, op, body)
 
 
 cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, plan_t* plan, uint32_t op,
-                            const uint8_t* pos, const uint8_t* end) noexcept nogil:
-    # From the first columns-present bitmap to the end of the event
+                            Cursor body) noexcept nogil:
+    # body: from the first columns-present bitmap to the end of the event
     cdef bint update = op == 2
     cdef bint v0 = is_rows_v0(kind)
     cdef window_t* window = &loop.windows[loop.depth]
@@ -116,13 +115,13 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     cdef uint32_t row = loop.row_in_event
     cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
     cdef int status = DECODE_OK
-    if batch == NULL or fill_image_set(plan, pos, images) != DECODE_OK:
+    if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
-    pos += plan.bitmap_len
+    skip(&body, plan.bitmap_len)
     if update and not v0:
-        if fill_image_set(plan, pos, after) != DECODE_OK:
+        if fill_image_set(plan, body.pos, after) != DECODE_OK:
             return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
-        pos += plan.bitmap_len
+        skip(&body, plan.bitmap_len)
     if loop.trx_index < 0:
         if not loop.trx_open:
             begin(loop, True)
@@ -136,13 +135,13 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
     if unlikely(plan.raw):
-        return add_raw_rows(loop, definition, plan, batch, image, pos, end)
-    rows.pos = pos
-    rows.end = end
+        return add_raw_rows(loop, definition, plan, batch, image, &body)
+    rows.pos = body.pos
+    rows.end = body.end
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
-    if unlikely(<size_t> (window.cur.end - end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
+    if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     records = &batch.records
     before_event = records.length
@@ -267,7 +266,7 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
 
 
 cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
-                             image_t image, const uint8_t* pos, const uint8_t* end) noexcept nogil:
+                             image_t image, Cursor* rows) noexcept nogil:
     # One record per event, its only field a span of the row area
     cdef span_t span
     cdef uint8_t* record
@@ -275,11 +274,11 @@ cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* pl
         return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     record = batch.records.data + batch.records.length
     put_image(record, image, image.op, image.row, plan, &plan.images[0])
-    span.length = <uint32_t> (end - pos)
-    span.offset = <uint64_t> (pos - loop.windows[loop.depth].data)
+    span.length = <uint32_t> remaining(rows)
+    span.offset = <uint64_t> (rows.pos - loop.windows[loop.depth].data)
     if batch.copies:
         span.offset = batch.heap.length
-        if append(&batch.heap, pos, span.length) != DECODE_OK:
+        if append(&batch.heap, rows.pos, span.length) != DECODE_OK:
             return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     memcpy(record + plan.image_len, &span, sizeof(span))
     batch.records.length += plan.record_len

@@ -41,27 +41,27 @@ cdef inline bint has_room(const loop_t* loop) noexcept nogil:
             or (loop.table_maps > 1 and loop.tables.weight < loop.max_definitions_of_transaction))
 
 
-cdef inline int map_table(loop_t* loop) noexcept nogil:
+cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
     cdef uint32_t post_header_len = post_header_len_of(loop, TABLE_MAP_EVENT)
     cdef uint32_t id_len = 4 if post_header_len < 8 else 6
     cdef content_t content
     cdef uint64_t id
     cdef uint32_t shape
     cdef uint32_t found
-    if remaining(&loop.body) < post_header_len or post_header_len < id_len + 2:
+    if remaining(&body) < post_header_len or post_header_len < id_len + 2:
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"table map event too short")
     if not loop.trx_open:
         begin(loop, True)               # the log, or our reading, starts inside a transaction
     loop.table_maps += 1
     if loop.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
-    id = load_u32(loop.body.pos) if id_len == 4 else load_u48(loop.body.pos)
-    skip(&loop.body, id_len)
+    id = load_u32(body.pos) if id_len == 4 else load_u48(body.pos)
+    skip(&body, id_len)
     found = definition_of_id(&loop.tables, id)
-    if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], loop.body.pos,
-                                  <uint32_t> remaining(&loop.body)):
+    if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
+                                  <uint32_t> remaining(&body)):
         return RUN_MORE
-    content_of(&loop.body, post_header_len - id_len, &content)
+    content_of(&body, post_header_len - id_len, &content)
     shape = find_shape(&loop.tables, &content)
     found = NO_TABLE
     if shape != NO_TABLE:

@@ -3,11 +3,11 @@
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from _arena cimport ALIGNED, arena_t, take
 from _cursor cimport load_u64
-from _memory cimport LARGE, large_block, memory_t, pool_t, take_block
+from _text_buffer cimport TextBuffer
 
 cdef extern from *:
     """
@@ -72,6 +72,10 @@ cdef struct column_t:
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count       # of codes; LAYOUT_LABEL: of labels; LAYOUT_COMMIT_TIME: of transactions
+    const uint8_t* members    # ENUM, SET: the dictionary's texts, one behind the other,
+    const int32_t* ends       # where each begins, and the last ends,
+    uint32_t member_count     # and how many they are
+    bint nested               # LAYOUT_FIXED_BYTES: a list
     bint missing              # the records do not have it
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii
@@ -98,7 +102,8 @@ cdef struct tile_t:
     int64_t rows              # of all tiles
     const uint8_t* buffer     # that spans refer to
     uint64_t buffer_len
-    pool_t* pool              # of large blocks
+    arena_t* arena
+    TextBuffer text           # for what prints
     bint has_nulls            # of the column at hand; else nulls means nothing
     uint8_t* nulls            # one bit per record, set: null
     const uint8_t* starts[TILE]
@@ -109,28 +114,19 @@ cdef struct tile_t:
 
 cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexcept nogil:
     # For all rows to come, should they be like those so far; yet not without bounds, since one large value
-    # tells little. Large blocks are used again: fresh memory costs the kernel more than filling it costs us.
+    # tells little.
     cdef size_t seen = <size_t> (tile.first + tile.count) if tile.count else 1
     cdef size_t wanted = needed // seen * <size_t> tile.rows
-    cdef memory_t block
+    cdef uint8_t* data
     wanted += wanted // 16
     wanted = max(min(wanted, max(8 * needed, <size_t> GUESSED)), needed + needed // 2)
-    if wanted < LARGE:
-        block.data = <uint8_t*> realloc(c.data, wanted)
-        if block.data == NULL:
-            return False
-        block.capacity = wanted
-    else:
-        wanted = (wanted + LARGE - 1) // LARGE * LARGE
-        if not take_block(tile.pool, wanted, &block):
-            block.data = <uint8_t*> large_block(wanted)
-            block.capacity = wanted
-        if block.data == NULL:
-            return False
-        memcpy(block.data, c.data, c.data_len)
-        free(c.data)
-    c.data = block.data
-    c.data_capacity = block.capacity
+    data = <uint8_t*> take(tile.arena, wanted)
+    if data == NULL:
+        return False
+    if c.data_len:
+        memcpy(data, c.data, c.data_len)
+    c.data = data
+    c.data_capacity = wanted
     return True
 
 
@@ -140,17 +136,26 @@ cdef inline bint reserve(column_t* c, const tile_t* tile, size_t more) noexcept 
     return needed <= c.data_capacity or grow_data(c, tile, needed)
 
 
-cdef inline bint allocate_slots(column_t* c, int64_t rows) noexcept nogil:
+cdef inline bint has_offsets(const column_t* c) noexcept nogil:
+    return c.layout >= LAYOUT_BYTES or c.layout == LAYOUT_SET
+
+
+cdef inline size_t fixed_size(const column_t* c, int64_t rows) noexcept nogil:
+    # Of what allocate_slots takes, and the column's node
+    return <size_t> rows * (c.width + (sizeof(int32_t) if has_offsets(c) else 0)) + 6 * <size_t> ALIGNED
+
+
+cdef inline bint allocate_slots(arena_t* arena, column_t* c, int64_t rows) noexcept nogil:
     # Slots and offsets of all rows, which the gathering loops all write; data grows tile by tile.
     cdef size_t size = <size_t> rows * c.width
     if c.width:
-        c.slots = <uint8_t*> malloc(size + SLACK)
+        c.slots = <uint8_t*> take(arena, size + SLACK)
         if c.slots == NULL:
             return False
         memset(c.slots + size, 0, SLACK)
-    if c.layout >= LAYOUT_BYTES or c.layout == LAYOUT_SET:
-        c.offsets = <int32_t*> malloc((<size_t> rows + 1) * sizeof(int32_t))
-        c.data = <uint8_t*> malloc(SLACK)
+    if has_offsets(c):
+        c.offsets = <int32_t*> take(arena, (<size_t> rows + 1) * sizeof(int32_t))
+        c.data = <uint8_t*> take(arena, SLACK)
         if c.offsets == NULL or c.data == NULL:
             return False
         c.offsets[0] = 0
@@ -158,15 +163,19 @@ cdef inline bint allocate_slots(column_t* c, int64_t rows) noexcept nogil:
     return True
 
 
-cdef inline bint all_null(column_t* c, int64_t rows) noexcept nogil:
+cdef inline bint all_null(arena_t* arena, column_t* c, int64_t rows) noexcept nogil:
     # A column that the records do not have
-    c.validity = <uint8_t*> calloc(<size_t> rows // 8 + 1, 1)
+    cdef size_t size = <size_t> rows // 8 + 1
+    c.validity = <uint8_t*> take(arena, size)
+    if c.validity == NULL:
+        return False
+    memset(c.validity, 0, size)
     c.null_count = rows
     if c.slots != NULL:
         memset(c.slots, 0, <size_t> rows * c.width)
     if c.offsets != NULL:
         memset(c.offsets, 0, (<size_t> rows + 1) * sizeof(int32_t))
-    return c.validity != NULL
+    return True
 
 
 # --- Nulls -------------------------------------------------------------------------------------------
@@ -276,7 +285,7 @@ cdef inline bint store_validity(column_t* c, const tile_t* tile) noexcept nogil:
     cdef uint8_t* out
     cdef int i, part, left = (tile.count + 7) // 8
     if c.validity == NULL:
-        c.validity = <uint8_t*> malloc(size)
+        c.validity = <uint8_t*> take(tile.arena, size)
         if c.validity == NULL:
             return False
         memset(c.validity, 0xFF, size)

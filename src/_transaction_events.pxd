@@ -31,39 +31,38 @@ cdef inline void end_transaction(loop_t* loop, int outcome) noexcept nogil:
     loop.trx_index = -1
 
 
-cdef inline int note_xid(loop_t* loop) noexcept nogil:
-    if loop.trx_open and remaining(&loop.body) >= 8:
-        loop.trx.xid = load_u64(loop.body.pos)
+cdef inline int note_xid(loop_t* loop, Cursor body) noexcept nogil:
+    if loop.trx_open and remaining(&body) >= 8:
+        loop.trx.xid = load_u64(body.pos)
     end_transaction(loop, OUTCOME_COMMITTED)
     return RUN_MORE
 
 
-cdef inline int note_gtid(loop_t* loop, uint8_t kind) noexcept nogil:
+cdef inline int note_gtid(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
     cdef bint standalone = False
     begin(loop, False)
     loop.skip_transaction = False
     if kind == MARIADB_GTID_EVENT:
-        if not decode_mariadb_gtid(&loop.body, loop.trx, &standalone):
+        if not decode_mariadb_gtid(&body, loop.trx, &standalone):
             return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
         loop.trx_explicit = not standalone      # it stands for BEGIN
     elif kind == GTID_TAGGED_EVENT:
-        if not decode_gtid_tagged(&loop.body, loop.trx):
+        if not decode_gtid_tagged(&body, loop.trx):
             return fail(loop, DECODE_MALFORMED, NO_TABLE, b"tagged GTID event cannot be read")
-    elif not decode_gtid(&loop.body, loop.trx):
+    elif not decode_gtid(&body, loop.trx):
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
     if kind == ANONYMOUS_GTID_EVENT:
         loop.trx.gtid_kind = GTID_NONE
     return RUN_EVENT if loop.gtids_to_python else RUN_MORE
 
 
-cdef inline int note_query(loop_t* loop) noexcept nogil:
+cdef inline int note_query(loop_t* loop, Cursor body) noexcept nogil:
     cdef Cursor text
     cdef int kind
-    loop.query_body = loop.body
     if loop.descriptor.post_header_len[<int> QUERY_EVENT] == 0:
         return fail(loop, DECODE_MALFORMED, NO_TABLE,
                     b"the format description lists no post-header length for this event type")
-    if not take_query_text(&loop.body, loop.descriptor.post_header_len[<int> QUERY_EVENT], &text):
+    if not take_query_text(&body, loop.descriptor.post_header_len[<int> QUERY_EVENT], &text):
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"query event too short for its lengths")
     kind = query_kind(&text)
     if kind == QUERY_BEGIN or kind == QUERY_XA_START:
@@ -81,13 +80,13 @@ cdef inline int note_query(loop_t* loop) noexcept nogil:
     return RUN_MORE
 
 
-cdef inline int note_event(loop_t* loop, uint8_t kind) noexcept nogil:
+cdef inline int note_event(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
     # What _walk.pxd has no handling of its own for
     if kind == QUERY_EVENT:
-        return note_query(loop)
+        return note_query(loop, body)
     if kind == XA_PREPARE_EVENT:
         end_transaction(
-            loop, OUTCOME_COMMITTED if remaining(&loop.body) and loop.body.pos[0] else OUTCOME_XA_PREPARED
+            loop, OUTCOME_COMMITTED if remaining(&body) and body.pos[0] else OUTCOME_XA_PREPARED
         )
         return RUN_MORE
     if kind == FORMAT_DESCRIPTION_EVENT or kind == START_EVENT_V3:

@@ -50,11 +50,19 @@ cdef packed struct transaction_t:          # twin of TRANSACTION_DTYPE
 
 cdef inline void begin_transaction(transaction_t* trx, uint64_t position, uint32_t timestamp,
                                    uint32_t server_id) noexcept nogil:
-    memset(trx, 0, sizeof(transaction_t))
+    # Field by field: of a memset of this length compilers make an instruction that takes longer than the rest.
     trx.begin_position = position
+    trx.end_position = 0
     trx.timestamp = timestamp
     trx.commit_time = -1
+    trx.gtid_kind = GTID_NONE
+    memset(trx.uuid, 0, 16)
+    trx.domain_id = 0
     trx.server_id = server_id
+    trx.sequence_number = 0
+    memset(trx.tag, 0, 32)
+    trx.xid = 0
+    trx.outcome = OUTCOME_UNKNOWN
 
 
 cdef inline bint decode_gtid(Cursor* cur, transaction_t* trx) noexcept nogil:

@@ -66,11 +66,11 @@ cdef inline void set_handling(descriptor_t* descriptor) noexcept nogil:
         descriptor.handling[i] = handling_of(descriptor.canonical[i])
 
 
-cdef inline int handle_other(loop_t* loop, uint8_t kind) noexcept nogil:
+cdef inline int handle_other(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
     if loop.rows_v0 and is_rows_v0(kind):
         return decode_rows_event(loop, kind, HANDLE_INSERT if kind == PRE_GA_WRITE_ROWS_EVENT
-                                 else HANDLE_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else HANDLE_DELETE)
-    return note_event(loop, kind)
+                                 else HANDLE_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else HANDLE_DELETE, body)
+    return note_event(loop, kind, body)
 
 
 cdef inline int take_carefully(loop_t* loop, const descriptor_t* descriptor) noexcept nogil:
@@ -107,18 +107,19 @@ cdef inline void note_header(loop_t* loop, const descriptor_t* descriptor, const
     take_event(&cur, descriptor, &loop.header, &body)
 
 
-cdef inline int handle(loop_t* loop, uint8_t handling, uint8_t kind) noexcept nogil:
+cdef inline int handle(loop_t* loop, uint8_t handling, uint8_t kind, Cursor body) noexcept nogil:
+    # body by value, here and below: read back from loop.body as one, it would wait for the two stores that made it
     if handling == HANDLE_NOTHING or handling == HANDLE_ROTATE:
         return RUN_MORE
     if handling == HANDLE_TABLE_MAP:
-        return map_table(loop)
+        return map_table(loop, body)
     if handling <= HANDLE_DELETE and handling != HANDLE_OTHER:
-        return decode_rows_event(loop, kind, handling)
+        return decode_rows_event(loop, kind, handling, body)
     if handling == HANDLE_XID:
-        return note_xid(loop)
+        return note_xid(loop, body)
     if handling == HANDLE_GTID:
-        return note_gtid(loop, kind)
-    return handle_other(loop, kind)
+        return note_gtid(loop, kind, body)
+    return handle_other(loop, kind, body)
 
 
 cdef inline int walk(loop_t* loop) noexcept nogil:
@@ -143,6 +144,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
     cdef uint8_t handling
     cdef uint8_t kind
     cdef size_t length
+    cdef Cursor body
     if <size_t> (end - start) > PAUSE_BYTES:
         limit = start + PAUSE_BYTES
     if not inside and not loop.stop_anchor and loop.stop_position < base + <uintptr_t> limit:
@@ -173,16 +175,19 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
                 break
             length = loop.header.event_length
             handling = descriptor.handling[event[4]]
+            body = loop.body
         else:
             pos = event + length
-            loop.body.pos = event + header_len
-            loop.body.end = pos - checksum_len
+            body.pos = event + header_len
+            body.end = pos - checksum_len
+            loop.body.pos = body.pos
+            loop.body.end = body.end
             window.cur.pos = pos
         if verify and handling != HANDLE_DESCRIPTOR and not checksum_holds_with(loop.crc, event, <uint32_t> length):
             status = fail(loop, DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
             break
         kind = descriptor.canonical[event[4]]
-        status = handle(loop, handling, kind)
+        status = handle(loop, handling, kind, body)
         if status == RUN_TABLE:
             window.cur.pos = event              # again, once its plan is there
             break

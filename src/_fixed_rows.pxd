@@ -83,7 +83,7 @@ cdef inline bint take_images(const image_set_t* images, const strides_t* at, row
     return True
 
 
-cdef inline void put_images(const plan_t* plan, const image_set_t* images, const image_t* image, uint8_t op,
+cdef inline void put_images(const plan_t* plan, const image_set_t* images, image_t image, uint8_t op,
                             uint32_t row, const strides_t* at) noexcept nogil:
     # All the same but for the row's number. The bytes of a record's fields are not touched.
     cdef uint8_t[IMAGE_LEN + 2 * FIXED_BITMAPS + ROOM] whole
@@ -117,7 +117,7 @@ cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_s
 
 
 cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, const image_set_t* after,
-                                       const image_t* image, uint32_t row, size_t most_memory,
+                                       image_t image, uint32_t row, size_t most_memory,
                                        rows_t* rows) noexcept nogil:
     # How many of the next rows were decoded at once.
     # Where it is fewer than FEW_ROWS, none was: so many have no NULL. after: of an update's second image, else NULL;

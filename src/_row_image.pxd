@@ -40,9 +40,9 @@ cdef packed struct image_t:         # twin of the fixed part of image_dtype
     uint32_t transaction
 
 
-cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row,
+cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t row,
                            const plan_t* plan, const image_set_t* images) noexcept nogil:
-    # Field by field: a copy of the whole would wait for the stores that made it.
+    # By value, for the fields to be in registers: a copy of memory would wait for the stores that made it.
     cdef image_t* out = <image_t*> record
     out.op = op
     out.timestamp = image.timestamp
@@ -75,6 +75,12 @@ cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint
     cdef uint32_t column
     cdef uint32_t i
     cdef uint32_t k
+    cdef uint64_t word
+    if images.whole and images.null_len <= 8:
+        # What spills over are zeros: the absent_bitmap of a whole image, and values yet to be written.
+        word = load_u64(nulls) & images.null_mask
+        memcpy(null_bitmap, &word, 8)
+        return
     if images.whole:
         memcpy(null_bitmap, nulls, images.null_len)
         if images.count & 7:

@@ -40,6 +40,10 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* shape, cnp.npy_intp* strides,
                                 void* data, int flags, PyObject* like)
 
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_new)(type kind, object arguments, PyObject* keywords)
+
 cnp.import_array()
 
 # Twin of op_t.
@@ -749,7 +753,7 @@ cdef class Decoder:
             definition.batch[batch.copies] = -1
             definition.last_count = batch.count
             if batch.count:
-                records = <Records> Records.__new__(kind)
+                records = <Records> (<PyTypeObject*> kind).tp_new(kind, (), NULL)
                 records.definition = self.definition(batch.definition)
                 records.columns = records.definition.columns
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer

@@ -113,7 +113,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
     if unlikely(plan.raw):
-        return add_raw_rows(loop, definition, plan, batch, &image, &body)
+        return add_raw_rows(loop, definition, plan, batch, image, &body)
     rows.pos = body.pos
     rows.end = body.end
     rows.buffer = window.data
@@ -128,7 +128,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
         one_by_one = 0
     while True:
         if one_by_one == 0:
-            many = decode_fixed_rows(plan, images, after if update else NULL, &image, row,
+            many = decode_fixed_rows(plan, images, after if update else NULL, image, row,
                                      before_event + loop.max_event_memory, &rows)
             if many < FEW_ROWS:
                 one_by_one = many + 1 if images.fixed else NO_TABLE
@@ -152,7 +152,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
             status = DECODE_NO_MEMORY
             break
         record = records.data + records.length
-        put_image(record, &image, first_op, row, plan, images)
+        put_image(record, image, first_op, row, plan, images)
         status = (decode_row_image_v0(plan, images, record, &rows) if unlikely(v0)
                   else decode_row_image(plan, images, record, &rows))
         if status != DECODE_OK:
@@ -165,7 +165,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
                     break
             record += record_len
             batch.count += 1
-            put_image(record, &image, OP_UPDATE_POSTIMAGE, row, plan, after)
+            put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
             status = (decode_row_image_v0(plan, after, record, &rows) if unlikely(v0)
                       else decode_row_image(plan, after, record, &rows))
             if unlikely(status == DECODE_OK and json_bits != NULL):
@@ -257,7 +257,7 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
 
 
 cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
-                             const image_t* image, Cursor* rows) noexcept nogil:
+                             image_t image, Cursor* rows) noexcept nogil:
     # One record per event, its only field a span of the row area
     cdef span_t span
     cdef uint8_t* record

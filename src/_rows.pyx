@@ -24,7 +24,7 @@ from _group cimport new_transactions, note_transaction, release_chunks
 from _loop cimport *
 from _memory cimport *
 from _plan cimport *
-from _rows_events cimport IMAGE_LEN, image_t
+from _row_image cimport IMAGE_LEN, image_t
 from _table_cache cimport *
 from _table_map_events cimport has_room
 from _temporal cimport fill_calendar

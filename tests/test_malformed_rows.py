@@ -25,7 +25,7 @@ DUMMY_TABLE_ID = 0xFFFFFF  # of an event that only ends a statement
 
 
 def framed(table: Table, *events: tuple[int, bytes], server: str = "8.0.36") -> tuple[bytes, int]:
-    """A good row, events of which the first is about the table, a good row; where the first of them begins."""
+    """A good row, events of which the first is about the table, a good row; where the first event begins."""
     log = Log(server, checksum=False)
     log.begin()
     log.insert(PLAIN, [{"id": 1, "note": b"a"}])

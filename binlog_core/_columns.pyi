@@ -26,8 +26,6 @@ def export_batch(
     records: NDArray[np.void],
     buffer: Buffer,
     *,
-    table: str | None = None,
-    path: str | None = None,
     rows: NDArray[np.integer[Any]] | None = None,
     fill_absent: bool = False,
     text_errors: TextErrors = "raise",
@@ -42,8 +40,6 @@ def span_values(
     field: ArrowField,
     buffer: Buffer,
     *,
-    table: str | None = None,
-    path: str | None = None,
     text_errors: TextErrors = "raise",
     documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
 ) -> list[Any]: ...

@@ -49,6 +49,15 @@ cdef void destroy_array_capsule(object capsule) noexcept:
 
 cdef bint wide = binlog_has_wide()
 
+
+def use_wide(bint on):
+    """Whether loops for wide vectors are used, where the processor has them; what it was before. For tests."""
+    global wide
+    before = wide
+    wide = on and binlog_has_wide()
+    return before
+
+
 # --- Memory ------------------------------------------------------------------------------------------
 
 cdef pool_t column_pool                 # blocks of columns that their users have released

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_a_child_moved_out(first: str) -> None:
             ctypes.cast(moved.buffers[1], ctypes.POINTER(ctypes.c_int32)), (count + 1,)
         )
         text = ctypes.string_at(moved.buffers[2], int(ends[-1])).decode()
-        assert [text[a:b] for a, b in zip(ends, ends[1:], strict=False)] == expected["t"]
+        assert [text[a:b] for a, b in pairwise(ends)] == expected["t"]
         moved.release(ctypes.byref(moved))
     else:
         moved.release(ctypes.byref(moved))

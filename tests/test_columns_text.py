@@ -1,4 +1,4 @@
-"""Text on its way to Arrow: steps of the copying loop, both ways in which it is compiled, and what is no UTF-8."""
+"""Text on its way to Arrow: steps of the copying loop, both ways to compile it, and what is no UTF-8."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_few_tables_make_smaller_groups(tables: int, sizes: list[int]) -> None:
     log.commit()
     for group_bytes, expected in ((64 * MEGABYTE, sizes), (MEGABYTE // 2, [6] * 10)):
         with binlog_core.open(log.getvalue(), limits=Limits(group_bytes=group_bytes)) as opened:
-            assert [sum(map(len, group.batches)) for group in opened.groups()] == expected
+            assert [sum(map(len, group.batches)) for group in opened.groups() if group.batches] == expected
 
 
 def test_empty_rows_events_keep_no_transactions(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ class Batches(Iterator["ChangeBatch"]):
         if (first := self._first) is not None:
             self._first = None
             return first
-        return next(self._started())
+        return next(self._pass or self._started())  # without a call: there may be thousands of small batches
 
     def __arrow_c_schema__(self) -> object:
         """The stream's schema, as PyCapsule; reads the first batch."""

@@ -33,7 +33,7 @@ from .mariadb_encryption import MariaDBDecryptedSource
 from .report import Report
 from .resync import Boundaries
 from .rows_events import inflate_rows_event
-from .salvage import check_tail, only, resume, whole_changes
+from .salvage import Resumption, check_tail, only, resume, whole_changes
 from .selection import DEFAULT_LIMITS, Limits, Selection
 from .statements import changes_rows, may_change_definitions
 
@@ -224,9 +224,12 @@ class LogDecoder:
                 if not self._feed_more():
                     if self.follower is None:
                         broken_at = loop.position
-                        if self.skip_errors and loop.left and self._pass_over(broken_at, 0):
-                            self.report.add("skipped_events", path=self.path, offset=broken_at)
-                            continue
+                        if self.skip_errors and loop.left:
+                            found = self._pass_over(broken_at, 0)
+                            if found.offset is not None:
+                                if not found.begins_at(broken_at):
+                                    self.report.add("skipped_events", path=self.path, offset=broken_at)
+                                continue
                         self._end_of_log()
                         return
                     if self._loop.records:
@@ -538,17 +541,24 @@ class LogDecoder:
         """Walk over events that were packed into the one at hand."""
         loop = self._loop
         offset, kind = int(loop.event_position), int(loop.event_type)
-        rest = b""
+        held: bytes | bytearray = b""
+        wanted = 0
         entered = False
         try:
             for chunk in chunks:
-                inner = rest + chunk if rest else chunk
-                loop.enter(inner)
+                if held:
+                    held += chunk
+                else:
+                    held = chunk
+                if len(held) < wanted:
+                    continue
+                loop.enter(held)
                 entered = True
                 yield from self._walk_window()
-                rest = inner[len(inner) - int(loop.left) :]
-            if rest:
-                raise DecodeError(f"the packed events end inside one, {len(rest)} bytes of it are there")
+                held = bytearray(memoryview(held)[len(held) - int(loop.left) :])
+                wanted = self.limits.packed_length(held, self.path, offset)
+            if held:
+                raise DecodeError(f"the packed events end inside one, {len(held)} bytes of it are there")
         except BinlogError as error:
             raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
         finally:
@@ -602,8 +612,10 @@ class LogDecoder:
             if info["what"] == ELSEWHERE and self.selection.in_parts:
                 error.message += NOT_IN_PARTS
             raise error
-        self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
-        if self._pass_over(info["position"], self._loop.event_length):
+        found = self._pass_over(info["position"], self._loop.event_length)
+        if not found.begins_at(info["position"]):
+            self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        if found.offset is not None:
             return False
         self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
         return True
@@ -635,8 +647,13 @@ class LogDecoder:
             self._boundaries = Boundaries.of(self._head, self.format)
         return self._boundaries
 
-    def _pass_over(self, position: int, length: int) -> bool:
-        """Go on at the next true event behind a damaged one; False: there is none."""
+    def believe_no_positions(self) -> None:
+        """From here on: the log lacks events or bytes."""
+        self._boundaries = self.boundaries.ahead()
+        self._loop.check_positions(False)
+
+    def _pass_over(self, position: int, length: int) -> Resumption:
+        """Go on at the next true event behind a damaged one, if there is one."""
         loop, view = self._loop, self._view
         found = resume(
             self.boundaries,
@@ -646,20 +663,22 @@ class LogDecoder:
             position,
             length,
             doubtful=loop.doubtful_position,
+            in_parts=self.selection.in_parts,
             report=self.report,
         )
+        if found.ahead:
+            self.believe_no_positions()
         if not found.chained:
             loop.break_off()
             if self.selection.selects_gtids:
                 self._select_transaction()
-        elif loop.event_type not in _ROWS:
+        elif loop.event_type not in _ROWS and not found.begins_at(position):
             loop.forget_table_maps()  # what it would have mapped is not known
         if view is None:
             self._window, self._base = found.window, found.base
-        if found.offset is None:
-            return False
-        loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
-        return True
+        if found.offset is not None:
+            loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
+        return found
 
     def _is_cut_tail(self, info: dict[str, Any]) -> bool:
         """A wrong CRC of the very last event of a log whose descriptor says in use."""

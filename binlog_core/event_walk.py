@@ -128,12 +128,15 @@ class _Walk:
                 report=decoder.report,
             )
             window, base = memoryview(found.window), found.base
-            if held and (found.offset is None or base + found.offset > position):
+            if found.ahead:
+                decoder.believe_no_positions()
+            if held and (found.offset is None or base + found.offset >= position):
                 yield out[count - 1 : count], before, before_base, description
             if found.offset is None and status == _headers.WALK_TRUNCATED:
                 self._cut(position, reason)
                 return
-            decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+            if not found.begins_at(position):
+                decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
             if found.offset is None:
                 decoder.report.lose(self.path, position, base + len(window))
                 return
@@ -221,9 +224,13 @@ def _inner_events(
 ) -> Iterator[Event]:
     """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
     inner = _without_checksum(description)
-    rest = b""
+    held = bytearray()
+    wanted = 0
     for chunk in payload_chunks(body, limit=decoder.limits.payload_bytes, path=path, offset=outer.position):
-        data = memoryview(rest + chunk)
+        held += chunk
+        if len(held) < wanted:
+            continue
+        data = memoryview(held)
         at = 0
         while len(data) - at >= _INNER_HEADER.size:
             timestamp, kind, server_id, length, next_position, flags = _INNER_HEADER.unpack_from(data, at)
@@ -236,10 +243,11 @@ def _inner_events(
             fields = EventHeader(outer.position, timestamp, kind, server_id, length, next_position, flags)
             yield _parse(decoder, fields, data[at + _INNER_HEADER.size : at + length], inner)
             at += length
-        rest = bytes(data[at:])
-    if rest:
+        held = held[at:]
+        wanted = decoder.limits.packed_length(held, path, outer.position)
+    if held:
         raise DecodeError(
-            f"the packed events end inside one, {len(rest)} bytes of it are there",
+            f"the packed events end inside one, {len(held)} bytes of it are there",
             path=path,
             offset=outer.position,
             type_code=outer.type_code,

@@ -418,7 +418,8 @@ class Log:
 
     def _batches(self, tables: str | Iterable[str] | None, columns: Columns | None) -> Iterator[ChangeBatch]:
         for group in self.groups(tables, columns):
-            batches = group.batches[::-1]
+            batches = group.batches
+            batches.reverse()
             del group  # a batch lives no longer than its user wants
             while batches:
                 yield batches.pop()

@@ -45,6 +45,7 @@ KINDS = {
     "ddl_not_followed": "schema changes that could not be followed",
     "file_gaps": "numbers missing between the files",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
+    "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }
 
 _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from . import _headers, _resync
 from .event_types import EventType
-from .format import FIRST_EVENT_POSITION, FormatDescription
+from .format import FIRST_EVENT_POSITION, HEADER_LENGTH_V3, FormatDescription
 
 if TYPE_CHECKING:
     from .sources import Source
@@ -30,6 +30,7 @@ _REPLICAS_OWN = (
     EventType.MARIADB_GTID_LIST,
 )
 _LOOK_LEN = 256 << 20  # between two chances for Ctrl-C
+_KNOWN_TYPES = frozenset(EventType) - {EventType.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,10 @@ class Boundaries:
     def splittable(self) -> bool:
         """Positions tell where each event ends in this file."""
         return self.rule == _resync.POSITION_END
+
+    def ahead(self) -> Boundaries:
+        """The same of a log that lacks events or bytes: positions run ahead of it, ever further."""
+        return replace(self, rule=_resync.POSITION_AHEAD)
 
     def find(
         self, window: Window, start: int, limit: int, *, base: int, more: bool, zeros: bool
@@ -153,6 +158,14 @@ class Boundaries:
             return False
         length, next_position = struct.unpack_from("<II", window, offset + 9)
         return bool(next_position and next_position == (base + offset + length) & 0xFFFFFFFF)
+
+    def is_astray(self, window: Window, base: int, offset: int) -> bool:
+        """Whether the header at an offset is none, or one of an event that does not end where it says."""
+        if self.rule != _resync.POSITION_END or len(window) - offset < HEADER_LENGTH_V3:
+            return False
+        if not any(window[offset + 13 : offset + 17]):
+            return self.description.canonical(window[offset + 4]) not in _KNOWN_TYPES
+        return not self.ends_where_it_says(window, base, offset)
 
 
 def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.void], bool]:

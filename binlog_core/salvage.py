@@ -29,12 +29,19 @@ class Resumption(NamedTuple):
         In the window, of the next event; None: there is none, the log is lost from here on.
     chained : bool
         It follows directly on the damaged event, whose header can be believed.
+    ahead : bool
+        From here on positions run ahead of the log, which lacks events or bytes.
     """
 
     window: Window
     base: int
     offset: int | None
     chained: bool
+    ahead: bool = False
+
+    def begins_at(self, position: int) -> bool:
+        """Whether nothing was damaged: the event there is the next one."""
+        return self.offset is not None and self.base + self.offset == position
 
 
 def resume(
@@ -46,9 +53,14 @@ def resume(
     length: int,
     *,
     doubtful: int | None = None,
+    in_parts: bool = False,
     report: Report,
 ) -> Resumption:
     """Find the next event after a damaged one, and report the bytes between as lost if there is one.
+
+    Where no event behind it ends where it says, and it does not either, the log may lack events (a copy that
+    was fetched without MariaDB's annotations) or bytes. Then the next event is the first whose position runs
+    ahead of the log, and that may be the one at hand: then nothing is lost.
 
     Parameters
     ----------
@@ -61,6 +73,8 @@ def resume(
         Of the damaged event in the log, as far as its header can be believed.
     doubtful : int or None
         Position of the event before it, where that told no position: its length may be what is wrong.
+    in_parts : bool
+        Others read other parts of the log, and find no events that do not end where they say.
     report : Report
 
     Returns
@@ -74,6 +88,8 @@ def resume(
         return Resumption(window, base, follows - base, True)
     start = position
     found: int | None = None
+    ahead = False
+    astray = not in_parts and boundaries.is_astray(window, base, offset)
     if doubtful is not None and base <= doubtful < position:
         end = position + 1
         window, base, found = boundaries.next_event(source, window, base, doubtful + 1 - base, limit=end)
@@ -83,10 +99,19 @@ def resume(
             found = None
     if found is None:
         window, base, found = boundaries.next_event(source, window, base, position + 1 - base)
+    if found is None and astray and (source.view() is not None or source.seekable):
+        if source.view() is None:
+            source.seek(position)
+            window, base = b"", position
+        window, base, found = boundaries.ahead().next_event(source, window, base, position - base)
+        ahead = found is not None
     if found is None:
         return Resumption(window, base, None, False)
-    report.lose(source.path, start, base + found)
-    return Resumption(window, base, found, base + found == follows)
+    if ahead:
+        report.add("missing_bytes", path=source.path, offset=base + found)
+    if base + found > start:
+        report.lose(source.path, start, base + found)
+    return Resumption(window, base, found, base + found in (position, follows), ahead)
 
 
 def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:

@@ -89,8 +89,9 @@ class Limits:
     record_bytes : int
         Most bytes of records out of one rows event.
     event_bytes : int
-        Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), which must lie in
-        memory whole. No server writes larger ones than 1 GiB, the most of max_allowed_packet.
+        Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), or out of a
+        compressed transaction, which must lie in memory whole. No server writes larger ones than 1 GiB, the
+        most of max_allowed_packet.
     """
 
     group_rows: int = 65536
@@ -101,6 +102,19 @@ class Limits:
     table_definitions: int = 16384
     record_bytes: int = 1 << 30
     event_bytes: int = (1 << 30) + (1 << 20)
+
+    def packed_length(self, event: bytes | bytearray, path: str, offset: int) -> int:
+        """Of a packed event of which the beginning was unpacked; 0 where not even its length was.
+
+        Raises
+        ------
+        DecodeError
+            It is larger than `event_bytes`: the events before it need not wait in memory for the rest.
+        """
+        length = int.from_bytes(event[9:13], "little") if len(event) >= 13 else 0
+        if length > self.event_bytes:
+            raise self.event_too_large(length, path, offset)
+        return length
 
     def event_too_large(self, length: int, path: str, offset: int) -> DecodeError:
         """The error of an event that is not read into memory."""

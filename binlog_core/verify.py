@@ -25,7 +25,7 @@ from .errors import BinlogError
 from .format import FormatDescription, detect, parse_format_description
 from .report import BinlogWarning, Report
 from .resync import Boundaries
-from .salvage import resume
+from .salvage import Resumption, resume
 from .selection import Selection
 from .sources import BufferSource
 
@@ -204,7 +204,12 @@ class _Verifier:
                 last = headers[count - 1]
                 # It told no position: the length that led here may be what is wrong.
                 doubtful = None if last["next_position"] else int(last["position"])
-            following = self._next_event(offset, boundaries, status, doubtful)
+            found = self._next_event(offset, boundaries, status, doubtful)
+            following = found.offset
+            if found.ahead:
+                boundaries = boundaries.ahead()
+            if following == offset:
+                continue
             if doubtful is not None and following is not None and following <= offset:
                 offset = doubtful
                 out.events -= 1
@@ -226,8 +231,8 @@ class _Verifier:
 
     def _next_event(
         self, offset: int, boundaries: Boundaries, status: int, doubtful: int | None
-    ) -> int | None:
-        """Where the next whole event begins behind the one that is damaged; None: nowhere."""
+    ) -> Resumption:
+        """How the log goes on with the next whole event behind the one that is damaged."""
         length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
         return resume(
             boundaries,
@@ -238,7 +243,7 @@ class _Verifier:
             length if status == _headers.WALK_CHECKSUM else 0,
             doubtful=doubtful,
             report=Report(),
-        ).offset
+        )
 
     # ------------------------------------------------------------ rows
 

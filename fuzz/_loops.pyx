@@ -244,7 +244,7 @@ cdef int resync(const uint8_t* data, size_t size) noexcept nogil:
     skip(&cur, 2)
     memset(&search, 0, sizeof(search))
     search.base = BASES[data[1] & 3]
-    search.rule = options & 3
+    search.rule = RULE_AHEAD if options & 64 else options & 3
     search.zeros = options >> 2 & 1
     search.more = options >> 3 & 1
     search.budget = <uint64_t> 1 << (data[1] >> 2 & 31)

@@ -71,8 +71,8 @@ def connect(port: int) -> Any:
     return pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=False)
 
 
-def write(port: int, number: int, stop: threading.Event, done: list[int]) -> None:
-    """Transactions of inserts, updates and deletes; one in ten is rolled back."""
+def write(port: int, number: int, stop: threading.Event, done: list[int], pause: float) -> None:
+    """Transactions of inserts, updates and deletes, with a pause after each; one in ten is rolled back."""
     chance = random.Random(number)
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         mine: list[int] = []
@@ -93,6 +93,7 @@ def write(port: int, number: int, stop: threading.Event, done: list[int]) -> Non
             connection.commit()
             done[number] += 1
             mine = [key for key in mine if key not in set(removed)][-500:] + added
+            stop.wait(pause)
 
 
 # ---------------------------------------------------------------- the judge
@@ -121,7 +122,7 @@ def judge(store: str, rows: dict[int, tuple[Any, ...]]) -> dict[str, int]:
     return figures
 
 
-def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
+def soak(port: int, logs: str, seconds: float, pause: float, folder: Path) -> int:
     store = str(folder / "changes.sqlite")
     with closing(sqlite3.connect(store)) as db:
         db.execute("PRAGMA journal_mode=WAL")
@@ -148,7 +149,7 @@ def soak(port: int, logs: str, seconds: float, folder: Path) -> int:
 
     stop = threading.Event()
     done = [0] * WRITERS
-    writers = [threading.Thread(target=write, args=(port, n, stop, done)) for n in range(WRITERS)]
+    writers = [threading.Thread(target=write, args=(port, n, stop, done, pause)) for n in range(WRITERS)]
     for writer in writers:
         writer.start()
     command = [sys.executable, __file__, "--read", logs, store]
@@ -212,6 +213,7 @@ def reached(store: str, file: str, position: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Follow a server's logs under load, with kills.")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pause", type=float, default=0, help="seconds after each transaction of a writer")
     parser.add_argument("--port", type=int)
     parser.add_argument("--logs", help="index file or directory of a running server's logs")
     parser.add_argument("--read", nargs=2, metavar=("LOGS", "STORE"), help=argparse.SUPPRESS)
@@ -221,12 +223,12 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="soak") as name:
         if options.port and options.logs:
-            return soak(options.port, options.logs, options.seconds, Path(name))
+            return soak(options.port, options.logs, options.seconds, options.pause, Path(name))
         with server() as running:
             if running is None:
                 print("skipped: no MariaDB server here (mariadb-server-core), and neither --port nor --logs")
                 return 0
-            return soak(running.port, running.logs, options.seconds, Path(name))
+            return soak(running.port, running.logs, options.seconds, options.pause, Path(name))
 
 
 if __name__ == "__main__":

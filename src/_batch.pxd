@@ -31,14 +31,14 @@ cdef packed struct json_diff_t:            # twin of JSON_DIFF_DTYPE
 
 cdef struct batch_t:
     memory_t records
+    uint32_t count                         # of them
+    bint copies                            # values go to the heap; else spans point into the buffer
     memory_t heap
     memory_t invalid_dates
     memory_t json_diffs
-    uint32_t count                         # records
     uint32_t definition                    # its index
     uint32_t chunk                         # where its records are, while their memory is lent …
     uint32_t chunk_offset                  # … and where in it
-    bint copies                            # values go to the heap; else spans point into the buffer
 
 
 cdef inline int add_invalid_date(batch_t* batch, uint16_t column, const datetime_fields_t* at) noexcept nogil:

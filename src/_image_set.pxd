@@ -73,6 +73,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
     out.fixed_len = 0
     out.sparse_count = 0
     out.dense_count = 0
+    out.fixed = True
     for i in range(n):
         if not present[i >> 3] >> (i & 7) & 1:
             absent[i >> 3] |= <uint8_t> (1 << (i & 7))
@@ -80,6 +81,8 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
         op = &plan.ops[i]
         out.count += 1
         out.fixed_len += op.width
+        if OP_SPAN1 <= op.code <= OP_SPAN or op.code == OP_SKIP_VALUE:
+            out.fixed = False
         if out.sparse_count and repeats(&out.sparse[out.sparse_count - 1], op):
             out.sparse[out.sparse_count - 1].count += 1
         else:
@@ -97,6 +100,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
             out.dense[out.dense_count] = step_of(op)
             out.dense_count += 1
     out.whole = out.count == n
+    out.fixed = out.fixed and out.whole and n != 0
     out.null_len = (out.count + 7) // 8
     out.null_mask = ((<uint64_t> 1 << ((out.count - 1) & 63)) << 1) - 1 if out.count else 0
     return DECODE_OK

@@ -4,7 +4,7 @@
 #   _walk.pxd                 from event to event
 #   _transaction_events.pxd   where transactions begin and end
 #   _table_map_events.pxd     which definition a table id means
-#   _rows_events.pxd          rows events into records
+#   _rows_events.pxd          rows events into records; _fixed_rows.pxd many rows at once
 #   _group.pxd                what is gathered until Python takes it
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t

@@ -31,6 +31,7 @@ POSITION_END = 0            # v4: where the event ends, modulo 2**32; 0 says not
 POSITION_START = 1          # v3: where it begins
 POSITION_ELSEWHERE = 2      # relay logs: where it ends in the source's log
 POSITION_NONE = 3           # v1: there is none
+POSITION_AHEAD = 4          # of what lacks events or bytes: where it ended in the whole log
 
 # How a search ended.
 FOUND = 0
@@ -48,6 +49,7 @@ cdef enum rule_t:
     RULE_START = 1
     RULE_ELSEWHERE = 2
     RULE_NONE = 3
+    RULE_AHEAD = 4
 
 cdef enum verdict_t:
     IS_EVENT = 0
@@ -68,6 +70,7 @@ cdef enum:
     BUDGET = 256 << 20
     BUDGET_PER_BYTE = 8
     ZERO_MOST = 1 << 28         # a length that is believed without a position
+    AHEAD_MOST = 0x7FFFFFFF     # bytes that a log may lack
 
 
 cdef struct search_t:
@@ -121,6 +124,12 @@ cdef inline int look_at(const search_t* search, const uint8_t* p, bint* has_shif
                 look.proves = next_position == 0
                 if not look.proves:
                     return IS_NONE
+            elif search.rule == RULE_AHEAD:
+                look.proves = has_shift[0] and next_position == shift[0]
+                if next_position > <uint32_t> AHEAD_MOST or (has_shift[0] and next_position < shift[0]):
+                    return IS_NONE          # what is missing before an event is missing before the next
+                has_shift[0] = True
+                shift[0] = next_position
             elif has_shift[0]:
                 look.proves = next_position == shift[0]
                 if not look.proves:
@@ -147,7 +156,9 @@ cdef int confirm(search_t* search, const uint8_t* p) noexcept nogil:
         if q == search.end:
             if search.more:
                 return IS_OPEN
-            return IS_EVENT if proofs >= PROOFS_AT_END or hops >= CHAIN_AT_END else IS_NONE
+            if hops >= CHAIN_AT_END and search.rule != RULE_AHEAD:
+                return IS_EVENT
+            return IS_EVENT if proofs >= PROOFS_AT_END else IS_NONE
         verdict = look_at(search, q, &has_shift, &shift, &look)
         if verdict == IS_OPEN and search.more:
             return IS_OPEN
@@ -271,7 +282,7 @@ def find_event(
     cdef int verdict
     if canonical.shape[0] != 256 or lengths.shape[0] != 256:
         raise ValueError("256 entries expected")
-    if not RULE_END <= rule <= RULE_NONE:
+    if not RULE_END <= rule <= RULE_AHEAD:
         raise ValueError("unknown rule")
     if size < least or start > size - least or start >= limit:
         return start, NOTHING

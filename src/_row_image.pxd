@@ -18,12 +18,41 @@ from _cursor cimport load_u64
 from _plan cimport *
 
 
+cdef enum:
+    IMAGE_LEN = 25                  # up to the NULL bitmap
+    IMAGE_ROW = 17                  # where the row's number is
+
+
 cdef inline void copy_over(uint8_t* to, const uint8_t* from_, size_t n) noexcept nogil:
     # n bytes in steps of 16: touches up to ROOM bytes more on both sides
     cdef size_t i = 0
     while i < n:
         memcpy(to + i, from_ + i, 16)
         i += 16
+
+
+cdef packed struct image_t:         # twin of the fixed part of image_dtype
+    uint8_t op
+    uint32_t timestamp
+    uint32_t server_id
+    uint64_t position
+    uint32_t row
+    uint32_t transaction
+
+
+cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t row,
+                           const plan_t* plan, const image_set_t* images) noexcept nogil:
+    # By value, for the fields to be in registers: a copy of memory would wait for the stores that made it.
+    cdef image_t* out = <image_t*> record
+    out.op = op
+    out.timestamp = image.timestamp
+    out.server_id = image.server_id
+    out.position = image.position
+    out.row = row
+    out.transaction = image.transaction
+    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
+    if plan.bitmap_len > 8:
+        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
 
 
 cdef inline bint bit_at(const uint8_t* bitmap, uint32_t i) noexcept nogil:
@@ -46,6 +75,12 @@ cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint
     cdef uint32_t column
     cdef uint32_t i
     cdef uint32_t k
+    cdef uint64_t word
+    if images.whole and images.null_len <= 8:
+        # What spills over are zeros: the absent_bitmap of a whole image, and values yet to be written.
+        word = load_u64(nulls) & images.null_mask
+        memcpy(null_bitmap, &word, 8)
+        return
     if images.whole:
         memcpy(null_bitmap, nulls, images.null_len)
         if images.count & 7:

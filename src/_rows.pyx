@@ -24,7 +24,7 @@ from _group cimport new_transactions, note_transaction, release_chunks
 from _loop cimport *
 from _memory cimport *
 from _plan cimport *
-from _rows_events cimport IMAGE_LEN, image_t
+from _row_image cimport IMAGE_LEN, image_t
 from _table_cache cimport *
 from _table_map_events cimport has_room
 from _temporal cimport fill_calendar
@@ -39,6 +39,10 @@ cdef extern from "numpy/arrayobject.h":
     # Takes over the reference to the dtype.
     object PyArray_NewFromDescr(type kind, cnp.dtype dtype, int ndim, cnp.npy_intp* shape, cnp.npy_intp* strides,
                                 void* data, int flags, PyObject* like)
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        object (*tp_new)(type kind, object arguments, PyObject* keywords)
 
 cnp.import_array()
 
@@ -749,7 +753,7 @@ cdef class Decoder:
             definition.batch[batch.copies] = -1
             definition.last_count = batch.count
             if batch.count:
-                records = <Records> Records.__new__(kind)
+                records = <Records> (<PyTypeObject*> kind).tp_new(kind, (), NULL)
                 records.definition = self.definition(batch.definition)
                 records.columns = records.definition.columns
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer

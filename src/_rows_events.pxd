@@ -6,44 +6,20 @@ from libc.string cimport memcpy, memset
 from _batch cimport *
 from _codes cimport *
 from _cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip, take_lenenc, unlikely
+from _fixed_rows cimport FEW_ROWS, decode_fixed_rows
 from _group cimport batch_for, group_is_full, note_transaction
 from _image_set cimport fill_image_set
 from _loop cimport *
 from _memory cimport append, memory_t, reserve
 from _plan cimport *
-from _row_image cimport copy_over, decode_row_image, decode_row_image_v0
+from _row_image cimport decode_row_image, decode_row_image_v0, image_t, put_image
 from _table_cache cimport NO_TABLE, definition_of_id
 from _transaction_events cimport begin
 
 
 cdef enum:
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
-    IMAGE_LEN = 25                  # up to the NULL bitmap
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
-
-
-cdef packed struct image_t:         # twin of the fixed part of image_dtype
-    uint8_t op
-    uint32_t timestamp
-    uint32_t server_id
-    uint64_t position
-    uint32_t row
-    uint32_t transaction
-
-
-cdef inline void put_image(uint8_t* record, const image_t* image, uint8_t op, uint32_t row,
-                           const plan_t* plan, const image_set_t* images) noexcept nogil:
-    # Field by field: a copy of the whole would wait for the stores that made it.
-    cdef image_t* out = <image_t*> record
-    out.op = op
-    out.timestamp = image.timestamp
-    out.server_id = image.server_id
-    out.position = image.position
-    out.row = row
-    out.transaction = image.transaction
-    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
-    if plan.bitmap_len > 8:
-        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
 
 
 cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
@@ -114,6 +90,8 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     cdef uint32_t count
     cdef uint32_t row = loop.row_in_event
     cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
+    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
+    cdef uint32_t many
     cdef int status = DECODE_OK
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
@@ -135,7 +113,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
     if unlikely(plan.raw):
-        return add_raw_rows(loop, definition, plan, batch, &image, &body)
+        return add_raw_rows(loop, definition, plan, batch, image, &body)
     rows.pos = body.pos
     rows.end = body.end
     rows.buffer = window.data
@@ -146,7 +124,20 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     records = &batch.records
     before_event = records.length
     count = batch.count
+    if images.fixed and (not update or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
+        one_by_one = 0
     while True:
+        if one_by_one == 0:
+            many = decode_fixed_rows(plan, images, after if update else NULL, image, row,
+                                     before_event + loop.max_event_memory, &rows)
+            if many < FEW_ROWS:
+                one_by_one = many + 1 if images.fixed else NO_TABLE
+                continue
+            row += many
+            if rows.pos == rows.end:
+                break
+            continue
+        one_by_one -= 1
         row_start = rows.pos
         if row_start == rows.end and (images.count or (update and after.count) or batch.count != count):
             # Rows without any column take no bytes; how many there are cannot be told, but one.
@@ -161,7 +152,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
             status = DECODE_NO_MEMORY
             break
         record = records.data + records.length
-        put_image(record, &image, first_op, row, plan, images)
+        put_image(record, image, first_op, row, plan, images)
         status = (decode_row_image_v0(plan, images, record, &rows) if unlikely(v0)
                   else decode_row_image(plan, images, record, &rows))
         if status != DECODE_OK:
@@ -174,7 +165,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
                     break
             record += record_len
             batch.count += 1
-            put_image(record, &image, OP_UPDATE_POSTIMAGE, row, plan, after)
+            put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
             status = (decode_row_image_v0(plan, after, record, &rows) if unlikely(v0)
                       else decode_row_image(plan, after, record, &rows))
             if unlikely(status == DECODE_OK and json_bits != NULL):
@@ -266,7 +257,7 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
 
 
 cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
-                             const image_t* image, Cursor* rows) noexcept nogil:
+                             image_t image, Cursor* rows) noexcept nogil:
     # One record per event, its only field a span of the row area
     cdef span_t span
     cdef uint8_t* record

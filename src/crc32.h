@@ -6,7 +6,7 @@
  *
  * Three ways, all with the same result:
  *   portable   eight bytes per step through eight tables
- *   x86-64     carry-less multiplication (PCLMULQDQ; VPCLMULQDQ from 128 bytes on): the message is a
+ *   x86-64     carry-less multiplication, PCLMULQDQ or AVX-512's VPCLMULQDQ: the message is a
  *              polynomial over GF(2), and 16 bytes are moved D bits forward by multiplying their two
  *              halves with x^D mod P
  *   aarch64    the CRC32X instruction
@@ -108,7 +108,7 @@ static inline uint32_t binlog_crc_portable(uint32_t crc, const uint8_t* p, size_
 #ifdef BINLOG_CRC_X86
 
 #define BINLOG_CRC_TARGET_PCLMUL __attribute__((target("pclmul,sse4.1")))
-#define BINLOG_CRC_TARGET_VPCLMUL __attribute__((target("vpclmulqdq,pclmul,avx2")))
+#define BINLOG_CRC_TARGET_VPCLMUL __attribute__((target("vpclmulqdq,pclmul,avx512f,avx512bw,avx512vl")))
 
 /* Moving a register D bits forward takes x^(D + 63) for its first eight bytes and x^(D - 1) for its
  * last: one less than 64 + D and D, since the product of two reflected words lies one bit low. */
@@ -117,8 +117,18 @@ static const long long binlog_crc_move_128[2] = {BINLOG_CRC_MOVE(0x65673B46, 0x9
 static const long long binlog_crc_move_256[2] = {BINLOG_CRC_MOVE(0x9570D495, 0x01B5FD1D)};
 static const long long binlog_crc_move_384[2] = {BINLOG_CRC_MOVE(0x69CCFC0D, 0x2A283862)};
 static const long long binlog_crc_move_512[2] = {BINLOG_CRC_MOVE(0x653D9822, 0xCAD38E8F)};
-static const long long binlog_crc_move_768[2] = {BINLOG_CRC_MOVE(0x759FC69D, 0x101A2331)};
-static const long long binlog_crc_move_1024[2] = {BINLOG_CRC_MOVE(0x7D657A10, 0x7406FA95)};
+static const long long binlog_crc_move_2048[2] = {BINLOG_CRC_MOVE(0x7CC8E1E7, 0x03F9F863)};
+/* 16 bytes with 15, 14 … 0 times 16 more behind them: moved to the message's end, and 32 bits on. */
+static const long long binlog_crc_move_to_end[32] = {
+    BINLOG_CRC_MOVE(0xE95C1271, 0x0077F00D), BINLOG_CRC_MOVE(0x1F0C2CDD, 0x4A28BD43),
+    BINLOG_CRC_MOVE(0xFE807BBD, 0x682BDD4F), BINLOG_CRC_MOVE(0x3C656CED, 0x596C8D81),
+    BINLOG_CRC_MOVE(0xF5E48C85, 0x5A1BB05D), BINLOG_CRC_MOVE(0xD1DF2327, 0xE3543BE0),
+    BINLOG_CRC_MOVE(0x9026D5B1, 0x26B70C3D), BINLOG_CRC_MOVE(0x3F41287A, 0x33FFF533),
+    BINLOG_CRC_MOVE(0x910EEEC1, 0x31F8303F), BINLOG_CRC_MOVE(0x0CBEC0ED, 0xDF068DC2),
+    BINLOG_CRC_MOVE(0x57C54819, 0x1C279815), BINLOG_CRC_MOVE(0xAE0B5394, 0x8F352D95),
+    BINLOG_CRC_MOVE(0x1D9513D7, 0x3DB1ECDC), BINLOG_CRC_MOVE(0xAF449247, 0xF1DA05AA),
+    BINLOG_CRC_MOVE(0x81256527, 0xAE689191), BINLOG_CRC_MOVE(0xCCAA009E, 0x00000001),
+};
 #undef BINLOG_CRC_MOVE
 
 BINLOG_CRC_TARGET_PCLMUL
@@ -134,7 +144,21 @@ static inline __m128i binlog_crc_fold(__m128i state, __m128i move, __m128i next)
     return _mm_xor_si128(_mm_xor_si128(high, low), next);
 }
 
-/* The end of every message: `state` stands for all bytes before p; n of them are left, and at least
+/* What the 96 upper bits of `state` leave over: the 32-bit register. */
+BINLOG_CRC_TARGET_PCLMUL
+static inline uint32_t binlog_crc_reduce(__m128i state) {
+    /* in 64 bits: x^63 */
+    const __m128i shorten = _mm_set_epi64x(0, (long long) (0xB8BC6765ull << 32));
+    state = _mm_srli_si128(_mm_xor_si128(_mm_clmulepi64_si128(state, shorten, 0x00), state), 8);
+    /* Barrett: the quotient by x^64 / P, then what it leaves over */
+    const __m128i barrett = _mm_set_epi64x(0x1DB710641ll, 0x1F7011641ll);
+    const __m128i low_32 = _mm_set_epi32(0, 0, 0, -1);
+    __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(state, low_32), barrett, 0x00);
+    __m128i product = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_32), barrett, 0x10);
+    return (uint32_t) _mm_extract_epi32(_mm_xor_si128(state, product), 1);
+}
+
+/* The end of a message: `state` stands for all bytes before p; n of them are left, and at least
  * 16 - n % 16 more lie before p in the same buffer. Gives the 32-bit register. */
 BINLOG_CRC_TARGET_PCLMUL
 static inline uint32_t binlog_crc_finish(__m128i state, const uint8_t* p, size_t n) {
@@ -157,17 +181,10 @@ static inline uint32_t binlog_crc_finish(__m128i state, const uint8_t* p, size_t
         const __m128i joined = _mm_blendv_epi8(_mm_shuffle_epi8(state, earlier), tail, earlier);
         state = binlog_crc_fold(_mm_shuffle_epi8(state, later), move_128, joined);
     }
-    /* state * x^32 in 96 bits, then in 64: x^95 and x^63 */
-    const __m128i shorten = _mm_set_epi64x((long long) (0xB8BC6765ull << 32), (long long) (0xCCAA009Eull << 32));
+    /* state * x^32 in 96 bits: x^95 */
+    const __m128i shorten = _mm_set_epi64x(0, (long long) (0xCCAA009Eull << 32));
     state = _mm_xor_si128(_mm_clmulepi64_si128(state, shorten, 0x00), _mm_slli_si128(_mm_srli_si128(state, 8), 4));
-    state = _mm_xor_si128(_mm_clmulepi64_si128(state, shorten, 0x10), state);
-    /* Barrett: the quotient by x^64 / P, then what it leaves over */
-    const __m128i barrett = _mm_set_epi64x(0x1DB710641ll, 0x1F7011641ll);
-    const __m128i low_32 = _mm_set_epi32(0, 0, 0, -1);
-    state = _mm_srli_si128(state, 8);
-    __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(state, low_32), barrett, 0x00);
-    __m128i product = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_32), barrett, 0x10);
-    return (uint32_t) _mm_extract_epi32(_mm_xor_si128(state, product), 1);
+    return binlog_crc_reduce(state);
 }
 
 /* n >= 16 */
@@ -198,47 +215,83 @@ static inline uint32_t binlog_crc_pclmul(uint32_t crc, const uint8_t* p, size_t 
     return binlog_crc_finish(d, p, n);
 }
 
+/* Most events are shorter than 256 bytes, and each of another length: a loop over them, or a tail of its own
+ * kind, is a branch that is mispredicted. So a message is taken as ending where a block of 256 bytes ends, its
+ * first block filled up with leading zeros, which change no register that is zero; the start value comes to
+ * where the message begins. A masked load touches no byte that its mask leaves out. */
+
+/* Start values, read from as many bytes on as the first block has. */
+static const uint8_t binlog_crc_ones[512] = {[256] = 0xFF, [257] = 0xFF, [258] = 0xFF, [259] = 0xFF};
+
+/* The 64 bytes before `end`, of which the last n are the message's; any n, more than 64 and negative too. */
 BINLOG_CRC_TARGET_VPCLMUL
-static inline __m256i binlog_crc_load_256(const uint8_t* p) {
-    return _mm256_loadu_si256((const __m256i*) p);
+static inline __m512i binlog_crc_last(const uint8_t* end, ptrdiff_t n) {
+    uint64_t mask = n >= 64 ? ~0ull : n <= 0 ? 0 : ~0ull << (64 - n);
+    return _mm512_maskz_loadu_epi8(mask, (const void*) ((uintptr_t) end - 64));
+}
+
+/* The 64 bytes that begin i registers into the first block, joined by the start value. */
+BINLOG_CRC_TARGET_VPCLMUL
+static inline __m512i binlog_crc_first(const uint8_t* end, ptrdiff_t n, const uint8_t* start, int i) {
+    __m512i part = binlog_crc_last(end - 64 * (3 - i), n - 64 * (3 - i));
+    return _mm512_xor_si512(part, _mm512_loadu_si512(start + n + 64 * i));
 }
 
 BINLOG_CRC_TARGET_VPCLMUL
-static inline __m256i binlog_crc_fold_256(__m256i state, __m256i move, __m256i next) {
-    __m256i high = _mm256_clmulepi64_epi128(state, move, 0x00);
-    __m256i low = _mm256_clmulepi64_epi128(state, move, 0x11);
-    return _mm256_xor_si256(_mm256_xor_si256(high, low), next);
+static inline __m512i binlog_crc_multiply(__m512i state, __m512i move) {
+    return _mm512_xor_si512(_mm512_clmulepi64_epi128(state, move, 0x00), _mm512_clmulepi64_epi128(state, move, 0x11));
+}
+
+/* Register i of the last block, moved to the message's end. */
+BINLOG_CRC_TARGET_VPCLMUL
+static inline __m512i binlog_crc_to_end(__m512i state, int i) {
+    return binlog_crc_multiply(state, _mm512_loadu_si512(binlog_crc_move_to_end + 8 * i));
 }
 
 BINLOG_CRC_TARGET_VPCLMUL
-static inline __m256i binlog_crc_twice(const long long move[2]) {
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i*) move));
+static inline uint32_t binlog_crc_reduce_512(__m512i state) {
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(state), _mm512_extracti64x4_epi64(state, 1));
+    return binlog_crc_reduce(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
 
-/* n >= 128 */
+/* n >= 4 */
 BINLOG_CRC_TARGET_VPCLMUL
 static inline uint32_t binlog_crc_vpclmul(uint32_t crc, const uint8_t* p, size_t n) {
-    __m256i a = _mm256_xor_si256(binlog_crc_load_256(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int) crc));
-    __m256i b = binlog_crc_load_256(p + 32);
-    __m256i c = binlog_crc_load_256(p + 64);
-    __m256i d = binlog_crc_load_256(p + 96);
-    const __m256i move_1024 = binlog_crc_twice(binlog_crc_move_1024);
-    p += 128;
-    n -= 128;
-    while (n >= 128) {
-        a = binlog_crc_fold_256(a, move_1024, binlog_crc_load_256(p));
-        b = binlog_crc_fold_256(b, move_1024, binlog_crc_load_256(p + 32));
-        c = binlog_crc_fold_256(c, move_1024, binlog_crc_load_256(p + 64));
-        d = binlog_crc_fold_256(d, move_1024, binlog_crc_load_256(p + 96));
-        p += 128;
-        n -= 128;
+    const uint8_t* start = binlog_crc_ones;
+    uint8_t other[512];
+    const uint8_t* last = p + n;
+    ptrdiff_t first = (ptrdiff_t) ((n - 1) % 256 + 1);
+    if (first < 4 && n > 256) { /* the start value would run into the next block */
+        crc = binlog_crc_portable(crc, p, (size_t) first);
+        p += first;
+        first = 256;
     }
-    d = binlog_crc_fold_256(a, binlog_crc_twice(binlog_crc_move_768), d);
-    d = binlog_crc_fold_256(b, binlog_crc_twice(binlog_crc_move_512), d);
-    d = binlog_crc_fold_256(c, binlog_crc_twice(binlog_crc_move_256), d);
-    __m128i low = _mm256_extracti128_si256(d, 1);
-    __m128i state = binlog_crc_fold(_mm256_castsi256_si128(d), binlog_crc_load(binlog_crc_move_128), low);
-    return binlog_crc_finish(state, p, n);
+    if (crc != ~0u) {
+        memset(other, 0, sizeof other);
+        memcpy(other + 256, &crc, 4);
+        start = other;
+    }
+    p += first;
+    __m512i d = binlog_crc_first(p, first, start, 3);
+    if (n <= 64) {
+        return binlog_crc_reduce_512(binlog_crc_to_end(d, 3));
+    }
+    __m512i c = binlog_crc_first(p, first, start, 2);
+    if (n <= 128) {
+        return binlog_crc_reduce_512(_mm512_xor_si512(binlog_crc_to_end(c, 2), binlog_crc_to_end(d, 3)));
+    }
+    __m512i b = binlog_crc_first(p, first, start, 1);
+    __m512i a = binlog_crc_first(p, first, start, 0);
+    const __m512i move_2048 = _mm512_broadcast_i32x4(binlog_crc_load(binlog_crc_move_2048));
+    for (; p < last; p += 256) {
+        a = _mm512_xor_si512(binlog_crc_multiply(a, move_2048), _mm512_loadu_si512(p));
+        b = _mm512_xor_si512(binlog_crc_multiply(b, move_2048), _mm512_loadu_si512(p + 64));
+        c = _mm512_xor_si512(binlog_crc_multiply(c, move_2048), _mm512_loadu_si512(p + 128));
+        d = _mm512_xor_si512(binlog_crc_multiply(d, move_2048), _mm512_loadu_si512(p + 192));
+    }
+    a = _mm512_xor_si512(binlog_crc_to_end(a, 0), binlog_crc_to_end(b, 1));
+    c = _mm512_xor_si512(binlog_crc_to_end(c, 2), binlog_crc_to_end(d, 3));
+    return binlog_crc_reduce_512(_mm512_xor_si512(a, c));
 }
 
 #endif /* BINLOG_CRC_X86 */
@@ -286,8 +339,8 @@ static inline int binlog_crc32_has(binlog_crc_t which) {
     case BINLOG_CRC_PCLMUL:
         return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
     case BINLOG_CRC_VPCLMUL:
-        return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2") &&
-               __builtin_cpu_supports("pclmul");
+        return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("pclmul");
 #endif
 #ifdef BINLOG_CRC_ARM
     case BINLOG_CRC_ARMV8:
@@ -333,7 +386,7 @@ static inline const char* binlog_crc32_name(binlog_crc_t which) {
 static inline uint32_t binlog_crc32_with(binlog_crc_t which, uint32_t crc, const uint8_t* p, size_t n) {
     crc = ~crc;
 #ifdef BINLOG_CRC_X86
-    if (which == BINLOG_CRC_VPCLMUL && n >= 128) {
+    if (which == BINLOG_CRC_VPCLMUL && n >= 4) {
         return ~binlog_crc_vpclmul(crc, p, n);
     }
     if (which != BINLOG_CRC_PORTABLE && n >= 16) {

@@ -293,3 +293,31 @@ def test_a_bomb_in_a_block_is_refused(tmp_path: Path) -> None:
     memory, said = cost(tmp_path, log.getvalue(), limits={"decompressed_bytes": MEGABYTE})
     assert said.startswith("DecompressionError")
     assert memory < 40
+
+
+@pytest.mark.parametrize("size", [3 * MEGABYTE, 40 * MEGABYTE])
+def test_an_event_larger_than_what_is_unpacked_at_a_time(size: int) -> None:
+    """It is put together, and what lies before and behind it in the compressed transaction is there."""
+    pytest.importorskip("zstandard")
+    table = Table("shop", "orders", [("id", "INT UNSIGNED"), ("note", "LONGBLOB")])
+    log = Log()
+    log.gtid("00112233-4455-6677-8899-aabbccddeeff", 1)
+    with log.compressed_transaction() as inner:
+        inner.begin()
+        for number, length in enumerate((1, size, 2)):
+            inner.insert(table, [{"id": number, "note": bytes([number]) * length}])
+        inner.commit()
+    data = log.getvalue()
+    with binlog_core.open(data) as opened:
+        notes = [change.after["note"] for change in opened.rows()]
+    assert [len(note) for note in notes] == [1, size, 2]
+    assert notes[1] == bytes([1]) * size
+    with binlog_core.open(data) as opened:
+        lengths = [event.event_length for event in opened.events() if event.type_code == 30]
+    assert [length > size for length in lengths] == [False, True, False]
+    for road in ("rows", "events") if size > 17 * MEGABYTE else ():  # a step's whole result is at hand
+        with (
+            binlog_core.open(data, limits=Limits(event_bytes=2 * MEGABYTE)) as opened,
+            pytest.raises(DecodeError, match=r"Limits\.event_bytes"),
+        ):
+            list(getattr(opened, road)())

@@ -99,6 +99,7 @@ def test_chance_is_not_taken_for_events() -> None:
             found, status = find(data, 0, head=known)
             assert status == _resync.NOTHING and found == len(data) - 18
             assert find(data, 0, head=known, rule=_resync.POSITION_ELSEWHERE)[1] == _resync.NOTHING
+            assert find(data, 0, head=known, rule=_resync.POSITION_AHEAD)[1] == _resync.NOTHING
 
 
 def test_a_log_inside_a_blob_is_no_log() -> None:

@@ -21,6 +21,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core.errors import DecodeError
+from binlog_core.verify import verify as verdict_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -130,16 +131,106 @@ def test_a_stretch_of_rubbish(server: str, mapped: bool) -> None:
             assert log.begins[5] <= start <= begin and log.maps[12] <= after <= log.begins[13]
 
 
+@MAPPED
 @by_server
-def test_bytes_that_are_missing_or_too_many(server: str) -> None:
-    """Positions behind them all disagree with the file: then the checksums and the chain alone must do."""
+def test_bytes_that_are_missing(server: str, mapped: bool) -> None:
+    """A block that a copy lacks: positions behind it all run ahead of the file."""
     log = made(server)
     at = log.rows[6] + 25
-    shorter = log.data[:at] + log.data[at + 11 :]
-    with opened(shorter) as damaged:
+    data = log.data[:at] + log.data[at + 11 :]
+    with opened(data, mapped) as damaged:
+        assert ids(damaged) == [i for i in range(COUNT) if i != 6]
+        assert damaged.report.missing_bytes == (server != "without positions")  # these do not disagree
+        ((_, start, end),) = damaged.report.lost_ranges
+        assert start == log.rows[6] and end < log.begins[7]
+    data = log.data[:at] + log.data[log.maps[9] + 7 :]
+    with opened(data, mapped) as damaged:
         got = ids(damaged)
-        assert got[:6] == list(range(6))
-        assert damaged.report.lost_ranges
+        assert got == [*range(6), *range(10, COUNT)]
+        ((_, start, end),) = damaged.report.lost_ranges
+        assert start == log.rows[6] and end <= at + log.begins[10] - log.maps[9]
+
+
+@by_server
+def test_bytes_that_are_too_many(server: str) -> None:
+    """Positions fall behind the file, as those of a log inside a BLOB do: the rest is lost, and told."""
+    log = made(server)
+    at = log.rows[6] + 25
+    with opened(log.data[:at] + b"\x5a" * 11 + log.data[at:]) as damaged:
+        assert ids(damaged)[:6] == list(range(6))
+        if server != "without positions":
+            assert damaged.report.lost_ranges[-1][2] == log.size + 11
+
+
+def without_events(golden: Golden, kind: str) -> bytes:
+    """A copy that lacks a type of events, whose headers are what they were."""
+    data, out, at = golden.data, bytearray(), 0
+    for event in golden.events:
+        if event["type"] == kind:
+            out += data[at : event["pos"]]
+            at = event["pos"] + int.from_bytes(data[event["pos"] + 9 : event["pos"] + 13], "little")
+    return bytes(out) + data[at:]
+
+
+ANNOTATED = [
+    golden
+    for name in ("dml_*", "killed", "maria_gtid", "maria_bincompress*", "stmt_and_mixed_format", "xa", "ddl")
+    for golden in golden_logs(f"maria*/{name}")
+    if any(e["type"] == "Annotate_rows" for e in golden.events)
+]
+
+
+@MAPPED
+@pytest.mark.parametrize("golden", ANNOTATED, ids=str)
+def test_a_log_that_lacks_events_is_whole(golden: Golden, mapped: bool) -> None:
+    """As it was fetched without annotations: nothing of it is damaged, though positions disagree."""
+    data = without_events(golden, "Annotate_rows")
+    assert len(data) < len(golden.data)
+    want = [value(change)[:-1] for change in known(golden).changes]
+    with opened(data, mapped) as log:
+        assert [value(change)[:-1] for change in log.rows()] == want
+        assert (log.report.skipped_events, log.report.lost_ranges, log.tail) == (0, [], None)
+        assert log.report.missing_bytes == 1
+    events = [e["type"] for e in golden.events if e["type"] != "Annotate_rows"]
+    with opened(data, mapped) as log:
+        assert len(log.headers()) == len(events)
+        assert log.report.lost_ranges == []
+    with opened(data, mapped) as log:
+        assert len(list(log.events())) == len(events)
+        assert log.report.skipped_events == 0
+
+
+@MAPPED
+def test_damage_in_a_log_that_lacks_events(mapped: bool) -> None:
+    """The transactions behind it are found, though no position agrees."""
+    golden = golden_logs("maria1011/maria_bincompress")[0]
+    data = without_events(golden, "Annotate_rows")
+    places = binlog_core.open(data).headers()
+    rows = [int(h["position"]) for h in places if h["type_code"] in (23, 24, 25)]
+    want = [value(change)[:-1] for change in known(golden).changes]
+    for at in (rows[len(rows) // 3], rows[len(rows) // 2]):
+        before = sum(1 for c in binlog_core.open(data).rows() if c.position < at)
+        for broken in (patched(data, at + 9, b"\xff\xff\xff\x7f"), patched(data, at + 30, b"\x5a\x5a")):
+            with opened(broken, mapped) as log:
+                got = [value(change)[:-1] for change in log.rows()]
+                assert got[:before] == want[:before]
+                assert all(change in want for change in got)
+                ((_, start, end),) = log.report.lost_ranges
+                assert start == at and end < at + 2000
+                lost = sum(1 for c in binlog_core.open(data).rows() if at <= c.position < end)
+                assert len(got) == len(want) - lost > before
+
+
+def test_verify_of_a_log_that_lacks_events(tmp_path: Any) -> None:
+    golden = golden_logs("maria1011/maria_bincompress")[0]
+    path = tmp_path / "bin.000001"
+    path.write_bytes(without_events(golden, "Annotate_rows"))
+    with binlog_core.open(path) as log:
+        found = verdict_of(log.files[0])
+    assert found.state == "whole"
+    assert found.rows == len(golden.truth)
+    assert found.notes["missing_bytes"] == 1
+    assert found.events == found.checksums == len([e for e in golden.events if e["type"] != "Annotate_rows"])
 
 
 @MAPPED

@@ -182,6 +182,15 @@ def ddl_not_followed() -> Case:
     return whole(log), {"schema": "ddl", "schema_start": created}
 
 
+def missing_bytes() -> Case:
+    log = Log()
+    log.query("CREATE TABLE s (a INT)", database="shop")
+    at = log.query("CREATE TABLE t (a INT)", database="shop")
+    data = whole(log)
+    length = int.from_bytes(data[at + 9 : at + 13], "little")
+    return data[:at] + data[at + length :], {"on_error": "skip"}
+
+
 def wrong_in_use_checksum() -> Case:
     data = bytearray(whole(Log(in_use=True)))
     data[-1] ^= 0xFF
@@ -200,7 +209,7 @@ CASES: dict[str, Callable[..., Case]] = {
         skipped_events, unknown_events, rows_without_table_map, undecodable_tables, statement_changes,
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
         skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
-        wrong_in_use_checksum, file_gaps,
+        wrong_in_use_checksum, file_gaps, missing_bytes,
     )
 }  # fmt: skip
 

@@ -1,0 +1,42 @@
+"""Peak memory over hostile inputs, each in a process of its own, as a Markdown table.
+
+    python benchmarks/hostile.py [WORD…]      # those whose kind has one of the words
+
+Ends non-zero where one takes more than its bound.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import binlog_core
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support.hostile import INPUTS, MEBI, cost
+
+PACKAGE = Path(binlog_core.__file__).parent.parent
+
+
+def main(words: list[str]) -> int:
+    over = 0
+    print("| input | MiB | peak, MiB | bound | by | ended |\n|---|---|---|---|---|---|")
+    for hostile in INPUTS:
+        if words and not any(word in hostile.kind for word in words):
+            continue
+        with tempfile.TemporaryDirectory() as name:
+            found = cost(hostile, Path(name), PACKAGE)
+        made = hostile.make()
+        size = sum(map(len, made)) if isinstance(made, list) else len(made)
+        taken = found.taken / MEBI
+        over += taken > hostile.bound
+        ended = ", ".join(f"{how}{f' {n}' if n > 1 else ''}" for how, n in found.ended.items())
+        cells = (hostile.kind, f"{size / MEBI:.2g}", f"{taken:.0f}", str(hostile.bound), hostile.why, ended)
+        print("|", " | ".join(cells), "|", flush=True)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -335,7 +335,9 @@ def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
             length = cur.take_varint()
             if length > _TAG_LENGTH:
                 raise DecodeError(f"encoded GTID set: a tag has up to {_TAG_LENGTH} bytes, found {length}")
-            tag = cur.take_text(length)
+            tag = cur.take_text(length).lower()  # as servers write it
+            if tag and not _TAG.fullmatch(tag):
+                raise DecodeError("encoded GTID set: a tag has letters, digits and _")
         intervals = cur.check_count(cur.take_u64(), 16)
         before = 0
         for _ in range(intervals):

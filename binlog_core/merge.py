@@ -16,7 +16,7 @@ _PLANS = 4096  # kept before all are made anew
 
 
 class ChangeReader:
-    """Turns groups into RowChanges; keeps what it worked out of each table definition.
+    """Turns groups into RowChanges; keeps what it worked out of the columns of tables, which many may share.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ class ChangeReader:
     def __init__(self, report: Report, *, skip_errors: bool) -> None:
         self._report = report
         self._skip = skip_errors
-        self._plans: dict[int, ValuePlan] = {}  # by id of the table, which the plan keeps alive
+        # By how many columns the table has, and the identity of those decoded, which the plan keeps alive.
+        self._plans: dict[tuple[int, int], ValuePlan] = {}
 
     def changes(self, group: Group) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across the group's batches."""
@@ -42,11 +43,12 @@ class ChangeReader:
                 self._count("damaged_values", reader.damaged_values, reader.first_damaged_value)
 
     def _reader(self, batch: ChangeBatch) -> RowReader:
-        plan = self._plans.get(id(batch.table))
-        if plan is None or plan.columns != batch.columns:
+        key = len(batch.table.columns), id(batch.columns)
+        plan = self._plans.get(key)
+        if plan is None or plan.columns is not batch.columns:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[id(batch.table)] = ValuePlan(batch.table, batch.columns)
+            plan = self._plans[key] = ValuePlan(batch.table, batch.columns)
         return RowReader(batch, plan, "skip" if self._skip else "raise")
 
     def _count(self, kind: str, count: int, first: Exception | None) -> None:

@@ -83,7 +83,7 @@ class Limits:
     decompressed_bytes : int
         Most bytes out of one compressed event, or of the compressed columns of one batch.
     table_definitions : int
-        Plans that are kept. When there are more, all are dropped at the next transaction and made
+        Definitions that are kept. When there are more, all are dropped at the next transaction and made
         anew as they come; one transaction may have 16 times as many, up to 65536. A wide table counts as
         several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int

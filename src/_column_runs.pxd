@@ -15,9 +15,7 @@ from libc.string cimport memcpy
 from _batch cimport add_invalid_date, batch_t, span_t
 from _codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_be_over, load_le, load_u24_over, load_u64, unlikely
-from _decimal cimport (
-    decimal64_of, decimal64_t, decimal_layout_t, decode_decimal64, decode_decimal128, decode_decimal256,
-)
+from _decimal cimport decimal_layout_t, decode_decimal64, decode_decimal128, decode_decimal256
 from _memory cimport append
 from _plan cimport *
 from _temporal cimport *
@@ -200,13 +198,12 @@ cdef inline decimal_layout_t decimal_layout_of(const step_t* step) noexcept nogi
 cdef inline const uint8_t* run_decimal64(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                          rows_t* rows) noexcept nogil:
     # Of at most 8 bytes
-    cdef decimal64_t layout = decimal64_of(decimal_layout_of(step), step.width)
     cdef uint64_t keep
     cdef int64_t v = 0
     cdef uint32_t k
     for k in range(step.count):
         keep = take_keep(&nulls)
-        if not decode_decimal64(pos, &layout, &v) and keep:
+        if not decode_decimal64(pos, &step.decimal64, &v) and keep:
             return failed(rows, step, k, DECODE_BAD_VALUE)
         v &= keep
         memcpy(out, &v, 8)

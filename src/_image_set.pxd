@@ -6,13 +6,15 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
-from _column_runs cimport run_joined, run_of
+from _column_runs cimport decimal_layout_of, run_joined, run_of
 from _cursor cimport unlikely
+from _decimal cimport decimal64_of
 from _plan cimport *
 
 
 cdef inline step_t step_of(const op_t* op) noexcept nogil:
     cdef step_t step
+    memset(&step, 0, sizeof(step))
     step.code = op.code
     step.a = op.a
     step.b = op.b
@@ -23,6 +25,8 @@ cdef inline step_t step_of(const op_t* op) noexcept nogil:
     step.out = op.out
     step.out_width = op.out_width
     step.run = run_of(&step)
+    if op.code == OP_DECIMAL64 and op.width <= 8:
+        step.decimal64 = decimal64_of(decimal_layout_of(&step), op.width)
     return step
 
 

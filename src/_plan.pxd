@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from _batch cimport batch_t
+from _decimal cimport decimal64_t
 
 cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
     OP_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
@@ -91,6 +92,7 @@ cdef struct step_t:
     uint32_t width                # of each, as in op_t
     uint32_t out                  # of the first
     uint32_t out_width            # of each
+    decimal64_t decimal64         # where run_decimal64 is their function
 
 
 # The columns of one kind of image: those that its columns-present bitmap names.

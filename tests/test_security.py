@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import datetime as dt
 import io
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from support.cli import run
-from support.hostile import INPUTS, MEBI, cost
+from support.golden import Golden, golden_logs
+from support.hostile import INPUTS, MEBI, SANITIZED, cost
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core.encryption_keys import read_key_file, read_keyring
 from binlog_core.replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
 
 PACKAGE = Path(binlog_core.__file__).parent
@@ -123,6 +127,74 @@ def test_the_package_unpickles_and_evaluates_nothing() -> None:
                 assert not node.value.value, where
 
 
+def test_messages_have_no_values() -> None:
+    """Whatever byte of a log is damaged: neither errors nor the report nor warnings repeat what rows hold."""
+    secret = "correct horse battery staple"
+    log = Log()
+    log.begin("shop")
+    table = Table(
+        "shop", "people", [("id", "INT"), ("name", "VARCHAR(200)"), ("note", "JSON"), ("born", "DATE")]
+    )
+    row = {"id": 1, "name": secret, "note": {secret: secret}, "born": dt.date(2001, 2, 3)}
+    at = log.insert(table, [row] * 2)
+    log.commit()
+    data = bytearray(log.getvalue())
+    said = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for place in range(at, len(data)):
+            original = data[place]
+            for value in (0, 0x7F, 0xFF):
+                data[place] = value
+                for on_error in ("raise", "skip"):
+                    try:
+                        with binlog_core.open(
+                            bytes(data), verify_checksum=False, on_error=on_error
+                        ) as opened:
+                            try:
+                                list(opened.rows())
+                            finally:
+                                said.append(str(opened.report.first) + str(opened.report.skipped))
+                    except binlog_core.BinlogError as error:
+                        said.append(str(error) + repr(error))
+            data[place] = original
+    said += [str(one.message) for one in warned]
+    assert len([text for text in said if "DecodeError" in text]) > 100
+    assert not [text for text in said if "horse" in text]
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/encrypted"), ids=str)
+def test_keys_are_in_no_message(golden: Golden, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert golden.keys is not None
+    keys = Path(golden.keys).read_bytes()
+    read = read_keyring if "mysql" in golden.name else read_key_file
+    secrets = [key for key in read(golden.keys).values() if any(key[4:])]
+    assert secrets
+    said = []
+    for place in range(0, min(len(golden.data), 900), 7):
+        data = bytearray(golden.data)
+        data[place] ^= 0x55
+        try:
+            with binlog_core.open(bytes(data), keys=golden.keys) as log:
+                list(log.rows())
+                said.append(str(log.report.first))
+        except binlog_core.BinlogError as error:
+            said.append(str(error) + repr(error))
+    for place in range(0, len(keys), 11):
+        broken = tmp_path / "keys"
+        broken.write_bytes(keys[:place])
+        try:
+            with binlog_core.open(golden.path, keys=broken) as log:
+                list(log.rows())
+        except binlog_core.BinlogError as error:
+            said.append(str(error) + repr(error))
+    assert len(said) > 50
+    for secret in secrets:
+        for shown in (secret.hex(), secret.hex().upper(), repr(secret)[2:-1], secret[:8].hex()):
+            assert not [text for text in said if shown in text]
+
+
 WORST = (
     "cut at 40 places",
     "a 4 GiB event out of a zstd payload",
@@ -142,6 +214,7 @@ WORST = (
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 @pytest.mark.parametrize("kind", WORST)
 def test_memory_stays_within_its_bound(kind: str, tmp_path: Path) -> None:
     """The worst of what benchmarks/hostile.py measures in whole."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import random
 import struct
 import subprocess
@@ -25,6 +26,7 @@ from typing import Any
 MEBI = 1 << 20
 EVERY = 0.001  # seconds between two looks at the memory
 DEADLINE = 300
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
 
 
 @dataclass(frozen=True)

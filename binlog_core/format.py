@@ -65,6 +65,7 @@ _DEFAULT_LENGTHS = (
     | dict.fromkeys(range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1), 10)
     | {int(EventType.PARTIAL_UPDATE_ROWS): 10}
 )
+_DEFAULT_LENGTH_ARRAY = np.array([_DEFAULT_LENGTHS.get(code, 0) for code in range(256)], dtype=np.uint8)
 # The same for the old LOAD DATA events, listed as 0 by MySQL 8.0 and later; but here a missing
 # entry is an error.
 _LENGTHS_IF_ZERO = _DEFAULT_LENGTHS | {
@@ -217,9 +218,13 @@ class FormatDescription:
             Indexed by the code in the file: today's code.
         checksum_algorithm : int
         """
-        codes = range(256)
-        lengths = np.array([self.post_header_length(code) or 0 for code in codes], dtype=np.uint8)
-        canonical = np.array([self.canonical(code) for code in codes], dtype=np.uint8)
+        lengths = _DEFAULT_LENGTH_ARRAY.copy()
+        lengths[: len(self.post_header_lengths)] = self.post_header_lengths[:256]
+        if self.renumbering is None:
+            canonical = np.arange(256, dtype=np.uint8)
+        else:
+            canonical = np.full(256, EventType.UNKNOWN, dtype=np.uint8)
+            canonical[: len(self.renumbering)] = self.renumbering
         return self.header_length, lengths, canonical, self.checksum_algorithm
 
 

@@ -27,6 +27,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -592,6 +593,7 @@ def _has_checksum_field(event: bytes | memoryview, server_version: str) -> tuple
     return by_version, ("the array of post-header lengths does not list the descriptor's own length",)
 
 
+@lru_cache(maxsize=64)  # the logs of a server all have the same
 def _effective_lengths(raw: bytes, renumbering: tuple[int, ...] | None) -> tuple[int, ...]:
     lengths = [0] * (len(raw) + 1)
     for file_code, length in enumerate(raw, start=1):

@@ -194,10 +194,10 @@ cdef inline bint labels_agree(const column_t* c, const tile_t* tile) noexcept no
 cdef inline void repeat_label(const uint8_t* label, int length, int count, uint8_t* out) noexcept nogil:
     # Eight at a time, up to seven too many, and SLACK bytes of anything
     cdef uint8_t[9 * LABEL + SLACK] eight
-    cdef int i, at, size = 8 * length
+    cdef int i, _eights, at, size = 8 * length
     for i in range(8):
         memcpy(eight + i * length, label, LABEL)
-    for i in range((count + 7) // 8):
+    for _eights in range((count + 7) // 8):
         at = 0
         while at < size:
             memcpy(out + at, eight + at, SLACK)

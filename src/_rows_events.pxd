@@ -20,7 +20,7 @@ from _transaction_events cimport begin
 cdef enum:
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
-    MANY_TABLES = 256
+    MANY_TABLES = 64                # from which on it pays to look ahead
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
 
@@ -40,11 +40,11 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const uint8_t* pos = window.cur.pos
     cdef uint32_t length
-    cdef int i
+    cdef int _i
     loop.slot_ahead = 0
     if loop.tables.id_count < MANY_TABLES:
         return
-    for i in range(EVENTS_AHEAD):
+    for _i in range(EVENTS_AHEAD):
         if <size_t> (window.cur.end - pos) < 64:
             return
         if pos[4] == TABLE_MAP_EVENT:

@@ -26,8 +26,6 @@ def export_batch(
     records: NDArray[np.void],
     buffer: Buffer,
     *,
-    table: str | None = None,
-    path: str | None = None,
     rows: NDArray[np.integer[Any]] | None = None,
     fill_absent: bool = False,
     text_errors: TextErrors = "raise",
@@ -35,6 +33,7 @@ def export_batch(
     extras: Sequence[ChangeColumn] = (),
     transactions: NDArray[np.void] | None = None,
 ) -> tuple[tuple[ArrowField, ...], object]: ...
+def use_wide(on: bool) -> bool: ...
 def array_address(capsule: object) -> int: ...
 def span_values(
     records: NDArray[np.void],
@@ -42,8 +41,6 @@ def span_values(
     field: ArrowField,
     buffer: Buffer,
     *,
-    table: str | None = None,
-    path: str | None = None,
     text_errors: TextErrors = "raise",
     documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
 ) -> list[Any]: ...

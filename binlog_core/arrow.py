@@ -114,19 +114,20 @@ class ArrowBatch:
     def export(self) -> tuple[tuple[ArrowField, ...], object]:
         """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
         batch = self.batch
-        return export_batch(
-            self._shape.layout,
-            batch.array,
-            batch.buffer,
-            table=batch.table.full_name,
-            path=batch.path,
-            rows=self.rows,
-            fill_absent=self.fill_absent,
-            text_errors=self.text_errors,
-            documents=json_documents(batch),
-            extras=self._extras,
-            transactions=batch.transactions,
-        )
+        try:
+            return export_batch(
+                self._shape.layout,
+                batch.array,
+                batch.buffer,
+                rows=self.rows,
+                fill_absent=self.fill_absent,
+                text_errors=self.text_errors,
+                documents=json_documents(batch),
+                extras=self._extras,
+                transactions=batch.transactions,
+            )
+        except DecodeError as error:
+            raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
         """The columns for pyarrow, which is installed; errors as in ``ChangeBatch.export``."""

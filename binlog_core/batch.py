@@ -98,7 +98,7 @@ class ChangeBatch(Records):
     @property
     def value_columns(self) -> tuple[Column, ...]:
         """The columns that the records have: `columns`, or RAW_COLUMN of a table that cannot be decoded."""
-        return self.columns if self.table.undecodable is None else _RAW_COLUMNS
+        return self.columns if self.columns or self.table.undecodable is None else _RAW_COLUMNS
 
     # --- NumPy ---------------------------------------------------------------------------------
 
@@ -407,16 +407,17 @@ class ChangeBatch(Records):
 
     def _span_column(self, column: Column, text_errors: TextErrors) -> np.ma.MaskedArray[Any, Any]:
         is_text = column.kind in (Kind.TEXT, Kind.JSON)
-        values = span_values(
-            self.array,
-            column,
-            ArrowField(column.name, "u" if is_text else "z"),
-            self.buffer,
-            table=self.table.full_name,
-            path=self.path,
-            text_errors=text_errors,
-            documents=json_documents(self),
-        )
+        try:
+            values = span_values(
+                self.array,
+                column,
+                ArrowField(column.name, "u" if is_text else "z"),
+                self.buffer,
+                text_errors=text_errors,
+                documents=json_documents(self),
+            )
+        except DecodeError as error:
+            raise error.located(path=self.path, table=self.table.full_name) from error.__cause__
         mask = [value is None for value in values]
         if is_text:
             text = np.array([value or "" for value in values], np.dtypes.StringDType())

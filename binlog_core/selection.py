@@ -75,7 +75,7 @@ class Limits:
     group_rows : int
         Records (row images) after which a group of batches is handed over.
     group_bytes : int
-        The same, in bytes of rows events. A single event is never divided.
+        The same, in bytes of rows events; of few tables less, 1 MiB for each. An event is never divided.
     group_memory : int
         The same, in bytes of records, which take more room than rows with many NULLs do.
     payload_bytes : int

@@ -13,6 +13,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
 from _arena cimport drop_arena, new_arena
+from _copy_spans cimport binlog_has_wide
 from _checksum cimport binlog_crc32_best, binlog_crc32_with
 from _codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 from _cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
@@ -23,9 +24,9 @@ from _jsonb_text cimport append_jsonb_text
 from _memory cimport append, memory_t, pool_t
 from _text_buffer cimport TextBuffer, free_text
 from _tile cimport (
-    GATHER_OK, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES,
+    GATHER_OK, LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_FIXED_BYTES,
     LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
-    LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_VECTOR, NULL_BYTES, SLACK, allocate_slots, column_t, layout_t, mark_null,
+    LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_VECTOR, NULL_BYTES, allocate_slots, column_t, layout_t, mark_null,
     store_validity, tile_t,
 )
 from _transactions cimport query_kind, take_query_text
@@ -337,10 +338,10 @@ for _i in range(256):
     WORDS[_i] = 1 << 24 | _i if _i < 128 else 2 << 24 | 0x80C3 if _i < 192 else 3 << 24 | 0xAC82E2 if _i < 255 else 0
 
 
-cdef uint8_t[64 * SLACK] LABELS          # of 0 to 31 bytes
+cdef uint8_t[64 * LABEL] LABELS          # of 0 to 31 bytes
 cdef int64_t[2 * 64] TRANSACTIONS        # commit time, known of every other one; time of the first event
 for _i in range(64):
-    LABELS[_i * SLACK + SLACK - 1] = _i % SLACK
+    LABELS[_i * LABEL + LABEL - 1] = _i % LABEL
     TRANSACTIONS[2 * _i] = -1 if _i % 2 else _i
     TRANSACTIONS[2 * _i + 1] = _i
 cdef pool_t POOL
@@ -398,6 +399,7 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     tile.count = count
     tile.nulls = nulls
     tile.has_nulls = False
+    tile.wide = options >> 6 & 1 and binlog_has_wide()
     tile.arena = new_arena(&POOL)
     check(tile.arena != NULL)
     memset(&tile.text, 0, sizeof(tile.text))

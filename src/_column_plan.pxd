@@ -12,7 +12,7 @@ from _tile cimport (
     LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT,
     LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS,
     LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8, LAYOUT_UTF16_BE,
-    LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_VECTOR, SLACK, column_t,
+    LAYOUT_UTF16_LE, LAYOUT_UTF32, LABEL, LAYOUT_VECTOR, column_t,
 )
 
 
@@ -126,7 +126,7 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
 cdef inline bytes label_slots(object labels):
     # As LAYOUT_LABEL reads them
     texts = [label.encode() for label in labels]
-    return b"".join([text.ljust(SLACK - 1, b"\0") + bytes([len(text)]) for text in texts])
+    return b"".join([text.ljust(LABEL - 1, b"\0") + bytes([len(text)]) for text in texts])
 
 
 cdef inline int plan_change(column_t* c, object change, list keep) except -1:

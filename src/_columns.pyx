@@ -17,6 +17,7 @@ cimport numpy as cnp
 from _arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
 from _arrow cimport ArrowArray
 from _codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+from _copy_spans cimport binlog_has_wide
 from _column_plan cimport plan_change, plan_column
 from _gather cimport gather
 from _gather_spans cimport take_spans
@@ -44,6 +45,17 @@ cdef void destroy_array_capsule(object capsule) noexcept:
     if node.release != NULL:
         node.release(node)
     free(node)
+
+
+cdef bint wide = binlog_has_wide()
+
+
+def use_wide(bint on):
+    """Whether loops for wide vectors are used, where the processor has them; what it was before. For tests."""
+    global wide
+    before = wide
+    wide = on and binlog_has_wide()
+    return before
 
 
 # --- Memory ------------------------------------------------------------------------------------------
@@ -254,6 +266,7 @@ cdef class _Columns:
         cdef uint8_t* copy
         cdef column_t* c
         tile.arena = self.arena
+        tile.wide = wide
         tile.first = first
         tile.rows = self.rows
         tile.count = <int> min(<int64_t> TILE, self.rows - first)
@@ -419,7 +432,7 @@ cdef class _Columns:
 
 # --- What Python calls -------------------------------------------------------------------------------
 
-cdef object failure(_Columns gathered, int k, object column, object where):
+cdef object failure(_Columns gathered, int k, object column):
     # The error of column k, told with the place in the file where its row was logged.
     cdef column_t* c = &gathered.items[k]
     cdef int64_t record
@@ -443,13 +456,11 @@ cdef object failure(_Columns gathered, int k, object column, object where):
     return DecodeError(
         message,
         offset=int(gathered.records[record]["image"]["position"]),
-        table=where[0],
-        path=where[1],
         column=column.name,
     )
 
 
-cdef object take_out(_Columns gathered, object fields, object text_errors, object documents, object where):
+cdef object take_out(_Columns gathered, object fields, object text_errors, object documents):
     # Fill every column. The fields: those given, unless text_errors="binary" made bytes of text.
     cdef int k, count = gathered.count
     cdef column_t* c
@@ -470,7 +481,6 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
                     k, transcoding.converter(column, "raise"), documents.get(column.name, {})
                 )
             except DecodeError as error:
-                error.table, error.path = where
                 error.column = column.name
                 raise
         if c.status in (GATHER_BAD_TEXT, GATHER_BAD_JSON) and text_errors == "binary":
@@ -483,7 +493,7 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
             c.layout = LAYOUT_OBJECT
             gathered.run_object(k, transcoding.converter(column, text_errors), {})
         if c.status != GATHER_OK:
-            raise failure(gathered, k, column, where)
+            raise failure(gathered, k, column)
     return fields
 
 
@@ -508,8 +518,6 @@ def export_batch(
     cnp.ndarray records not None,
     buffer,
     *,
-    table=None,
-    path=None,
     rows=None,
     bint fill_absent=False,
     text_errors="raise",
@@ -526,8 +534,6 @@ def export_batch(
     records : ndarray, shape (n,)
     buffer : bytes-like
         What the spans of the records refer to.
-    table, path : str or None
-        For errors.
     rows : ndarray of int64, shape (m,), or None
         The records to export, in this order; None: all.
     fill_absent : bool
@@ -550,14 +556,15 @@ def export_batch(
     Raises
     ------
     DecodeError
-        A span reaches outside the buffer, text is invalid, a value cannot be of its type.
+        A span reaches outside the buffer, text is invalid, a value cannot be of its type. It tells neither table nor
+        file.
     """
     if records.ndim != 1:
         raise ValueError(f"records: {records.ndim} dimensions, expected 1")
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
     gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions)
-    fields = take_out(gathered, layout.fields, text_errors, documents or {}, (table, path))
+    fields = take_out(gathered, layout.fields, text_errors, documents or {})
     if extras:
         fields = (*fields, *[extra.field for extra in extras])
     return fields, array_capsule(gathered, extras)
@@ -568,13 +575,12 @@ def array_address(capsule):
     return <uintptr_t> PyCapsule_GetPointer(capsule, "arrow_array")
 
 
-def span_values(cnp.ndarray records not None, column, field, buffer, *, table=None, path=None,
-                text_errors="raise", documents=None):
+def span_values(cnp.ndarray records not None, column, field, buffer, *, text_errors="raise", documents=None):
     """One column's values of variable length as Python objects.
 
     Parameters
     ----------
-    records, buffer, table, path, text_errors, documents
+    records, buffer, text_errors, documents
         As in :func:`export_batch`.
     column : Column
         With a span in the records.
@@ -596,7 +602,7 @@ def span_values(cnp.ndarray records not None, column, field, buffer, *, table=No
     gathered = _Columns(Layout(records.dtype, (column,), (field,)), records, buffer, None, False, None)
     if column.kind == KIND_GEOMETRY:
         gathered.items[0].layout = LAYOUT_BYTES     # as logged: SRID and WKB
-    fields = take_out(gathered, (field,), text_errors, documents or {}, (table, path))
+    fields = take_out(gathered, (field,), text_errors, documents or {})
     c = &gathered.items[0]
     as_text = fields[0].format == "u"
     values = []

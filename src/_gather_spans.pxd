@@ -6,16 +6,17 @@ from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from _codes cimport DECODE_NO_MEMORY, DECODE_OK
+from _copy_spans cimport binlog_copy_spans, binlog_is_ascii, binlog_spans_t
 from _cursor cimport load_u32, load_u64
 from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from _jsonb_text cimport append_jsonb_text
 from _text_buffer cimport TextBuffer
 from _tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, TILE,
+    GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, TILE,
     column_t, fail, gather_status_t, is_null, prefetch, reserve, tile_t,
 )
-from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_ascii, is_utf8
+from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_utf8
 
 cdef enum:
     SHORT = 256           # bytes up to which calling memcpy is dearer than a loop; a multiple of SLACK
@@ -112,34 +113,62 @@ cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
     return GATHER_OK
 
 
+cdef inline gather_status_t make_room(column_t* c, tile_t* tile, int i) noexcept nogil:
+    # For the values from number i on, as far as they lie in the buffer
+    cdef const uint8_t* span = tile.records + i * tile.stride + c.field
+    cdef uint64_t offset, length, total = 0
+    cdef int k = i
+    while k < tile.count:
+        offset = load_u64(span)
+        length = 0 if is_null(tile, k) else load_u32(span + 8)
+        if length > tile.buffer_len or (length and offset > tile.buffer_len - length):
+            break
+        total += length
+        span += tile.stride
+        k += 1
+    if k == i:
+        return fail(c, tile, i, GATHER_BAD_SPAN)
+    if c.data_len + total > <uint64_t> INT32_MAX:
+        return fail(c, tile, i, GATHER_TOO_LARGE)
+    return GATHER_OK if reserve(c, tile, total) else GATHER_NO_MEMORY
+
+
 cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil:
-    # In two passes, though one would do: the first asks for the values' memory before the second needs it.
-    cdef int i, count = tile.count
-    cdef gather_status_t status = begin_values(c, tile, 1, 0)
-    cdef const uint8_t* end = tile.buffer + tile.buffer_len
-    cdef uint8_t* data = c.data
-    cdef uint8_t* out = data + c.data_len
-    cdef int32_t* offsets = c.offsets + tile.first + 1
-    if status != GATHER_OK:
-        return status
-    for i in range(count):
-        out = put_bytes(out, tile.starts[i], tile.lengths[i], end)
-        offsets[i] = <int32_t> (out - data)
-    c.data_len = <size_t> (out - data)
-    return GATHER_OK
+    cdef int i = 0
+    cdef binlog_spans_t spans
+    cdef gather_status_t status
+    spans.span = tile.records + c.field
+    spans.stride = tile.stride
+    spans.count = tile.count
+    spans.nulls = tile.nulls if tile.has_nulls else NULL
+    spans.buffer = tile.buffer
+    spans.buffer_len = tile.buffer_len
+    spans.offsets = c.offsets + tile.first + 1
+    while True:
+        spans.data = c.data
+        spans.at = c.data_len
+        spans.room = min(c.data_capacity, <size_t> INT32_MAX + SLACK)
+        i = binlog_copy_spans(tile.wide, &spans, i)
+        c.data_len = spans.at
+        if i == tile.count:
+            return GATHER_OK
+        status = make_room(c, tile, i)
+        if status != GATHER_OK:
+            return status
 
 
 cdef inline gather_status_t gather_utf8(column_t* c, tile_t* tile) noexcept nogil:
     cdef int i
     cdef size_t begin = c.data_len
+    cdef const int32_t* offsets = c.offsets + tile.first
     cdef gather_status_t status = copy_bytes(c, tile)
-    if status != GATHER_OK or is_ascii(c.data + begin, c.data_len - begin):
+    if status != GATHER_OK or binlog_is_ascii(tile.wide, c.data + begin, c.data_len - begin):
         return status
     if not is_utf8(c.data + begin, c.data_len - begin):
         return GATHER_BAD_TEXT
     # Valid as a whole, yet a character could be cut between two values.
     for i in range(tile.count):
-        if tile.lengths[i] and tile.starts[i][0] & 0xC0 == 0x80:
+        if offsets[i] < offsets[i + 1] and c.data[offsets[i]] & 0xC0 == 0x80:
             return GATHER_BAD_TEXT
     return GATHER_OK
 
@@ -163,7 +192,7 @@ cdef inline bint labels_agree(const column_t* c, const tile_t* tile) noexcept no
 
 
 cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nogil:
-    # Texts shorter than SLACK, copied with the room behind them
+    # Texts shorter than LABEL, copied with the room behind them
     cdef int i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* value = tile.records + c.field
@@ -171,16 +200,16 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
     cdef uint8_t* out
     cdef int32_t end = <int32_t> c.data_len, length
     cdef int32_t* offsets = c.offsets + tile.first + 1
-    if c.data_len + SLACK * TILE > <size_t> INT32_MAX:
+    if c.data_len + LABEL * TILE > <size_t> INT32_MAX:
         return fail(c, tile, 0, GATHER_TOO_LARGE)
-    if not reserve(c, tile, SLACK * <size_t> count):
+    if not reserve(c, tile, LABEL * <size_t> count):
         return GATHER_NO_MEMORY
     if value[0] < c.code_count and labels_agree(c, tile):
-        label = c.labels + SLACK * value[0]
-        length = label[SLACK - 1]
+        label = c.labels + LABEL * value[0]
+        length = label[LABEL - 1]
         out = c.data + c.data_len
         for i in range(count):
-            memcpy(out, label, SLACK)
+            memcpy(out, label, LABEL)
             out += length
             offsets[i] = end + (i + 1) * length
         c.data_len += <size_t> (count * length)
@@ -188,9 +217,9 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
     for i in range(count):
         if value[0] >= c.code_count:
             return fail(c, tile, i, GATHER_BAD_NUMBER)
-        label = c.labels + SLACK * value[0]
-        memcpy(c.data + end, label, SLACK)
-        end += label[SLACK - 1]
+        label = c.labels + LABEL * value[0]
+        memcpy(c.data + end, label, LABEL)
+        end += label[LABEL - 1]
         offsets[i] = end
         value += stride
     c.data_len = <size_t> end

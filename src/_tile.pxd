@@ -23,7 +23,8 @@ cdef enum:
     TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
     NULL_BYTES = TILE // 8
     GUESSED = 16 << 20    # bytes at most that are asked for on the word of a few values
-    SLACK = 32            # bytes that a growing buffer has behind its end, for copies of fixed size
+    SLACK = 64            # bytes that a growing buffer has behind its end, for copies of fixed size
+    LABEL = 32            # bytes of a short text
 
 cdef enum layout_t:
     LAYOUT_NULL
@@ -79,7 +80,7 @@ cdef struct column_t:
     bint missing              # the records do not have it
     const uint32_t* table     # one-byte character set, see from_table
     bint keeps_ascii
-    const uint8_t* labels     # each SLACK bytes long, the last of which is its length
+    const uint8_t* labels     # each LABEL bytes long, the last of which is its length
     const uint8_t* transactions
     uint32_t transaction_len  # bytes of one of them,
     uint32_t commit_time      # where in it: int64, below 0 where unknown,
@@ -102,6 +103,7 @@ cdef struct tile_t:
     int64_t rows              # of all tiles
     const uint8_t* buffer     # that spans refer to
     uint64_t buffer_len
+    bint wide                 # what binlog_has_wide said
     arena_t* arena
     TextBuffer text           # for what prints
     bint has_nulls            # of the column at hand; else nulls means nothing

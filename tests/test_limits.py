@@ -187,6 +187,20 @@ def test_wide_rows_close_their_group_by_memory() -> None:
     assert sum(sizes) == 200 * record
 
 
+@pytest.mark.parametrize(("tables", "sizes"), [(1, [11, 11, 11, 11, 11, 5]), (3, [32, 28])])
+def test_few_tables_make_smaller_groups(tables: int, sizes: list[int]) -> None:
+    """A group has a megabyte of rows events for each of its batches, up to group_bytes."""
+    some = [Table("shop", f"t{i}", [("id", "INT"), ("note", "MEDIUMTEXT")]) for i in range(tables)]
+    log = Log(checksum=False)
+    log.begin()
+    for number in range(60):
+        log.insert(some[number % tables], [{"id": number, "note": "x" * 100_000}])
+    log.commit()
+    for group_bytes, expected in ((64 * MEGABYTE, sizes), (MEGABYTE // 2, [6] * 10)):
+        with binlog_core.open(log.getvalue(), limits=Limits(group_bytes=group_bytes)) as opened:
+            assert [sum(map(len, group.batches)) for group in opened.groups() if group.batches] == expected
+
+
 def test_empty_rows_events_keep_no_transactions(tmp_path: Path) -> None:
     log = Log(checksum=False)
     log.begin()

@@ -1,0 +1,158 @@
+/* Values of variable length out of a tile of records, laid one behind the other; and whether bytes are ASCII.
+ *
+ * Header-only, no state. The loops are written once, in plain C with copies of a fixed 64 bytes, and compiled twice on
+ * x86-64: for every processor (two moves of 16 bytes at a time), and for those with AVX2 (32 bytes). Elsewhere the
+ * compiler has one kind of vector, and there is one.
+ */
+#ifndef BINLOG_COPY_SPANS_H
+#define BINLOG_COPY_SPANS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    BINLOG_STEP = 64,      /* bytes of a copy: so many may be read and written behind a value */
+    BINLOG_SHORT = 256,    /* bytes up to which calling memcpy is dearer than such steps */
+    BINLOG_AHEAD = 24      /* values that are asked of the memory before they are copied */
+};
+
+typedef struct {
+    const uint8_t* span;        /* of the first record: offset in 8 bytes, length in 4 */
+    ptrdiff_t stride;
+    int count;
+    const uint8_t* nulls;       /* a bit per record, set: none; NULL: there is none */
+    const uint8_t* buffer;      /* that offsets count from */
+    uint64_t buffer_len;
+    uint8_t* data;              /* where they go, */
+    size_t room;                /* bytes there, BINLOG_STEP of them to be left free, */
+    size_t at;                  /* and how many are used */
+    int32_t* offsets;           /* where each value ends */
+} binlog_spans_t;
+
+#if defined(__GNUC__)
+#define BINLOG_INLINE static inline __attribute__((always_inline))
+#define BINLOG_ASK(p) __builtin_prefetch((p), 0, 3)
+/* As memcpy of 32 bytes, which gcc does not make one move of. */
+typedef uint64_t binlog_32_t __attribute__((vector_size(32), aligned(1), may_alias));
+#define BINLOG_MOVE_32(to, from) (*(binlog_32_t*) (to) = *(const binlog_32_t*) (from))
+#else
+#define BINLOG_INLINE static inline
+#define BINLOG_ASK(p) ((void) (p))
+#define BINLOG_MOVE_32(to, from) memcpy((to), (from), 32)
+#endif
+
+BINLOG_INLINE uint64_t binlog_span_offset(const uint8_t* span) {
+    uint64_t offset;
+    memcpy(&offset, span, 8);
+    return offset;
+}
+
+BINLOG_INLINE void binlog_step(uint8_t* to, const uint8_t* from) {
+    BINLOG_MOVE_32(to, from);
+    BINLOG_MOVE_32(to + 32, from + 32);
+}
+
+/* The number up to which values are copied, from number i on: all, or one that the room or the buffer does not hold. */
+BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_nulls) {
+    const uint8_t* span = s->span + i * s->stride;
+    const uint8_t* buffer = s->buffer;
+    const uint8_t* value;
+    const ptrdiff_t stride = s->stride;
+    /* Here a value of BINLOG_SHORT bytes and the step over its end are inside the buffer. */
+    const uint64_t fast = BINLOG_SHORT + BINLOG_STEP <= s->buffer_len
+        ? s->buffer_len - BINLOG_SHORT - BINLOG_STEP + 1 : 0;
+    uint8_t* out = s->data + s->at;
+    uint8_t* const data = s->data;
+    uint8_t* const last = s->data + s->room - BINLOG_STEP;
+    int32_t* offsets = s->offsets;
+    const int count = s->count, asked = count - BINLOG_AHEAD;
+    uint64_t offset;
+    uint32_t length, at, keep;
+    for (; i < count; i++, span += stride) {
+        if (i < asked) {
+            const uint8_t* next = span + BINLOG_AHEAD * stride;
+            /* Only asked for: a wrong offset harms nothing. */
+            BINLOG_ASK((const uint8_t*) ((uintptr_t) buffer + (uintptr_t) binlog_span_offset(next)));
+        }
+        offset = binlog_span_offset(span);
+        memcpy(&length, span + 8, 4);
+        if (with_nulls) {       /* no branch: nobody could predict it */
+            keep = (uint32_t) (s->nulls[i >> 3] >> (i & 7) & 1) - 1;
+            length &= keep;
+            offset &= (uint64_t) (int64_t) (int32_t) keep;
+        }
+        if (length > (size_t) (last - out))
+            break;
+        if (length <= BINLOG_SHORT && offset < fast) {
+            value = buffer + offset;
+            binlog_step(out, value);
+            for (at = BINLOG_STEP; at < length; at += BINLOG_STEP)
+                binlog_step(out + at, value + at);
+        } else if (length) {
+            if (length > s->buffer_len || offset > s->buffer_len - length)
+                break;
+            memcpy(out, buffer + offset, length);
+        }
+        out += length;
+        offsets[i] = (int32_t) (out - data);
+    }
+    s->at = (size_t) (out - data);
+    return i;
+}
+
+/* To the end always: a loop without a way out is one that compilers make wide steps of. */
+BINLOG_INLINE int binlog_is_ascii_loop(const uint8_t* p, size_t n) {
+    uint64_t high = 0, word;
+    size_t i;
+    for (i = 0; i + 8 <= n; i += 8) {
+        memcpy(&word, p + i, 8);
+        high |= word;
+    }
+    for (; i < n; i++)
+        high |= p[i];
+    return (high & 0x8080808080808080u) == 0;
+}
+
+#define BINLOG_COMPILE(suffix, attributes)                                                           \
+    attributes static int binlog_copy_spans_##suffix(binlog_spans_t* s, int i) {                     \
+        return s->nulls != NULL ? binlog_copy_spans_loop(s, i, 1) : binlog_copy_spans_loop(s, i, 0); \
+    }                                                                                                \
+    attributes static int binlog_is_ascii_##suffix(const uint8_t* p, size_t n) {                     \
+        return binlog_is_ascii_loop(p, n);                                                           \
+    }
+
+BINLOG_COMPILE(plain, )
+
+#if defined(__x86_64__) && defined(__GNUC__)
+BINLOG_COMPILE(avx2, __attribute__((target("avx2"))))
+
+static int binlog_has_wide(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") != 0;
+}
+
+static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
+    return wide ? binlog_copy_spans_avx2(s, i) : binlog_copy_spans_plain(s, i);
+}
+
+static inline int binlog_is_ascii(int wide, const uint8_t* p, size_t n) {
+    return wide ? binlog_is_ascii_avx2(p, n) : binlog_is_ascii_plain(p, n);
+}
+#else
+static int binlog_has_wide(void) {
+    return 0;
+}
+
+static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
+    (void) wide;
+    return binlog_copy_spans_plain(s, i);
+}
+
+static inline int binlog_is_ascii(int wide, const uint8_t* p, size_t n) {
+    (void) wide;
+    return binlog_is_ascii_plain(p, n);
+}
+#endif
+
+#endif

@@ -152,6 +152,7 @@ class LogDecoder:
         self._base = 0
         self._head: bytes | memoryview = b""
         self._boundaries: Boundaries | None = None
+        self._lacks_bytes = False
         self._resume_position = max(selection.start_position or 0, 4)  # of the last group
 
     @property
@@ -645,11 +646,14 @@ class LogDecoder:
         assert self.format is not None
         if self._boundaries is None or self._boundaries.description is not self.format:
             self._boundaries = Boundaries.of(self._head, self.format)
+            if self._lacks_bytes:
+                self._boundaries = self._boundaries.ahead()
         return self._boundaries
 
     def believe_no_positions(self) -> None:
         """From here on: the log lacks events or bytes."""
-        self._boundaries = self.boundaries.ahead()
+        self._lacks_bytes = True
+        self._boundaries = None
         self._loop.check_positions(False)
 
     def _pass_over(self, position: int, length: int) -> Resumption:

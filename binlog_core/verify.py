@@ -132,6 +132,7 @@ class _Verifier:
         self.progress = progress
         self.out = Verdict(path, size=len(data))
         self.has_checksums = False
+        self.ahead_from: int | None = None  # where positions begin to run ahead of the log
 
     def run(self) -> Verdict:
         out = self.out
@@ -186,6 +187,8 @@ class _Verifier:
                             data[offset : offset + length], offset, self.path, verify_checksum=True
                         )
                         boundaries = Boundaries.of(head, description)
+                        if self.ahead_from is not None:
+                            boundaries = boundaries.ahead()
                         continue
                     except BinlogError as error:
                         reason = error.message
@@ -206,8 +209,10 @@ class _Verifier:
                 doubtful = None if last["next_position"] else int(last["position"])
             found = self._next_event(offset, boundaries, status, doubtful)
             following = found.offset
-            if found.ahead:
+            if found.ahead and following is not None:
                 boundaries = boundaries.ahead()
+                self.ahead_from = following
+                out.notes["missing_bytes"] += 1
             if following == offset:
                 continue
             if doubtful is not None and following is not None and following <= offset:
@@ -260,6 +265,8 @@ class _Verifier:
             verify_checksum=False,
             skip_errors=True,
         )
+        if self.ahead_from is not None and begin >= self.ahead_from:
+            decoder.believe_no_positions()
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always", BinlogWarning)
             try:
@@ -279,7 +286,8 @@ class _Verifier:
                 places.append((error.offset or begin, error.message))
         out.incomplete += open_begins
         for kind, count in report.as_dict().items():
-            out.notes[kind] += count
+            if kind != "missing_bytes":  # counted with the events
+                out.notes[kind] += count
         places += [(begin if p.offset is None else p.offset, p.detail or "") for p in report.skipped]
         for offset, reason in places:
             length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")

@@ -36,6 +36,7 @@ from binlog_core.schema import parse_create_table
 from binlog_core.splits import Split, read_split_groups
 from binlog_core.sql_tokens import tokenize_statements
 from binlog_core.table_map import TableMaps
+from binlog_core.verify import verify
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)
 
@@ -99,6 +100,10 @@ def _read(data: Any, road: int, **options: Any) -> None:
         elif road == 2:
             for change in log.rows():
                 repr(change)
+        elif road == 7:
+            for file in log.files:
+                verdict = verify(file)
+                assert all(0 <= d.begin <= d.end <= verdict.size for d in verdict.damages)
         else:
             for batch in log.batches():
                 if len(batch.array) < MAX_BATCH:

@@ -528,6 +528,41 @@ def test_damage_everywhere_takes_linear_time() -> None:
     assert large < 40 * small  # 8 times the data; were it quadratic, 64 times the time
 
 
+def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
+    """What is behind is not looked through anew at each damage, nor at each descriptor."""
+    import time
+
+    def seconds(repeats: int) -> float:
+        log = Log("8.0.36")
+        table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
+        log.query("CREATE DATABASE shop")
+        gap = log.query("CREATE TABLE orders (id INT, note BLOB)", "shop")
+        broken = []
+        for i in range(repeats):
+            log.gtid(UUID, i + 1)
+            log.begin("shop")
+            log.table_map(table)
+            broken.append(log.insert(table, [{"id": i, "note": b"x" * 200}], mapped=True))
+            log.commit(i)
+            log.start()
+        data = bytearray(log.getvalue())
+        for at in broken[::2]:
+            data[at + 9 : at + 13] = b"\xff\xff\xff\x7f"
+        del data[gap : gap + int.from_bytes(data[gap + 9 : gap + 13], "little")]
+        begin = time.perf_counter()
+        with warnings.catch_warnings(), opened(bytes(data)) as damaged:
+            warnings.simplefilter("ignore")
+            assert ids(damaged) == list(range(1, repeats, 2))
+            assert damaged.report.missing_bytes == 1
+            verdict = verdict_of(damaged.files[0])
+            assert len(verdict.damages) == len(broken[::2]) and verdict.notes["missing_bytes"] == 1
+        return time.perf_counter() - begin
+
+    seconds(20)
+    small, large = min(seconds(100) for _ in range(3)), min(seconds(800) for _ in range(2))
+    assert large < 40 * small
+
+
 def test_crc_of_the_made_logs() -> None:
     """The damage is what breaks them: untouched they are whole."""
     for server in SERVERS:

@@ -27,6 +27,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -65,6 +66,7 @@ _DEFAULT_LENGTHS = (
     | dict.fromkeys(range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1), 10)
     | {int(EventType.PARTIAL_UPDATE_ROWS): 10}
 )
+_DEFAULT_LENGTH_ARRAY = np.array([_DEFAULT_LENGTHS.get(code, 0) for code in range(256)], dtype=np.uint8)
 # The same for the old LOAD DATA events, listed as 0 by MySQL 8.0 and later; but here a missing
 # entry is an error.
 _LENGTHS_IF_ZERO = _DEFAULT_LENGTHS | {
@@ -217,9 +219,13 @@ class FormatDescription:
             Indexed by the code in the file: today's code.
         checksum_algorithm : int
         """
-        codes = range(256)
-        lengths = np.array([self.post_header_length(code) or 0 for code in codes], dtype=np.uint8)
-        canonical = np.array([self.canonical(code) for code in codes], dtype=np.uint8)
+        lengths = _DEFAULT_LENGTH_ARRAY.copy()
+        lengths[: len(self.post_header_lengths)] = self.post_header_lengths[:256]
+        if self.renumbering is None:
+            canonical = np.arange(256, dtype=np.uint8)
+        else:
+            canonical = np.full(256, EventType.UNKNOWN, dtype=np.uint8)
+            canonical[: len(self.renumbering)] = self.renumbering
         return self.header_length, lengths, canonical, self.checksum_algorithm
 
 
@@ -587,6 +593,7 @@ def _has_checksum_field(event: bytes | memoryview, server_version: str) -> tuple
     return by_version, ("the array of post-header lengths does not list the descriptor's own length",)
 
 
+@lru_cache(maxsize=64)  # the logs of a server all have the same
 def _effective_lengths(raw: bytes, renumbering: tuple[int, ...] | None) -> tuple[int, ...]:
     lengths = [0] * (len(raw) + 1)
     for file_code, length in enumerate(raw, start=1):

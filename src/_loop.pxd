@@ -109,6 +109,7 @@ cdef struct loop_t:
     uint64_t event_position
     uint64_t doubtful_position      # of the event before, if it told no position; else of this one
     bint without_map                # the event is a rows event whose table map was not seen
+    uint32_t slot_ahead             # of the next table map's id; 0: not looked for
     uint64_t pending_id
     content_t pending               # the definition that is asked for
     uint32_t row_in_event           # of the outer event

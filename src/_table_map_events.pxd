@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from _codes cimport *
-from _cursor cimport Cursor, load_u32, load_u48, remaining, skip, take_lenenc, take_u8
+from _cursor cimport Cursor, load_u32, load_u48, prefetch, remaining, skip, take_lenenc, take_u8
 from _loop cimport *
 from _table_cache cimport *
 from _transaction_events cimport begin
@@ -58,6 +58,8 @@ cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
     id = load_u32(body.pos) if id_len == 4 else load_u48(body.pos)
     skip(&body, id_len)
     found = definition_of_id(&loop.tables, id)
+    if found != NO_TABLE and loop.tables.definitions[found].batch[loop.windows[loop.depth].copies] >= 0:
+        prefetch(&loop.batches[loop.tables.definitions[found].batch[loop.windows[loop.depth].copies]])
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
         return RUN_MORE

@@ -6,6 +6,7 @@ What each of them is to be asked for, reported, limited and told apart by stays 
 from __future__ import annotations
 
 import gc
+import random
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,42 @@ def test_batches_that_outgrow_their_place() -> None:
             number += count
         log.commit()
     assert changes(log.getvalue(), limits=Limits(group_rows=500)) == truth(log.getvalue())
+
+
+def log_of_many(rng: random.Random, *, texts: bool) -> Log:
+    """More tables than the loop takes for few: it looks ahead for the next table map, past other events."""
+    log = Log("10.11.6-MariaDB" if texts else "8.0.36")
+    tables = [Table(f"d{i % 7}", f"t{i:04}", COLUMNS) for i in range(700)]
+    number = 0
+    while number < 2500:
+        log.begin()
+        for _ in range(rng.randint(1, 5)):
+            table = tables[number] if number < 700 else rng.choice(tables)
+            if texts:
+                log.annotate_rows("INSERT " + "x" * rng.choice((1, 30, 600)))
+            log.insert(table, [row(number + k) for k in range(rng.choice((1, 1, 1, 9)))])
+            number += 1
+        log.commit()
+    return log
+
+
+@pytest.mark.parametrize("options", [{}, {"mmap": False}, {"limits": Limits(group_rows=100)}], ids=str)
+@pytest.mark.parametrize("texts", [False, True])
+def test_many_tables(texts: bool, options: dict[str, Any], tmp_path: Path) -> None:
+    data = log_of_many(random.Random(1), texts=texts).getvalue()
+    (tmp_path / "log").write_bytes(data)
+    with binlog_core.open(tmp_path / "log", **options) as log:
+        assert [(c.op, c.database, c.table, c.before, c.after) for c in log.rows()] == truth(data)
+
+
+def test_many_tables_in_a_log_that_is_cut() -> None:
+    """What lies ahead may not be there."""
+    data = log_of_many(random.Random(2), texts=True).getvalue()
+    every = truth(data)
+    for cut in range(1, 400, 7):
+        found = changes(bytes(bytearray(data[:-cut])))
+        assert found == every[: len(found)]
+        assert len(found) > len(every) - 60
 
 
 # ---------------------------------------------------------------- each for itself

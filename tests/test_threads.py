@@ -180,8 +180,9 @@ def test_what_a_log_gives_can_be_pickled(path: Path) -> None:
 # ---------------------------------------------------------------- signals
 
 READ = """
-import sys
+import signal, sys
 import binlog_core
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without
 print("ready", flush=True)
 try:
     while True:

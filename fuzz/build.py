@@ -52,7 +52,13 @@ def main() -> None:
             name,
             [source],
             include_dirs=["src", numpy.get_include()],
-            depends=["src/crc32.h", "src/resync_scan.h", "src/_rows.pyx", "src/_resync.pyx"],
+            depends=[
+                "src/copy_spans.h",
+                "src/crc32.h",
+                "src/resync_scan.h",
+                "src/_rows.pyx",
+                "src/_resync.pyx",
+            ],
             extra_compile_args=FLAGS,
             define_macros=[
                 ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"),

@@ -200,6 +200,30 @@ def test_a_log_that_lacks_events_is_whole(golden: Golden, mapped: bool) -> None:
         assert log.report.skipped_events == 0
 
 
+def test_a_pipe_cannot_be_read_twice() -> None:
+    """So the rest of a log that lacks events is lost there, and told."""
+
+    class Pipe(io.RawIOBase):
+        def __init__(self, data: bytes) -> None:
+            self.data = io.BytesIO(data)
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            return self.data.readinto(buffer)
+
+    golden = golden_logs("maria1011/maria_bincompress")[0]
+    data = without_events(golden, "Annotate_rows")
+    with binlog_core.open(Pipe(data)) as log:
+        assert len(list(log.rows())) == len(known(golden).changes)
+    with binlog_core.open(Pipe(data), on_error="skip") as log:
+        got = len(list(log.rows()))
+        assert got < len(known(golden).changes)
+        assert log.report.skipped_events == 1
+        assert log.report.lost_ranges[-1][2] == len(data)
+
+
 @MAPPED
 def test_damage_in_a_log_that_lacks_events(mapped: bool) -> None:
     """The transactions behind it are found, though no position agrees."""

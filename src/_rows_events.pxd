@@ -41,9 +41,6 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
     cdef const uint8_t* pos = window.cur.pos
     cdef uint32_t length
     cdef int _i
-    loop.slot_ahead = 0
-    if loop.tables.id_count < MANY_TABLES:
-        return
     for _i in range(EVENTS_AHEAD):
         if <size_t> (window.cur.end - pos) < 64:
             return
@@ -91,7 +88,9 @@ cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Curso
         return fail(loop, DECODE_MALFORMED, definition, b"column count is not that of the table map")
     if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
         return fail(loop, DECODE_MALFORMED, definition, b"columns-present bitmaps run past the event")
-    look_ahead(loop)
+    loop.slot_ahead = 0
+    if unlikely(loop.tables.id_count >= MANY_TABLES):
+        look_ahead(loop)
     loop.group_wire += <uint64_t> (body.end - loop.event)
     return decode_rows(loop, kind, definition, plan, op, body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 INTERRUPTED = 130  # the exit code that a shell tells of SIGINT
@@ -20,5 +21,8 @@ def main() -> None:
         from .app import app
 
         app(prog_name="binlog-core")
-    except KeyboardInterrupt:  # before the command could begin
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: Python may take a while to end
         sys.exit(INTERRUPTED)

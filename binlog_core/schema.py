@@ -280,8 +280,8 @@ def apply(table: Table, schema: TableSchema) -> Table:
     Raises
     ------
     SchemaError
-        The number of columns, or the type of one, is not that of the log: the schema is of
-        another time, or of another table.
+        The number of columns, the type of one or their names are not those of the log: the schema is
+        of another time, or of another table.
     """
     columns = schema.columns
     if table.flags & _GENERATED_INVISIBLE_KEY and len(columns) == len(table.columns) - 1:
@@ -295,6 +295,13 @@ def apply(table: Table, schema: TableSchema) -> Table:
             f"the schema has {len(columns)} columns, the log {len(table.columns)}", table=table.full_name
         )
     merged = tuple(_merge(table, column, known) for column, known in zip(table.columns, columns, strict=True))
+    names: set[str] = set()
+    for column in merged:
+        if column.name in names:  # the log names some of the columns only, as no server does
+            raise SchemaError(
+                "with the schema's names two columns have the same", table=table.full_name, column=column.name
+            )
+        names.add(column.name)
     primary_key = table.primary_key
     if primary_key is None and (row_key := schema.row_key) is not None:
         # By position, since the log's own names win.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
+Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int] | Sequence[bool]
 
 
 class ArrowBatch:
@@ -53,9 +54,9 @@ class ArrowBatch:
         self,
         batch: ChangeBatch,
         *,
-        change_columns: bool | Sequence[str] = True,
+        change_columns: bool | str | Sequence[str] = True,
         extras: Sequence[ChangeColumn] = (),
-        rows: NDArray[np.integer[Any]] | None = None,
+        rows: Rows | None = None,
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
@@ -65,15 +66,19 @@ class ArrowBatch:
     ) -> None:
         self.batch = batch
         self.columns = batch.value_columns if columns is None else tuple(columns)
-        self.rows = rows
+        self.rows = rows = None if rows is None else record_numbers(rows, len(batch))
         self.fill_absent = fill_absent
         self.text_errors: TextErrors = text_errors
+        if text_errors not in ("raise", "replace", "binary"):
+            raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
         if geometry not in ("struct", "ewkb"):
             raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
         if vectors not in ("fixed", "list"):
             raise ValueError(f"vectors={vectors!r}: fixed and list are known")
         if wide_decimals not in ("decimal256", "text"):
             raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
+        if isinstance(change_columns, str):
+            change_columns = (change_columns,)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
         # The core makes those that come first, as far as they are in the records.
         made = 0
@@ -151,6 +156,32 @@ class ArrowBatch:
         """A stream of this one batch, as PyCapsule; a requested schema is not followed."""
         fields, array = self.export()
         return stream_capsule(struct_field(fields), iter((array,)))
+
+
+def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
+    """Numbers of the records that `rows` chooses among `count`.
+
+    Raises
+    ------
+    TypeError
+        It is neither numbers nor a mask.
+    IndexError
+        A mask of another length, or a number that no record has.
+    """
+    given = np.asarray(rows)
+    if given.ndim != 1:
+        raise TypeError(f"rows= takes one dimension, not {given.ndim}")
+    if given.dtype == bool:
+        if len(given) != count:
+            raise IndexError(f"rows: a mask of {len(given)} for {count} records")
+        return np.flatnonzero(given)
+    if not len(given):
+        return np.empty(0, np.intp)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"rows= takes whole numbers or a mask of booleans, not {given.dtype}")
+    if given.min() < 0 or given.max() >= count:
+        raise IndexError(f"rows: the records are 0 to {count - 1}")
+    return given.astype(np.intp, copy=False)
 
 
 class Batches(Iterator["ChangeBatch"]):

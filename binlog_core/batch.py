@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ._columns import span_values
 from ._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._spans import compact_spans
-from .arrow import ArrowBatch, json_documents
+from .arrow import ArrowBatch, Rows, json_documents
 from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
@@ -138,7 +138,15 @@ class ChangeBatch(Records):
             No decoded column has this name.
         DecodeError
             A value cannot be of its type.
+        ValueError
+            An option is not among those named here.
         """
+        if decimals not in ("unscaled", "float", "decimal"):
+            raise ValueError(f"decimals={decimals!r}: unscaled, float and decimal are known")
+        if members not in ("names", "numbers"):
+            raise ValueError(f"members={members!r}: names and numbers are known")
+        if text_errors not in ("raise", "replace"):
+            raise ValueError(f"text_errors={text_errors!r}: raise and replace are known")
         column = self._find(name)
         if column.kind in SPAN_KINDS:
             return self._span_column(column, text_errors)
@@ -203,9 +211,9 @@ class ChangeBatch(Records):
     def export(
         self,
         *,
-        change_columns: bool | Sequence[str] = True,
+        change_columns: bool | str | Sequence[str] = True,
         extras: Sequence[ChangeColumn] = (),
-        rows: NDArray[np.integer[Any]] | None = None,
+        rows: Rows | None = None,
         fill_absent: bool = False,
         text_errors: TextErrors = "raise",
         vectors: Vectors = "fixed",
@@ -216,7 +224,7 @@ class ChangeBatch(Records):
 
         Parameters
         ----------
-        change_columns : bool or sequence of str
+        change_columns : bool, str or sequence of str
             Columns about the change that follow the table's own: True for `_change_type` (insert,
             update_preimage, update_postimage, delete), `_commit_timestamp` (of the commit in microseconds
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
@@ -224,8 +232,8 @@ class ChangeBatch(Records):
             of `_timestamp` (of the event), `_server_id`, `_file`, in the order wanted.
         extras : sequence of ChangeColumn
             Columns of the caller's to follow those; their values are one for each exported row.
-        rows : ndarray of int, shape (m,), or None
-            The records to export, in this order; None: all.
+        rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None
+            The records to export: their numbers, in the order wanted, or a mask. None: all.
         fill_absent : bool
             Take what a postimage lacks from its preimage, where that has it.
         text_errors : "raise", "replace" or "binary"
@@ -250,6 +258,8 @@ class ChangeBatch(Records):
             Text is invalid, or a value cannot be of its type.
         SchemaError
             A change column is unknown, or has the name of one of the table's columns.
+        TypeError, IndexError
+            `rows` has another type or length, or a number that no record has.
 
         Notes
         -----
@@ -310,7 +320,7 @@ class ChangeBatch(Records):
             raise MissingExtraError.of("pandas", "pandas", "to_pandas()", path=self.path) from None
         return self.to_arrow(**options).to_pandas(types_mapper=pandas.ArrowDtype)
 
-    def to_pylist(self, *, change_columns: bool | Sequence[str] = True) -> list[dict[str, Any]]:
+    def to_pylist(self, *, change_columns: bool | str | Sequence[str] = True) -> list[dict[str, Any]]:
         """The records as dicts of Python values, the same as in ``RowChange``; needs no Arrow library.
 
         Parameters
@@ -462,9 +472,7 @@ def _decimals(column: Column, field: NDArray[Any], decimals: str) -> NDArray[Any
         return np.array([number / 10**column.scale for number in numbers], np.float64)
     if decimals == "unscaled":
         return _objects(numbers)
-    if decimals == "decimal":
-        return _objects([_decimal(number, column.scale) for number in numbers])
-    raise ValueError(f"decimals={decimals!r}: unscaled, float and decimal are known")
+    return _objects([_decimal(number, column.scale) for number in numbers])
 
 
 def _objects(values: Sequence[object]) -> NDArray[np.object_]:

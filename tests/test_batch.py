@@ -100,6 +100,55 @@ def test_decimals(precision, scale, stored, unscaled):
         batch.column("d", decimals="int")
 
 
+@pytest.mark.parametrize("option", ["decimals", "members", "text_errors"])
+def test_an_unknown_option_of_column_is_refused_for_any_type(option):
+    for name in ("id", "note"):
+        with pytest.raises(ValueError, match=f"{option}='x'"):
+            orders((b"one",)).column(name, **{option: "x"})
+    with pytest.raises(ValueError, match="text_errors='x'"):
+        orders().export(text_errors="x")
+
+
+@pytest.mark.parametrize("rows", [[True, False, True], np.array([True, False, True])])
+def test_rows_by_a_mask(rows):
+    batch = orders((b"one", b"two", b"three"))
+    chosen = batch.to_arrow(rows=rows, change_columns=["_position", "_file"])
+    assert chosen.column("note").to_pylist() == ["one", "three"]
+    assert chosen.column("_position").to_pylist() == [1000, 1020]
+    assert chosen.num_rows == 2
+    assert batch.to_arrow(rows=[False] * 3).num_rows == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.uint64])
+def test_rows_by_number(dtype):
+    batch = orders((b"one", b"two", b"three"))
+    assert batch.to_arrow(rows=np.array([2, 0, 2], dtype)).column("id").to_pylist() == [2, 0, 2]
+    assert batch.to_arrow(rows=[]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([0.0, 1.9], TypeError),
+        (["0"], TypeError),
+        (np.array([0], object), TypeError),
+        ([[0]], TypeError),
+        (1, TypeError),
+        ([True, False], IndexError),
+        ([3], IndexError),
+        ([-1], IndexError),
+        (np.array([2**64 - 1], np.uint64), IndexError),
+    ],
+)
+def test_rows_that_choose_nothing_are_refused(rows, error):
+    with pytest.raises(error, match="rows"):
+        orders((b"one", b"two", b"three")).export(rows=rows)
+
+
+def test_one_change_column_by_its_name():
+    assert orders().to_arrow(change_columns="_row").schema.names == ["id", "note", "_row"]
+
+
 def test_members():
     columns = [column("e", Kind.ENUM, members=("x", "y")), column("s", Kind.SET, members=("p", "q", "r"))]
     batch = make_batch(columns, [{"e": 2, "s": 6}, {"e": 0, "s": 0}, {"e": None, "s": None}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,29 @@ from .arrow_types import (
     ArrowField,
     ChangeColumn,
     Geometry,
+    Rows,
+    StreamOptions,
     Vectors,
     WideDecimals,
     arrow_field,
     struct_field,
 )
-from .errors import DecodeError, SchemaError
+from .errors import DecodeError, MissingExtraError, SchemaError
 from .tables import Column, Table, record_dtype
 from .transcoding import TextErrors
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
 
     from .batch import ChangeBatch
 
+NO_POLARS = "to_polars() needs polars: pip install polars"
+NewColumns = Literal["raise", "drop"]
+
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
-Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int] | Sequence[bool]
 
 
 class ArrowBatch:
@@ -185,9 +191,13 @@ def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
 
 
 class Batches(Iterator["ChangeBatch"]):
-    """Batches one after the other; those of one table are an Arrow stream too.
+    """Row changes as batches, and those of one table as a whole: Arrow stream, table or data frame.
 
-    A stream has the batches that are left; asked for again, it reads anew.
+    Nothing is read before it is asked for. ``next(batches)`` and a loop go on where the last one stopped; a
+    loop that begins after the last batch was given reads the log anew. Everything else (`to_arrow`,
+    `to_pandas`, `to_polars`, `stream`, and libraries that take the Arrow stream) gives all batches from the
+    first one on, as often as it is asked for, whatever was looped over before. What can be read only once,
+    such as a pipe, says so when it is asked a second time.
 
     Parameters
     ----------
@@ -199,12 +209,121 @@ class Batches(Iterator["ChangeBatch"]):
         self._read = read
         self._pass: Iterator[ChangeBatch] | None = None
         self._first: ChangeBatch | None = None  # looked at, not given yet
+        self._begun = False  # a batch of the pass was given
+        self._ended = False
+
+    def __iter__(self) -> Self:
+        if self._ended:
+            self._pass, self._begun, self._ended = None, False, False
+        return self
 
     def __next__(self) -> ChangeBatch:
+        self._begun = True
         if (first := self._first) is not None:
             self._first = None
             return first
-        return next(self._pass or self._started())  # without a call: there may be thousands of small batches
+        try:
+            return next(
+                self._pass or self._started()
+            )  # without a call: there may be thousands of small batches
+        except StopIteration:
+            self._ended = True
+            raise
+
+    def to_arrow(
+        self,
+        *,
+        columns: Sequence[Column] | None = None,
+        new_columns: NewColumns = "raise",
+        **options: Unpack[StreamOptions],
+    ) -> pyarrow.Table:
+        """All batches of one table as ``pyarrow.Table``.
+
+        Parameters
+        ----------
+        columns, new_columns, **options
+            As in `stream`.
+
+        Raises
+        ------
+        MissingExtraError
+            pyarrow is not installed.
+        SchemaError
+            The batches are of more than one table, or there is none, or as in :func:`batch_stream`.
+        BinlogError
+            As reading the log does.
+        """
+        try:
+            import pyarrow
+        except ImportError:
+            raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()") from None
+        fields, parts = self.stream(columns=columns, new_columns=new_columns, **options).parts()
+        return pyarrow.Table.from_batches([part.to_pyarrow() for part in parts], pyarrow_schema(fields))
+
+    def to_pandas(
+        self,
+        *,
+        columns: Sequence[Column] | None = None,
+        new_columns: NewColumns = "raise",
+        **options: Unpack[StreamOptions],
+    ) -> pandas.DataFrame:
+        """All batches of one table as ``pandas.DataFrame`` with Arrow-backed columns.
+
+        Parameters
+        ----------
+        columns, new_columns, **options
+            As in `stream`.
+
+        Raises
+        ------
+        MissingExtraError
+            pandas or pyarrow is not installed.
+        SchemaError, BinlogError
+            As in `to_arrow`.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError.of("pandas", "pandas", "to_pandas()") from None
+        table = self.to_arrow(columns=columns, new_columns=new_columns, **options)
+        return table.to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def to_polars(
+        self,
+        *,
+        columns: Sequence[Column] | None = None,
+        new_columns: NewColumns = "raise",
+        **options: Unpack[StreamOptions],
+    ) -> polars.DataFrame:
+        """All batches of one table as ``polars.DataFrame``; needs no pyarrow.
+
+        Parameters
+        ----------
+        columns, new_columns, **options
+            As in `stream`; DECIMAL of more than 38 digits, which polars does not have, is text.
+
+        Raises
+        ------
+        MissingExtraError
+            polars is not installed.
+        SchemaError, BinlogError
+            As in `to_arrow`.
+        """
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtraError(NO_POLARS) from None
+        options.setdefault("wide_decimals", "text")
+        fields, parts = self.stream(columns=columns, new_columns=new_columns, **options).parts()
+        frames = [polars.DataFrame(part) for part in parts]
+        return polars.concat(frames) if frames else polars.DataFrame(NoRows(fields))
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        # pandas.DataFrame(batches) asks for this; without it, it would make a frame of two cells.
+        raise TypeError(
+            "batches are not an array: to_pandas(), to_arrow() and to_polars() give the rows of one table,"
+            " batch.array the records of each batch"
+        )
 
     def __arrow_c_schema__(self) -> object:
         """The stream's schema, as PyCapsule; reads the first batch."""
@@ -214,21 +333,35 @@ class Batches(Iterator["ChangeBatch"]):
         """The batches as :func:`batch_stream` with its defaults."""
         return self.stream().__arrow_c_stream__(requested_schema)
 
-    def stream(self, **options: Any) -> ArrowStream:
-        """The batches as Arrow stream with the options of :func:`batch_stream`."""
-        return ArrowStream(self, **options)
+    def stream(
+        self,
+        *,
+        columns: Sequence[Column] | None = None,
+        new_columns: NewColumns = "raise",
+        **options: Unpack[StreamOptions],
+    ) -> ArrowStream:
+        """All batches of one table as Arrow stream, with options.
+
+        Parameters
+        ----------
+        columns, new_columns, **options
+            As in :func:`batch_stream`.
+        """
+        return ArrowStream(self, columns=columns, new_columns=new_columns, **options)
 
     def peek(self) -> ChangeBatch | None:
         """The batch that comes next, which then still comes; None: there is none."""
-        if self._first is None:
+        if self._first is None and not self._ended:
             self._first = next(self._started(), None)
         return self._first
 
     def take(self) -> Iterator[ChangeBatch]:
-        """All that are left; what is asked for later is read anew."""
-        rest = chain(() if self._first is None else (self._first,), self._started())
+        """All from the first one on; what was looked at only is not read again."""
+        if self._begun or self._ended:
+            return self._read()
+        every = chain(() if self._first is None else (self._first,), self._started())
         self._first = self._pass = None
-        return rest
+        return every
 
     def _started(self) -> Iterator[ChangeBatch]:
         if self._pass is None:
@@ -242,36 +375,54 @@ class ArrowStream:
     Parameters
     ----------
     batches : Batches
-    columns, **options
-        As in :func:`batch_stream`; `new_columns` is among the options.
+    columns, new_columns, **options
+        As in :func:`batch_stream`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option is not one of a stream.
     """
 
-    def __init__(self, batches: Batches, *, columns: Sequence[Column] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        batches: Batches,
+        *,
+        columns: Sequence[Column] | None = None,
+        new_columns: NewColumns = "raise",
+        **options: Unpack[StreamOptions],
+    ) -> None:
+        check_stream_options(new_columns, options)
         self.batches = batches
         self.columns = columns
+        self.new_columns: NewColumns = new_columns
         self.options = options
+
+    def parts(self) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
+        """The fields of the schema, and the batches as Arrow columns; errors as :func:`batch_stream`."""
+        return stream_parts(self.batches.take(), self.columns, self.new_columns, self.options)
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule; reads the first batch."""
-        options = {name: value for name, value in self.options.items() if name != "new_columns"}
-        return schema_capsule(struct_field(_stream_fields(self.batches.peek(), self.columns, **options)))
+        return schema_capsule(struct_field(_stream_fields(self.batches.peek(), self.columns, self.options)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The stream, as PyCapsule; a requested schema is not followed."""
-        return batch_stream(self.batches.take(), columns=self.columns, **self.options)
+        fields, parts = self.parts()
+        return stream_capsule(struct_field(fields), (part.export()[1] for part in parts))
 
 
 def batch_stream(
     batches: Iterable[ChangeBatch],
     *,
     columns: Sequence[Column] | None = None,
-    new_columns: str = "raise",
-    **options: Any,
+    new_columns: NewColumns = "raise",
+    **options: Unpack[StreamOptions],
 ) -> object:
     """Batches of one table as one Arrow stream.
 
-    The stream's schema is that of `columns`, else of the first batch. Columns of later definitions are mapped
-    by name; one that is gone is null from there on.
+    The schema is that of the first batch's columns, or of `columns`; columns of later definitions are
+    mapped by name, and one that a definition lacks is null.
 
     Parameters
     ----------
@@ -281,7 +432,8 @@ def batch_stream(
     new_columns : "raise" or "drop"
         A column that the stream's schema does not have.
     **options
-        As in ``ChangeBatch.export``, except text_errors="binary": a stream has one schema.
+        As in ``ChangeBatch.export``, except `rows` and `extras`, which are of one batch, and
+        text_errors="binary": a stream has one schema.
 
     Returns
     -------
@@ -296,18 +448,44 @@ def batch_stream(
     BinlogError
         What reading the first batch raises.
     """
+    check_stream_options(new_columns, options)
+    fields, parts = stream_parts(batches, columns, new_columns, options)
+    return stream_capsule(struct_field(fields), (part.export()[1] for part in parts))
+
+
+def check_stream_options(new_columns: str, options: StreamOptions) -> None:
+    """Refuse what is not an option of a stream.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    for name in options:
+        if name not in StreamOptions.__annotations__:
+            raise TypeError(
+                f"{name!r} is not an option of a stream: expected {', '.join(StreamOptions.__annotations__)}"
+            )
     if options.get("text_errors") == "binary":
         raise ValueError("text_errors='binary' changes the schema with the values: not in a stream")
     if new_columns not in ("raise", "drop"):
         raise ValueError(f"new_columns={new_columns!r}: raise and drop are known")
+
+
+def stream_parts(
+    batches: Iterable[ChangeBatch],
+    columns: Sequence[Column] | None,
+    new_columns: NewColumns,
+    options: StreamOptions,
+) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
+    """The fields of a stream, and its batches as Arrow columns; see :func:`batch_stream`."""
     iterator = iter(batches)
     first = next(iterator, None)
-    fields = _stream_fields(first, columns, **options)
+    fields = _stream_fields(first, columns, options)
     wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
-    table = first.table.full_name if first is not None else None
 
-    def arrays() -> Iterator[object]:
+    def parts() -> Iterator[ArrowBatch]:
         batch = first
+        table = first.table.full_name if first is not None else None
         while batch is not None:
             if batch.table.full_name != table:
                 raise SchemaError(
@@ -315,20 +493,36 @@ def batch_stream(
                     path=batch.path,
                     table=batch.table.full_name,
                 )
-            yield ArrowBatch(
-                batch, columns=map_columns(wanted, batch, drop=new_columns == "drop"), **options
-            ).export()[1]
+            yield ArrowBatch(batch, columns=map_columns(wanted, batch, drop=new_columns == "drop"), **options)
             batch = next(iterator, None)
 
-    return stream_capsule(struct_field(fields), arrays())
+    return fields, parts()
+
+
+class NoRows:
+    """An Arrow stream without a batch.
+
+    Parameters
+    ----------
+    fields : tuple of ArrowField
+    """
+
+    def __init__(self, fields: tuple[ArrowField, ...]) -> None:
+        self._fields = fields
+
+    def __arrow_c_schema__(self) -> object:
+        return schema_capsule(struct_field(self._fields))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return stream_capsule(struct_field(self._fields), iter(()))
 
 
 def _stream_fields(
-    first: ChangeBatch | None, columns: Sequence[Column] | None, **options: Any
+    first: ChangeBatch | None, columns: Sequence[Column] | None, options: StreamOptions
 ) -> tuple[ArrowField, ...]:
     if columns is None:
         if first is None:
-            raise SchemaError("no rows of the table in this log, so its columns are unknown: give a schema")
+            raise SchemaError("no row changes of the table, so its columns are unknown: columns= gives them")
         columns = first.value_columns
     return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
 

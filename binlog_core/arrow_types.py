@@ -7,10 +7,10 @@ of the Apache Arrow documentation.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 from .column_types import Kind, value_dtype
 from .tables import Column
 
+if TYPE_CHECKING:
+    from .transcoding import TextErrors
+
 Vectors = Literal["fixed", "list"]
 WideDecimals = Literal["decimal256", "text"]
 Geometry = Literal["struct", "ewkb"]
+Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int] | Sequence[bool]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"
@@ -45,6 +49,24 @@ _PLAIN_FORMATS = {
     Kind.TEXT: "u",
     Kind.BINARY: "z",
 }
+
+
+class StreamOptions(TypedDict, total=False):
+    """Options of ``ChangeBatch.export`` that hold for all batches of a stream."""
+
+    change_columns: bool | str | Sequence[str]
+    fill_absent: bool
+    text_errors: TextErrors
+    vectors: Vectors
+    wide_decimals: WideDecimals
+    geometry: Geometry
+
+
+class ExportOptions(StreamOptions, total=False):
+    """Options of ``ChangeBatch.export``."""
+
+    extras: Sequence[ChangeColumn]
+    rows: Rows | None
 
 
 @dataclass(frozen=True, slots=True)

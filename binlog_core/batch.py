@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ._columns import span_values
 from ._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._spans import compact_spans
-from .arrow import ArrowBatch, Rows, json_documents
-from .arrow_types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals
+from .arrow import NO_POLARS, ArrowBatch, json_documents
+from .arrow_types import ArrowField, ChangeColumn, ExportOptions, Geometry, Rows, Vectors, WideDecimals
 from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from .errors import DecodeError, MissingExtraError, SchemaError
 from .side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
@@ -26,6 +26,7 @@ from .transcoding import TextErrors
 
 if TYPE_CHECKING:
     import pandas
+    import polars
     import pyarrow
     from typing_extensions import Buffer
 
@@ -278,7 +279,7 @@ class ChangeBatch(Records):
             geometry=geometry,
         )
 
-    def to_arrow(self, **options: Any) -> pyarrow.RecordBatch:
+    def to_arrow(self, **options: Unpack[ExportOptions]) -> pyarrow.RecordBatch:
         """The batch as ``pyarrow.RecordBatch``.
 
         Parameters
@@ -299,7 +300,7 @@ class ChangeBatch(Records):
             raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()", path=self.path) from None
         return self.export(**options).to_pyarrow()
 
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+    def to_pandas(self, **options: Unpack[ExportOptions]) -> pandas.DataFrame:
         """The batch as ``pandas.DataFrame`` with Arrow-backed columns.
 
         Parameters
@@ -319,6 +320,34 @@ class ChangeBatch(Records):
         except ImportError:
             raise MissingExtraError.of("pandas", "pandas", "to_pandas()", path=self.path) from None
         return self.to_arrow(**options).to_pandas(types_mapper=pandas.ArrowDtype)
+
+    def to_polars(self, **options: Unpack[ExportOptions]) -> polars.DataFrame:
+        """The batch as ``polars.DataFrame``; needs no pyarrow.
+
+        Parameters
+        ----------
+        **options
+            As in :meth:`export`; DECIMAL of more than 38 digits, which polars does not have, is text.
+
+        Raises
+        ------
+        MissingExtraError
+            polars is not installed.
+        DecodeError, SchemaError
+            As in :meth:`export`.
+        """
+        try:
+            import polars
+        except ImportError:
+            raise MissingExtraError(NO_POLARS, path=self.path) from None
+        options.setdefault("wide_decimals", "text")
+        return polars.DataFrame(self.export(**options))
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        # pandas.DataFrame(batch) asks for this; it would make nothing that is of use.
+        raise TypeError(
+            "a batch is not an array: batch.array is one, to_pandas() and to_arrow() give its columns"
+        )
 
     def to_pylist(self, *, change_columns: bool | str | Sequence[str] = True) -> list[dict[str, Any]]:
         """The records as dicts of Python values, the same as in ``RowChange``; needs no Arrow library.

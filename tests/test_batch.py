@@ -8,6 +8,7 @@ import pickle
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import duckdb
@@ -21,7 +22,7 @@ from support.batches import ABSENT, column, make_batch
 from binlog_core.arrow import Batches, batch_stream
 from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.column_types import SPAN_DTYPE, Kind
-from binlog_core.errors import BinlogError, DecodeError, SchemaError
+from binlog_core.errors import DecodeError, SchemaError
 from binlog_core.tables import Table, record_dtype
 
 NAT = np.datetime64("NaT")
@@ -509,11 +510,85 @@ def test_batches_are_an_iterator_and_a_stream():
     assert next(batches).column("note").tolist() == ["one"]
     assert pa.schema(batches).names[:2] == ["id", "note"]
     assert next(batches).column("note").tolist() == ["two"]
-    assert pl.DataFrame(batches)["note"].to_list() == ["three"]
+    assert pl.DataFrame(batches)["note"].to_list() == ["one", "two", "three"]  # never what is left only
     assert pl.DataFrame(batches)["note"].to_list() == ["one", "two", "three"]
+    assert [batch.column("note")[0] for batch in batches] == ["three"]
+    assert [batch.column("note")[0] for batch in batches] == ["one", "two", "three"]
+    with pytest.raises(StopIteration):
+        next(batches)
+    assert pa.table(batches).num_rows == 3
     assert [batch.column("note").tolist() for batch in notes(b"a", b"b")] == [["a"], ["b"]]
     options = {"change_columns": False, "text_errors": "replace"}
     assert pa.table(notes(b"\xff").stream(**options)).to_pylist() == [{"id": 0, "note": "\ufffd"}]
+
+
+def test_what_was_looked_at_only_is_read_once():
+    passes = []
+
+    def read():
+        passes.append(1)
+        return iter([orders([b"one"]), orders([b"two"])])
+
+    batches = Batches(read)
+    assert pa.schema(batches).names[0] == "id"
+    assert batches.peek() is batches.peek()
+    assert batches.to_arrow().num_rows == 2
+    assert len(passes) == 1
+
+
+def test_batches_of_one_table_as_a_whole():
+    for frame in (notes(b"one", None).to_pandas(), notes(b"one", None).to_polars()):
+        assert frame["note"].to_list()[0] == "one"
+        assert frame.shape == (2, 6)
+    assert notes(b"one", b"two").to_pandas().dtypes["id"] == pd.ArrowDtype(pa.int32())
+    table = notes(b"one", b"two").to_arrow(change_columns=False)
+    assert table.to_pylist() == [{"id": 0, "note": "one"}, {"id": 0, "note": "two"}]
+    assert orders([b"one"]).to_polars(change_columns=False).rows() == [(0, "one")]
+
+
+def test_no_batches_as_a_whole():
+    nothing = Batches(lambda: iter(()))
+    assert nothing.to_arrow(columns=[INT, TEXT]).schema.names[:2] == ["id", "note"]
+    assert nothing.to_polars(columns=[INT, TEXT]).shape == (0, 6)
+    assert nothing.to_pandas(columns=[INT, TEXT], change_columns=False).shape == (0, 2)
+    with pytest.raises(SchemaError, match="no row changes"):
+        nothing.to_pandas()
+
+
+def test_errors_of_a_whole_are_our_own():
+    other = replace(orders().table, name="other")
+    batch = orders([b"one"])
+    mixed = Batches(
+        lambda: iter([batch, ChangeBatch(other, batch.columns, *orders([b"two"]).__reduce__()[1][2:])])
+    )
+    for call in (mixed.to_arrow, mixed.to_pandas, mixed.to_polars):
+        with pytest.raises(SchemaError, match=r"a stream holds one table, shop\.orders") as caught:
+            call()
+        assert caught.value.table == "shop.other"
+    with pytest.raises(DecodeError):
+        notes(b"one", b"\xff").to_arrow()
+
+
+def test_wide_decimals_are_text_in_polars():
+    wide = make_batch([column("d", Kind.DECIMAL, precision=40, scale=1)], [{"d": (15, 0, 0, 0)}])
+    assert wide.to_polars(change_columns=False).rows() == [("1.5",)]
+    assert Batches(lambda: iter([wide])).to_polars(change_columns=False).rows() == [("1.5",)]
+
+
+def test_a_frame_is_not_made_of_the_objects():
+    with pytest.raises(TypeError, match="to_pandas"):
+        pd.DataFrame(notes(b"one"))
+    for given in (notes(b"one"), orders()):
+        with pytest.raises(TypeError, match="array"):
+            np.asarray(given)
+
+
+@pytest.mark.parametrize("options", [{"rows": [0]}, {"extras": ()}, {"nonsense": 1}])
+def test_options_of_one_batch_are_refused_for_a_stream(options):
+    with pytest.raises(TypeError, match=next(iter(options))):
+        notes(b"one").stream(**options)
+    with pytest.raises(TypeError, match=next(iter(options))):
+        batch_stream([], **options)
 
 
 def test_duckdb_reads_batches():
@@ -549,7 +624,7 @@ def raw_batch():
 
 
 def test_stream_of_nothing():
-    with pytest.raises(BinlogError, match="schema"):
+    with pytest.raises(SchemaError, match="no row changes"):
         batch_stream([])
     table = pa.table(Capsule(batch_stream([], columns=[INT, TEXT])))
     assert table.num_rows == 0

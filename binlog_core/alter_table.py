@@ -12,6 +12,7 @@ from .create_table import (
     Dialect,
     Keys,
     TableOptions,
+    check_columns,
     new_table_options,
     read_column,
     settle_charset,
@@ -69,6 +70,7 @@ class Alteration:
         self.options: TableOptions = new_table_options()
         self.converted = False
         self.renamed: tuple[str, str] | None = None
+        self._positions = table.positions()
         self._dropped: set[int] = set()
         self._changed: dict[int, _Changed] = {}
         self._added: list[tuple[ColumnDefinition, _Place | None]] = []
@@ -138,6 +140,7 @@ class Alteration:
             return
         self._check_period(place)
         self._added.append((definition, place))
+        check_columns(len(self._added))
         self._keys.read_column(definition)
 
     def _check_period(self, place: _Place | None) -> None:
@@ -251,8 +254,7 @@ class Alteration:
         return None
 
     def _find(self, name: str) -> int | None:
-        folded = name.casefold()
-        return next((i for i, c in enumerate(self.table.columns) if c.name.casefold() == folded), None)
+        return self._positions.get(name.casefold())
 
     def _take_column(self, reader: TokenReader) -> int | None:
         """Take ``[IF EXISTS] name``: its index; None where it is missing and may be."""
@@ -288,8 +290,8 @@ class Alteration:
             if change is None or change.place is None:
                 columns.append(column)
         moved += [(settle_charset(d, table.charset), place) for d, place in self._added]
-        for column, place in moved:
-            columns.insert(_insert_at(columns, place), column)
+        columns = _arranged(columns, moved)
+        check_columns(len(columns))
         if not columns or len({c.name.casefold() for c in columns}) != len(columns):
             raise SchemaError("columns of the same name, or none at all, would be left")
         after = replace(table, columns=tuple(columns), primary_key=None, unique_keys=())
@@ -299,7 +301,7 @@ class Alteration:
         """The primary key, given anew or the old one under new names, and so the UNIQUE indexes."""
 
         def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(new_names[i] for i in map(self.table.position, names) if i in new_names)
+            return tuple(new_names[i] for i in map(self._find, names) if i in new_names)
 
         unique = [
             UniqueKey(self._indexes_renamed.get(key.name.casefold(), key.name), columns, key.whole)
@@ -312,13 +314,34 @@ class Alteration:
         return primary, [*unique, *self._keys.unique]
 
 
-def _insert_at(columns: list[ColumnSchema], place: _Place | None) -> int:
-    if place is None:
-        return len(columns)
-    if place.after is None:
-        return 0
-    folded = place.after.casefold()
-    for i, column in enumerate(columns):
-        if column.name.casefold() == folded:
-            return i + 1
-    raise SchemaError("there is no column to go after", column=place.after)
+def _arranged(
+    columns: list[ColumnSchema], moved: list[tuple[ColumnSchema, _Place | None]]
+) -> list[ColumnSchema]:
+    """The columns with others put in their places, one after another."""
+    # A ring of following entries, entry 0 before the first column: no place is looked for from the front.
+    entries: list[ColumnSchema | None] = [None, *columns]
+    following = [*range(1, len(entries)), 0]
+    last = len(columns)
+    at = {c.name.casefold(): len(columns) - i for i, c in enumerate(reversed(columns))}
+    for column, place in moved:
+        if place is None:
+            before = last
+        elif place.after is None:
+            before = 0
+        elif (found := at.get(place.after.casefold())) is not None:
+            before = found
+        else:
+            raise SchemaError("there is no column to go after", column=place.after)
+        here = len(entries)
+        entries.append(column)
+        following.append(following[before])
+        following[before] = here
+        if not following[here]:
+            last = here
+        at.setdefault(column.name.casefold(), here)
+    arranged = []
+    here = following[0]
+    while (column_here := entries[here]) is not None:
+        arranged.append(column_here)
+        here = following[here]
+    return arranged

@@ -13,6 +13,9 @@ from .errors import SchemaError
 from .sql_tokens import SQL_MODE_REAL_AS_FLOAT, TokenKind, TokenReader
 from .table_definitions import (
     BLOB_TYPES,
+    MOST_COLUMNS,
+    MOST_KEY_COLUMNS,
+    MOST_UNIQUE_KEYS,
     NUMERIC_TYPES,
     TEXT_TYPES,
     UTF8MB4_BIN,
@@ -334,6 +337,8 @@ def read_key_columns(reader: TokenReader) -> tuple[tuple[str, ...], bool]:
             whole = False
         else:
             names.append(reader.name())
+            if len(names) > MOST_KEY_COLUMNS:
+                raise SchemaError(f"an index of more than {MOST_KEY_COLUMNS} columns")
             whole = not reader.skip_parens() and whole
         reader.skip_element()
         if not reader.accept_symbol(",") and reader.symbol() != ")":
@@ -372,14 +377,21 @@ class Keys:
             name = reader.name()
         while reader.symbol() != "(":
             reader.take()
-        self.unique.append(UniqueKey(name or "", *read_key_columns(reader)))
+        self._add_unique(UniqueKey(name or "", *read_key_columns(reader)))
+
+    def _add_unique(self, key: UniqueKey) -> None:
+        if len(self.unique) == MOST_UNIQUE_KEYS:
+            raise SchemaError(f"more than {MOST_UNIQUE_KEYS} UNIQUE indexes")
+        self.unique.append(key)
 
     def read_column(self, definition: ColumnDefinition) -> None:
         """Add what a column says of itself."""
         if definition.primary:
             self.primary = (*(self.primary or ()), definition.column.name)
+            if len(self.primary) > MOST_KEY_COLUMNS:
+                raise SchemaError(f"an index of more than {MOST_KEY_COLUMNS} columns")
         if definition.unique:
-            self.unique.append(UniqueKey("", (definition.column.name,)))
+            self._add_unique(UniqueKey("", (definition.column.name,)))
 
 
 def _comes_key_or_constraint(reader: TokenReader) -> bool:
@@ -444,6 +456,7 @@ def read_table_body(
         if not keys.read(reader):
             definitions.append(definition := read_column(reader, dialect))
             keys.read_column(definition)
+            check_columns(len(definitions))
         if not reader.accept_symbol(","):
             break
     reader.expect_symbol(")")
@@ -466,6 +479,12 @@ def read_table_body(
     charset = options.charset.name or database_charset
     columns = tuple(settle_charset(definition, charset) for definition in definitions)
     return with_keys(TableSchema(database, name, columns, charset=charset), keys.primary, keys.unique)
+
+
+def check_columns(count: int) -> None:
+    """Refuse more columns than a table can have."""
+    if count > MOST_COLUMNS:
+        raise SchemaError(f"more than {MOST_COLUMNS} columns")
 
 
 def _add_period(definitions: list[ColumnDefinition], keys: Keys) -> None:

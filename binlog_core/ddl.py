@@ -12,12 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from . import charsets
 from .alter_table import Alteration
 from .create_table import Dialect, Keys, NotADefinition, new_table_options, read_column, read_table_body
 from .errors import SchemaError
+from .events.query import query_text
+from .selection import DEFAULT_LIMITS, Limits
 from .sql_tokens import Token, TokenKind, TokenReader, tokenize_statements
 from .table_definitions import ColumnSchema, TableSchema, with_keys
 
@@ -76,28 +79,43 @@ class DdlTracker:
     initial : Schema, iterable of TableSchema or None
         The definitions at the beginning of the log. Without them a table is known from its
         CREATE TABLE on.
+    limits : Limits
+        Of them `statement_bytes` and `definition_columns`.
+    keep_timeline : bool
+        Keep the definitions that tables had, too.
 
     Attributes
     ----------
     unfollowed : list of Unfollowed
-        The statements that could not be followed.
+        The statements that could not be followed; who has told them may clear it.
     timeline : list of DefinitionChange
-        Every change so far in log order: the definitions of a part of the log can be told from
-        it without reading what comes before.
+        With `keep_timeline` every change so far in log order: the definitions of a part of the log can be
+        told from it without reading what comes before.
     """
 
-    def __init__(self, initial: Iterable[TableSchema] | None = None) -> None:
-        self._tables: dict[TableKey, TableSchema] = {(t.database, t.name): t for t in initial or ()}
+    def __init__(
+        self,
+        initial: Iterable[TableSchema] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        keep_timeline: bool = True,
+    ) -> None:
+        self._limits = limits
+        self._keep_timeline = keep_timeline
+        self._tables: dict[str, dict[str, TableSchema]] = {}
+        for table in initial or ():
+            self._tables.setdefault(table.database, {})[table.name] = table
+        self._weight = sum(map(_weight, self))
         self._database_charsets: dict[str, str | None] = {}
         self.unfollowed: list[Unfollowed] = []
         self.timeline: list[DefinitionChange] = []
 
     def __iter__(self) -> Iterator[TableSchema]:
-        return iter(self._tables.values())
+        return chain.from_iterable(tables.values() for tables in self._tables.values())
 
     def definition(self, database: str, table: str) -> TableSchema | None:
         """The definition that a table has now; None: not known, or there is no such table."""
-        return self._tables.get((database, table))
+        return self._tables.get(database, {}).get(table)
 
     def apply_event(self, event: QueryEvent, *, mariadb: bool | None = None) -> frozenset[str] | None:
         """Follow a QUERY event: its statement, in the light of its status variables.
@@ -109,9 +127,11 @@ class DdlTracker:
             As in `apply_statement`, whose result it gives.
         """
         status = event.status
+        # One byte more than is read, so that a longer statement is told.
+        sql = query_text(event.query_bytes[: self._limits.statement_bytes + 1], status.character_set_client)
         return self.apply_statement(
             event.database,
-            event.query,
+            sql,
             mariadb,
             event.position,
             sql_mode=status.sql_mode or 0,
@@ -158,30 +178,28 @@ class DdlTracker:
         """
         if _CONCERNED.match(sql) is None or gtid_flags_extra & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return None
-        try:
-            statements = list(tokenize_statements(sql, sql_mode))
-        except SchemaError as error:
-            self.unfollowed.append(Unfollowed(position, None, error.message))
-            return frozenset()
-        if not statements:
-            return None
         charset = charsets.charset_of(server_collation) if server_collation is not None else None
         # A ; ends the statement only in the body of a routine or trigger: the first part tells what it is.
-        return self.apply_tokens(
-            default_database, statements[0], position, Dialect(mariadb, sql_mode), server_charset=charset
+        statements = tokenize_statements(sql, sql_mode, most=self._limits.statement_bytes)
+        return self.apply_reader(
+            default_database,
+            TokenReader(chain.from_iterable(islice(statements, 1))),
+            position,
+            Dialect(mariadb, sql_mode),
+            server_charset=charset,
         )
 
-    def apply_tokens(
+    def apply_reader(
         self,
         default_database: str,
-        tokens: list[Token],
+        reader: TokenReader,
         position: int,
         dialect: Dialect = _ANY_DIALECT,
         *,
         server_charset: str | None = None,
     ) -> frozenset[str] | None:
         """As `apply_statement`, of a statement already split into tokens."""
-        statement = _Statement(self, TokenReader(tokens), default_database, dialect, server_charset)
+        statement = _Statement(self, reader, default_database, dialect, server_charset)
         try:
             if not statement.run():
                 return None
@@ -192,13 +210,23 @@ class DdlTracker:
             statement.forget(error.message + column)
         changed = set()
         for (database, name), definition in statement.changes.items():
-            if self._tables.get((database, name)) == definition:
+            before = self.definition(database, name)
+            if before == definition:
                 continue
+            added = _weight(definition, before)
+            if self._weight + added > self._limits.definition_columns:
+                reason = f"more definitions than Limits.definition_columns={self._limits.definition_columns}"
+                statement.unfollowed.append((f"{database}.{name}", reason))
+                definition, added = None, 0
+                if before is None:
+                    continue
+            self._weight += added - (0 if self._keep_timeline else _weight(before, definition))
             if definition is None:
-                del self._tables[database, name]
+                del self._tables[database][name]
             else:
-                self._tables[database, name] = definition
-            self.timeline.append(DefinitionChange(position, database, name, definition))
+                self._tables.setdefault(database, {})[name] = definition
+            if self._keep_timeline:
+                self.timeline.append(DefinitionChange(position, database, name, definition))
             changed.add(f"{database}.{name}")
         self._database_charsets.update(statement.database_charsets)
         self.unfollowed += [Unfollowed(position, table, reason) for table, reason in statement.unfollowed]
@@ -210,7 +238,17 @@ class DdlTracker:
 
     def tables_of(self, database: str) -> list[TableKey]:
         """The known tables of a database."""
-        return [key for key in self._tables if key[0] == database]
+        return [(database, name) for name in self._tables.get(database, ())]
+
+
+def _weight(definition: TableSchema | None, beside: TableSchema | None = None) -> int:
+    """What a definition takes, in columns; those that it shares with another hardly count."""
+    if definition is None:
+        return 0
+    shared = set(map(id, beside.columns)) if beside is not None else set()
+    own = [column for column in definition.columns if id(column) not in shared]
+    texts = sum(len(c.name) + sum(map(len, c.members or ())) for c in own)
+    return 1 + len(own) + texts // 256 + len(definition.columns) // 32
 
 
 @dataclass(slots=True)

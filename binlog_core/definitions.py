@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import SchemaError
 from .report import Report
+from .selection import DEFAULT_LIMITS, Limits
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -24,22 +25,34 @@ class Definitions:
         log itself.
     start : same as schema
         For "ddl": the definitions at the beginning of the log.
+    limits : Limits
+    keep_timeline : bool
+        For "ddl": keep the definitions that tables had, see `timeline`.
     """
 
-    def __init__(self, schema: Any, *, start: Any = None) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        start: Any = None,
+        limits: Limits = DEFAULT_LIMITS,
+        keep_timeline: bool = False,
+    ) -> None:
         from .ddl import DdlTracker
         from .schema import Schema
 
         self._tracker: DdlTracker | None = None
         self._schema: Schema | None = None
         if isinstance(schema, str) and schema == "ddl":
-            self._tracker = DdlTracker(Schema.load(start) if start is not None else None)
+            self._tracker = DdlTracker(
+                Schema.load(start) if start is not None else None, limits=limits, keep_timeline=keep_timeline
+            )
         else:
             self._schema = Schema.load(schema)
 
     @property
     def timeline(self) -> list[DefinitionChange]:
-        """What statements have changed so far, in log order."""
+        """What statements have changed so far, in log order; with `keep_timeline`."""
         return self._tracker.timeline if self._tracker is not None else []
 
     @property
@@ -80,9 +93,8 @@ class Definitions:
     ) -> None:
         """Apply a statement of the log; `transaction`: the position where its transaction begins."""
         assert self._tracker is not None
-        before = len(self._tracker.unfollowed)
         self._tracker.apply_event(event, mariadb=mariadb)
-        for unfollowed in self._tracker.unfollowed[before:]:
+        for unfollowed in self._tracker.unfollowed:
             report.add(
                 "ddl_not_followed",
                 path=path,
@@ -90,3 +102,4 @@ class Definitions:
                 table=unfollowed.table,
                 detail=unfollowed.reason,
             )
+        self._tracker.unfollowed.clear()

@@ -564,7 +564,7 @@ class Log:
             return None
         from .definitions import Definitions
 
-        return Definitions(self._schema, start=self._schema_start)
+        return Definitions(self._schema, start=self._schema_start, limits=self._limits)
 
     def _file_range(self) -> tuple[int, int]:
         def index(place: Place | None, default: int) -> int:

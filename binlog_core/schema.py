@@ -107,10 +107,8 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
     """
     full_name = f"{database}.{table}" if table is not None else None
     try:
-        statements = list(tokenize_statements(sql))
-        if len(statements) != 1:
-            raise SchemaError(f"expected one CREATE TABLE statement, found {len(statements)} statements")
-        reader = TokenReader(statements[0])
+        statements = tokenize_statements(sql)
+        reader = TokenReader(next(statements, ()))
         if not reader.accept("CREATE"):
             raise reader.unexpected("CREATE TABLE")
         reader.accept("OR", "REPLACE")
@@ -122,7 +120,10 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
         if table is not None:
             written_database, written_table = database, table
         full_name = f"{written_database}.{written_table}"
-        return read_table_body(reader, written_database, written_table, Dialect())
+        definition = read_table_body(reader, written_database, written_table, Dialect())
+        if next(statements, None) is not None:
+            raise SchemaError("expected one CREATE TABLE statement, found several statements")
+        return definition
     except NotADefinition:
         raise SchemaError("the columns come from a SELECT; give SHOW CREATE TABLE", table=full_name) from None
     except SchemaError as error:
@@ -155,7 +156,7 @@ def _from_file(path: str) -> Iterable[TableSchema]:
             if reader.accept("USE"):
                 database = reader.name()
             else:
-                tracker.apply_tokens(database, tokens, position=number)
+                tracker.apply_reader(database, reader, position=number)
     except SchemaError as error:
         raise SchemaError(error.message, path=path) from None
     if tracker.unfollowed:

@@ -88,6 +88,13 @@ class Limits:
         several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
         Most bytes of records out of one rows event.
+    statement_bytes : int
+        Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
+        bounded otherwise.
+    definition_columns : int
+        Columns of all definitions that are followed with ``schema="ddl"``, about 250 bytes each; 256
+        characters of names and members count as one more, columns that definitions share hardly. Beyond it
+        tables are no longer followed.
     event_bytes : int
         Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), or out of a
         compressed transaction, which must lie in memory whole. No server writes larger ones than 1 GiB, the
@@ -101,6 +108,8 @@ class Limits:
     decompressed_bytes: int = MEMORY_LIMIT
     table_definitions: int = 16384
     record_bytes: int = 1 << 30
+    statement_bytes: int = 16 << 20
+    definition_columns: int = 1 << 22
     event_bytes: int = (1 << 30) + (1 << 20)
 
     def packed_length(self, event: bytes | bytearray, path: str, offset: int) -> int:

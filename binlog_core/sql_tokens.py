@@ -10,9 +10,11 @@ Source: MySQL manual, "Language Structure"; MariaDB knowledge base, "Comment Syn
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from .errors import SchemaError
 
@@ -39,22 +41,30 @@ class Token:
     text: str
 
 
-_PATTERN = re.compile(
-    r"""
+_TOKEN = r"""
       (?P<blank>     \s+ | --(?=\s|$)[^\n]* | \#[^\n]* )
     | (?P<run>       /\*M?!\d* | \*/ )          # what such a comment holds is run by the server
     | (?P<old>       /\*\s*mariadb-5\.3\s*\*/ )
     | (?P<comment>   /\*.*?\*/ )
     | (?P<word>      [0-9A-Za-z_$\u0080-\U0010ffff]+ )
-    | (?P<single>    '(?:[^'\\]+|\\.|'')*+' )
-    | (?P<double>    "(?:[^"\\]+|\\.|"")*+" )
+    | (?P<single>    '(?:[^'ESCAPE]+|ESCAPED'')*+' )
+    | (?P<double>    "(?:[^"ESCAPE]+|ESCAPED"")*+" )
     | (?P<name>      `(?:[^`]+|``)*+` )
-    | (?P<symbol>    [^'"`] )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_PLAIN_STRINGS = {"'": re.compile(r"'(?:[^']+|'')*+'"), '"': re.compile(r'"(?:[^"]+|"")*+"')}
+    | (?P<symbol>    (?!/\*)[^'"`] )           # what opens a quote or comment closes, or is refused
+"""
+
+
+def _pattern(*, escapes: bool) -> re.Pattern[str]:
+    """What comes next in a statement; `escapes`: with a backslash in strings."""
+    written = _TOKEN.replace("ESCAPED", r"\\.|" if escapes else "").replace(
+        "ESCAPE", r"\\" if escapes else ""
+    )
+    return re.compile(written, re.VERBOSE | re.DOTALL)
+
+
+_PATTERNS = {escapes: _pattern(escapes=escapes) for escapes in (False, True)}
 _DELIMITER_LINE = re.compile(r"[ \t]*(\S+)[^\n]*")
+_MOST_DELIMITER = 15  # characters, as in the servers' client
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -70,64 +80,90 @@ def _unquote(text: str, escapes: bool) -> str:
     )
 
 
-def tokenize_statements(sql: str, sql_mode: int = 0) -> Iterator[list[Token]]:
+def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None) -> Iterator[Iterator[Token]]:
     """The statements of a text, each as its tokens; ``DELIMITER`` lines of dumps are obeyed.
+
+    Nothing is read ahead: a statement's tokens are made as they are taken, and what nobody took of it is
+    stepped over when the next statement is asked for. The time is in proportion to the text.
 
     Parameters
     ----------
     sql : str
     sql_mode : int
         The server's bit mask; ANSI_QUOTES and NO_BACKSLASH_ESCAPES matter here.
+    most : int or None
+        Characters that are read; a text that goes on is refused there.
 
     Yields
     ------
-    list of Token
-        Never empty; comments are gone, but the content of ``/*! … */`` is there.
+    iterator of Token
+        One at least; comments are gone, but the content of ``/*! … */`` is there.
 
     Raises
     ------
     SchemaError
-        A quote is not closed.
+        A quote or comment is not closed, or the text is longer than `most`.
     """
+    tokens = _tokens(sql, sql_mode, len(sql) if most is None else most)
+    for first in tokens:
+        if first is not None:
+            statement = chain((first,), iter(tokens.__next__, None))
+            yield statement
+            deque(statement, maxlen=0)
+
+
+def _tokens(sql: str, sql_mode: int, most: int) -> Iterator[Token | None]:
+    """The tokens of a text; None where a statement ends."""
     escapes = not sql_mode & SQL_MODE_NO_BACKSLASH_ESCAPES
     ansi_quotes = bool(sql_mode & SQL_MODE_ANSI_QUOTES)
+    match_token = _PATTERNS[escapes].match
     delimiter = ";"
-    statement: list[Token] = []
+    begins = True  # a statement
     position = 0
+    word_end = 0  # of the word in which a delimiter such as $$ was found
     while position < len(sql):
+        if position >= most:
+            raise SchemaError(f"a statement of more than {most} characters, which is the limit")
         if sql.startswith(delimiter, position):
             position += len(delimiter)
-            if statement:
-                yield statement
-                statement = []
+            begins = True
+            yield None
             continue
-        match = _PATTERN.match(sql, position)
-        if match is not None and not escapes and match.lastgroup in ("single", "double"):
-            match = _PLAIN_STRINGS[sql[position]].match(sql, position)
-        if match is None:
-            raise SchemaError(f"the quote {sql[position]} at character {position} is not closed")
-        position = match.end()
-        text = match[0]
-        kind = match.lastgroup or ("single" if text[0] == "'" else "double")
+        if position < word_end:
+            kind, end = "word", word_end
+        else:
+            match = match_token(sql, position)
+            if match is None:
+                what = "comment" if sql[position] == "/" else f"quote {sql[position]}"
+                raise SchemaError(f"the {what} at character {position} is not closed")
+            kind, end = match.lastgroup or "", match.end()
+        start, position = position, end
         if kind == "word":
-            if not statement and text.upper() == "DELIMITER":
-                line = _DELIMITER_LINE.match(sql, position)
+            if begins and end - start == len("DELIMITER") and sql[start:end].upper() == "DELIMITER":
+                line = _DELIMITER_LINE.match(sql, end)
                 if line is not None:
                     delimiter, position = line[1], line.end()
+                    if len(delimiter) > _MOST_DELIMITER:
+                        raise SchemaError(
+                            f"a delimiter of {len(delimiter)} characters: expected at most {_MOST_DELIMITER}"
+                        )
                     continue
-            if (cut := text.find(delimiter)) > 0:  # a delimiter such as $$ looks like part of a word
-                text, position = text[:cut], match.start() + cut
-            statement.append(Token(TokenKind.WORD, text))
+            word_end = end
+            cut = sql.find(delimiter, start, end)
+            position = end if cut < 0 else cut
+            token = Token(TokenKind.WORD, sql[start:position])
         elif kind == "symbol":
-            statement.append(Token(TokenKind.SYMBOL, text))
+            token = Token(TokenKind.SYMBOL, sql[start])
         elif kind == "name" or (kind == "double" and ansi_quotes):
-            statement.append(Token(TokenKind.NAME, _unquote(text, escapes=False)))
+            token = Token(TokenKind.NAME, _unquote(sql[start:end], escapes=False))
         elif kind in ("single", "double"):
-            statement.append(Token(TokenKind.STRING, _unquote(text, escapes)))
+            token = Token(TokenKind.STRING, _unquote(sql[start:end], escapes))
         elif kind == "old":
-            statement.append(Token(TokenKind.OLD_FRACTION, text))
-    if statement:
-        yield statement
+            token = Token(TokenKind.OLD_FRACTION, sql[start:end])
+        else:
+            continue
+        begins = False
+        yield token
 
 
 class TokenReader:
@@ -135,21 +171,31 @@ class TokenReader:
 
     Keywords are compared without regard to case and only with bare words: a quoted name is
     never a keyword.
+
+    Parameters
+    ----------
+    tokens : iterable of Token
+        Taken one by one, so that a statement never lies in memory as tokens.
     """
 
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
-        self._next = 0
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self._tokens = iter(tokens)
+        self._ahead: deque[Token] = deque()
+        self._taken = 0
 
     @property
     def done(self) -> bool:
         """True at the end of the statement."""
-        return self._next >= len(self._tokens)
+        return self.peek() is None
 
     def peek(self, ahead: int = 0) -> Token | None:
         """The token to come, or one further ahead."""
-        index = self._next + ahead
-        return self._tokens[index] if index < len(self._tokens) else None
+        while len(self._ahead) <= ahead:
+            token = next(self._tokens, None)
+            if token is None:
+                return None
+            self._ahead.append(token)
+        return self._ahead[ahead]
 
     def word(self, ahead: int = 0) -> str:
         """The keyword to come in upper case; "" where none comes."""
@@ -166,13 +212,19 @@ class TokenReader:
         token = self.peek()
         if token is None:
             raise SchemaError("the statement ends too early")
-        self._next += 1
+        self._step()
         return token
+
+    def _step(self, count: int = 1) -> None:
+        """Leave tokens that were peeked at behind."""
+        for _ in range(count):
+            self._ahead.popleft()
+        self._taken += count
 
     def accept(self, *words: str) -> bool:
         """Take these keywords if all of them come, in this order."""
         if all(self.word(i) == word for i, word in enumerate(words)):
-            self._next += len(words)
+            self._step(len(words))
             return True
         return False
 
@@ -180,14 +232,14 @@ class TokenReader:
         """Take the next keyword if it is one of these; "" if not."""
         word = self.word()
         if word and word in words:
-            self._next += 1
+            self._step()
             return word
         return ""
 
     def accept_symbol(self, symbol: str) -> bool:
         """Take the next symbol if it is this one."""
         if self.symbol() == symbol:
-            self._next += 1
+            self._step()
             return True
         return False
 
@@ -196,7 +248,7 @@ class TokenReader:
         token = self.peek()
         if token is None or token.kind is not kind:
             return None
-        self._next += 1
+        self._step()
         return token
 
     def expect_symbol(self, symbol: str) -> None:
@@ -209,7 +261,7 @@ class TokenReader:
         token = self.peek()
         if token is None or token.kind not in (TokenKind.WORD, TokenKind.NAME):
             raise self.unexpected("a name")
-        self._next += 1
+        self._step()
         return token.text
 
     def qualified_name(self, default_database: str) -> tuple[str, str]:
@@ -222,7 +274,7 @@ class TokenReader:
         word = self.word()
         if not (word.isascii() and word.isdigit() and len(word) <= 20):
             raise self.unexpected("a number")
-        self._next += 1
+        self._step()
         return int(word)
 
     def skip_parens(self) -> bool:
@@ -245,4 +297,4 @@ class TokenReader:
 
     def unexpected(self, wanted: str) -> SchemaError:
         """The error for a token that is not what was wanted; it names the place, not the data."""
-        return SchemaError(f"expected {wanted} as token {self._next + 1} of {len(self._tokens)}")
+        return SchemaError(f"expected {wanted} as token {self._taken + 1} of the statement")

@@ -14,6 +14,11 @@ from .errors import SchemaError
 
 UTF8MB4_BIN = 46
 
+# The servers' own bounds, or more: what is beyond them was never a table.
+MOST_COLUMNS = 4096
+MOST_UNIQUE_KEYS = 255
+MOST_KEY_COLUMNS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
@@ -72,6 +77,8 @@ class ColumnSchema:
         if self.type_name not in CHARACTER_TYPES:
             return self
         collation = None if charset is None else charsets.default_collation(charset)
+        if (charset, collation) == (self.charset, self.collation_id) and charset != "binary":
+            return self  # definitions share the columns that stay as they are
         column = replace(self, charset=charset, collation_id=collation)
         if charset == "binary" and self.type_name in BINARY_TWINS:
             return replace(column, type_name=BINARY_TWINS[self.type_name], charset=None, collation_id=None)
@@ -139,11 +146,15 @@ class TableSchema:
 
     def position(self, column: str) -> int:
         """Index of a column; names are compared without regard to case, as servers do."""
-        folded = column.casefold()
-        for i, known in enumerate(self.columns):
-            if known.name.casefold() == folded:
-                return i
-        raise SchemaError(f"there is no such column in a table of {len(self.columns)}", column=column)
+        found = self.positions().get(column.casefold())
+        if found is None:
+            raise SchemaError(f"there is no such column in a table of {len(self.columns)}", column=column)
+        return found
+
+    def positions(self) -> dict[str, int]:
+        """Index of each column by its name, case folded; of a name that comes twice the first."""
+        last = len(self.columns) - 1
+        return {c.name.casefold(): last - i for i, c in enumerate(reversed(self.columns))}
 
 
 # ---------------------------------------------------------------------------------------
@@ -176,21 +187,36 @@ def with_keys(
     an index without a name gets that of its first column, as in the server.
     """
 
+    unique_keys = tuple(unique_keys)
+    if len(unique_keys) > MOST_UNIQUE_KEYS:
+        raise SchemaError(f"{len(unique_keys)} UNIQUE indexes: at most {MOST_UNIQUE_KEYS} are possible")
+    positions = table.positions() if primary_key or unique_keys else {}
+
     def spelled(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(table.columns[table.position(name)].name for name in names)
+        if len(names) > MOST_KEY_COLUMNS:
+            raise SchemaError(f"an index of {len(names)} columns: at most {MOST_KEY_COLUMNS} are possible")
+        missing = next((name for name in names if name.casefold() not in positions), None)
+        if missing is not None:
+            raise SchemaError(f"there is no such column in a table of {len(table.columns)}", column=missing)
+        return tuple(table.columns[positions[name.casefold()]].name for name in names)
 
     primary = spelled(primary_key) if primary_key else None
-    columns = tuple(replace(c, nullable=False) if c.name in (primary or ()) else c for c in table.columns)
+    columns = list(table.columns)
+    for name in primary or ():
+        i = positions[name.casefold()]
+        if columns[i].nullable is not False:
+            columns[i] = replace(columns[i], nullable=False)
     unique: list[UniqueKey] = []
+    taken: set[str] = set()
     for key in unique_keys:
         names = spelled(key.columns)
-        unique.append(UniqueKey(key.name or _index_name(names, unique), names, key.whole))
-    return replace(table, columns=columns, primary_key=primary, unique_keys=tuple(unique))
+        unique.append(UniqueKey(key.name or _index_name(names, taken), names, key.whole))
+        taken.add(unique[-1].name.casefold())
+    return replace(table, columns=tuple(columns), primary_key=primary, unique_keys=tuple(unique))
 
 
-def _index_name(columns: tuple[str, ...], others: list[UniqueKey]) -> str:
+def _index_name(columns: tuple[str, ...], taken: set[str]) -> str:
     base = name = columns[0] if columns else "functional_index"
-    taken = {key.name.casefold() for key in others}
     number = 2
     while name.casefold() in taken:
         name, number = f"{base}_{number}", number + 1

@@ -257,7 +257,8 @@ def statements(data: bytes) -> None:
         return
     sql = data[2:].decode("utf-8", "replace")
     mode = (data[0] & 1) << 2 | (data[0] & 2) << 19  # ANSI_QUOTES, NO_BACKSLASH_ESCAPES
-    list(tokenize_statements(sql, mode))
+    for tokens in tokenize_statements(sql, mode):
+        list(tokens)
     tracker = DdlTracker()
     mariadb = bool(data[1] & 1)
     tracker.apply_statement("d", "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9), c ENUM('x'))", mariadb)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.golden import golden_logs
+from support.growth import assert_linear
 from test_schema import told_by_server
 
 import binlog_core
@@ -17,6 +18,7 @@ from binlog_core.event_types import EventType
 from binlog_core.events.base import EventHeader
 from binlog_core.events.query import QueryEvent, QueryStatus
 from binlog_core.schema import Schema
+from binlog_core.selection import Limits
 from binlog_core.statements import may_change_definitions
 from binlog_core.table_definitions import TableSchema
 
@@ -401,8 +403,9 @@ def test_what_cannot_be_followed_is_forgotten_and_told(sql: str, reason: str) ->
 
 def test_a_statement_that_cannot_be_tokenized_is_told() -> None:
     tracker = tracker_after()
-    assert tracker.apply_statement("d", "ALTER TABLE t ADD x enum('a", position=5) == frozenset()
-    assert [(u.position, u.table) for u in tracker.unfollowed] == [(5, None)]
+    assert tracker.apply_statement("d", "ALTER TABLE t ADD x enum('a", position=5) == {"d.t"}
+    assert tracker.apply_statement("d", "DROP TABLE `u", position=6) == frozenset()
+    assert [(u.position, u.table) for u in tracker.unfollowed] == [(5, "d.t"), (6, None)]
 
 
 def test_unknown_tables_stay_unknown_without_a_word() -> None:
@@ -449,3 +452,138 @@ def test_only_own_errors_come_out_of_damaged_statements() -> None:
             Schema.load({"d.t": START["d.t"][:cut]})
         except SchemaError as error:
             assert error.table == "d.t"
+
+
+# ---------------------------------------------------------------------------------------
+# Hostile statements
+
+
+def names(n: int) -> str:
+    return ", ".join(f"c{i} int" for i in range(n))
+
+
+def numbered(part: str, n: int) -> str:
+    return ", ".join(part.format(i=i, j=max(i - 1, 0)) for i in range(n))
+
+
+HOSTILE = {
+    "columns": lambda n: [f"CREATE TABLE w ({names(n)})"],
+    "DROP in one ALTER": lambda n: [
+        f"CREATE TABLE w ({names(n)}, z int)",
+        f"ALTER TABLE w {numbered('DROP c{i}', n)}",
+    ],
+    "AFTER in one ALTER": lambda n: [
+        f"CREATE TABLE w ({names(n)})",
+        f"ALTER TABLE w {numbered('MODIFY c{i} int AFTER c{j}', n)}",
+    ],
+    "ADD … AFTER in one ALTER": lambda n: [
+        "CREATE TABLE w (x0 int)",
+        f"ALTER TABLE w {numbered('ADD x{i} int AFTER x{j}', n)}",
+    ],
+    "UNIQUE in one CREATE": lambda n: [f"CREATE TABLE w (a int, {numbered('UNIQUE (a)', n)})"],
+    "UNIQUE in one ALTER": lambda n: [
+        "CREATE TABLE w (a int)",
+        f"ALTER TABLE w {numbered('ADD UNIQUE (a)', n)}",
+    ],
+    "UNIQUE of many columns": lambda n: [f"CREATE TABLE w ({names(n)}, UNIQUE ({numbered('c{i}', n)}))"],
+    "columns that are keys": lambda n: [f"CREATE TABLE w ({numbered('c{i} int PRIMARY KEY', n)})"],
+    "databases that come and go": lambda n: [
+        *(f"CREATE TABLE d{i}.t (a int)" for i in range(n)),
+        *(f"DROP DATABASE d{i}" for i in range(n)),
+    ],
+    "brackets": lambda n: [f"CREATE TABLE w (a int DEFAULT {'(' * n}"],
+    "brackets of an unknown table": lambda n: [f"ALTER TABLE unknown {'a(' * n}"],
+    "statements in comments": lambda n: ["/*!" * n + "CREATE TABLE w (a int)", "/* " * n + "DROP TABLE w"],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_the_time_of_a_statement_is_in_proportion_to_it(kind: str) -> None:
+    def run(statements: list[str]) -> None:
+        tracker = DdlTracker()
+        for statement in statements:
+            tracker.apply_statement("d", statement)
+
+    assert_linear(run, HOSTILE[kind], 250)
+
+
+def test_no_table_is_larger_than_a_server_makes_it() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", f"CREATE TABLE w ({names(4096)})")
+    assert len(shape(tracker.definition("d", "w")) or ()) == 4096
+    tracker.apply_statement("d", "ALTER TABLE w ADD x int")
+    tracker.apply_statement("d", f"CREATE TABLE v ({names(4097)})")
+    tracker.apply_statement("d", f"CREATE TABLE u (a int, {numbered('UNIQUE (a)', 256)})")
+    tracker.apply_statement("d", f"CREATE TABLE k ({names(65)}, PRIMARY KEY ({numbered('c{i}', 65)}))")
+    assert list(tracker) == []
+    assert [u.table for u in tracker.unfollowed] == ["d.w", "d.v", "d.u", "d.k"]
+
+
+def test_definitions_share_the_columns_that_did_not_change() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", "CREATE TABLE t (a int PRIMARY KEY, b varchar(9), c text) CHARSET latin1")
+    first = tracker.definition("d", "t")
+    tracker.apply_statement("d", "ALTER TABLE t ADD x int FIRST, CONVERT TO CHARACTER SET latin1")
+    second = tracker.definition("d", "t")
+    assert first is not None
+    assert second is not None
+    assert shape(second) == ["x int", "a int", "b varchar", "c text"]
+    assert all(one is other for one, other in zip(first.columns, second.columns[1:], strict=True))
+
+
+def test_columns_go_to_their_places_one_after_another() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", "CREATE TABLE t (a int, b int, c int)")
+    tracker.apply_statement(
+        "d",
+        "ALTER TABLE t ADD x int AFTER a, ADD y int AFTER x, ADD z int, MODIFY c int FIRST,"
+        " ADD q int AFTER z",
+    )
+    # Those that are moved come before those that are added, as in the server.
+    assert shape(tracker.definition("d", "t")) == [
+        "c int",
+        "a int",
+        "x int",
+        "y int",
+        "b int",
+        "z int",
+        "q int",
+    ]
+
+
+def test_definitions_are_bounded() -> None:
+    tracker = DdlTracker(limits=Limits(definition_columns=100), keep_timeline=False)
+    for i in range(200):  # one at a time: no bound is met
+        tracker.apply_statement("d", f"CREATE TABLE t{i} ({names(40)})")
+        tracker.apply_statement("d", f"DROP TABLE t{i}")
+    assert tracker.unfollowed == []
+    for i in range(5):
+        tracker.apply_statement("d", f"CREATE TABLE t{i} ({names(40)})")
+    assert [(t.name, len(t.columns)) for t in tracker] == [("t0", 40), ("t1", 40)]
+    assert [u.table for u in tracker.unfollowed] == ["d.t2", "d.t3", "d.t4"]
+    assert "Limits.definition_columns=100" in tracker.unfollowed[0].reason
+    assert tracker.timeline == []
+    # A table that grows beyond it is no longer known: never under names that it no longer has.
+    assert tracker.apply_statement("d", f"ALTER TABLE t0 {numbered('ADD x{i} int', 60)}") == {"d.t0"}
+    assert tracker.definition("d", "t0") is None
+
+
+def test_what_a_timeline_keeps_is_bounded() -> None:
+    tracker = DdlTracker(limits=Limits(definition_columns=1000))
+    tracker.apply_statement("d", f"CREATE TABLE t ({numbered('c{i} char(1)', 100)}) CHARSET latin1")
+    for charset in ["utf8mb4", "latin1"] * 10:
+        tracker.apply_statement("d", f"ALTER TABLE t CONVERT TO CHARACTER SET {charset}")
+    distinct = {id(c) for change in tracker.timeline if change.definition for c in change.definition.columns}
+    assert 800 < len(distinct) <= 1000
+    assert tracker.unfollowed[0].table == "d.t"
+
+
+def test_a_statement_is_read_up_to_its_limit() -> None:
+    tracker = DdlTracker(Schema.load(START), limits=Limits(statement_bytes=60))
+    header = EventHeader(77, 0, EventType.QUERY, 1, 0, 0, 0)
+    long = b"ALTER TABLE t ADD x int, ADD y int COMMENT '" + b"x" * 1000 + b"'"
+    tracker.apply_event(QueryEvent(*header, 1, 0, 0, QueryStatus(), "d", long))
+    assert [(u.table, "60" in u.reason or "not closed" in u.reason) for u in tracker.unfollowed] == [
+        ("d.t", True)
+    ]
+    assert tracker.definition("d", "t") is None

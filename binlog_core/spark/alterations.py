@@ -80,7 +80,7 @@ def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
     SchemaError
         What it does to rows cannot be told.
     """
-    reader = TokenReader(next(iter(tokenize_statements(sql)), []))
+    reader = TokenReader(next(tokenize_statements(sql), ()))
     if reader.accept("SET", "STATEMENT"):
         while not reader.accept("FOR"):
             reader.take()

@@ -239,7 +239,7 @@ def _alter(folded: Folded, sql: str, rules: Rules) -> None:
 
 def _words(sql: str) -> list[str]:
     try:
-        return [token.text.upper() for token in next(iter(tokenize_statements(sql)), [])]
+        return [token.text.upper() for token in next(tokenize_statements(sql), ())]
     except SchemaError:
         return []  # such a statement is unknown, and stops
 

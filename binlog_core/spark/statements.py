@@ -105,8 +105,8 @@ def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement
         None: it is about no table.
     """
     try:
-        statements = list(tokenize_statements(sql, sql_mode))
-        return _read(TokenReader(statements[0]), database) if statements else None
+        statement = next(tokenize_statements(sql, sql_mode), None)
+        return _read(TokenReader(statement), database) if statement is not None else None
     except SchemaError:
         return TableStatement("unknown")
 

@@ -111,7 +111,7 @@ class TimelineMaker:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         start = Schema.load(options.schema_file) if options.schema_file is not None else None
-        self._definitions = Definitions("ddl", start=start)
+        self._definitions = Definitions("ddl", start=start, keep_timeline=True)
         self._known = 0  # of its changes those that are in `_steps`
         self._steps: dict[str, list[tuple[int, TableSchema | None]]] = {}
         for table in start or ():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,6 +40,8 @@ from binlog_core import (  # noqa: E402
 from binlog_core.spark import Progress, ReadOptions, Split, WriteLimits, export_logs, plan_splits  # noqa: E402
 from binlog_core.spark import export as export_module  # noqa: E402
 from binlog_core.spark.current import write_current  # noqa: E402
+from binlog_core.spark.lakes import DeltaTables  # noqa: E402
+from binlog_core.spark.parquet import PartWriter  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 from binlog_core.splits import read_split_groups  # noqa: E402
 
@@ -289,9 +293,14 @@ def test_names_never_lead_out_of_the_output(spark: SparkSession, tmp_path: Path,
 def test_different_names_have_different_directories() -> None:
     from binlog_core.spark.destination import directory_name
 
-    names = ["a", "a.b", "b", "", ".", "a%2Eb", "ж" * 64, "ж" * 63 + "е", "_a", "%5Fa", "a~b", "A"]
-    directories = {directory_name(database, table) for database in names for table in names}
+    names = ["a", "a.b", "b", "", ".", "a%2Eb", "a~2Eb", "ж" * 64, "ж" * 63 + "е", "_a", "~5Fa", "a~b", "A"]
+    names += ["Ab", "aB", "AB", "ab", "ab~1", "ab~~1", "0", "~0", "x" * 64, "X" * 64]
+    # On a file system that ignores case, too.
+    directories = {directory_name(database, table).casefold() for database in names for table in names}
     assert len(directories) == len(names) ** 2
+    assert directory_name("shop", "order_lines-2") == "shop.order_lines-2"
+    assert directory_name("shop", "OrderLines") == "shop.OrderLines~~210"  # the letters 4 and 9
+    assert directory_name("shop", "né w") == "shop.n~C3~A9~20w"
 
 
 def test_no_row_changes(spark: SparkSession, tmp_path: Path) -> None:
@@ -396,6 +405,64 @@ def test_an_output_that_exists(spark: SparkSession, tmp_path: Path) -> None:
     export_logs(other, output, spark=spark, overwrite=True)
     assert {name.partition("/")[0] for name in files_of(output)} == {"_manifest.json", "d.u"}
     assert sorted(leftovers(output)) == ["in"]
+
+
+@pytest.mark.parametrize("directory", ["../../elsewhere", "/etc", "d.other", None])
+def test_a_manifest_leads_nowhere_else(spark: SparkSession, tmp_path: Path, directory: str | None) -> None:
+    log = write_log(
+        tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")], primary_key=["id"]), [{"id": 1}])
+    )
+    output = tmp_path / "out"
+    export_logs(log, output, spark=spark, run_id="one")
+    manifest = manifest_of(output)
+    manifest["tables"][0]["directory"] = directory
+    (output / "_manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BinlogError, match=r"expected 'd\.t'"):
+        write_current(spark, output, tmp_path / "current")
+    with pytest.raises(BinlogError, match=r"expected 'd\.t'"):
+        export_logs(log, output, spark=spark, run_id="one")
+    assert not (tmp_path / "current").exists()
+    for broken in ("[]", '{"tables": 1}', '{"tables": [{}]}'):
+        (output / "_manifest.json").write_text(broken)
+        with pytest.raises(BinlogError, match="not one that an export wrote"):
+            write_current(spark, output, tmp_path / "current")
+
+
+def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
+    (split,) = plan_splits(log)
+    staging = tmp_path / "staging"
+    staging.mkdir()
+
+    def full(self: Any, part: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(PartWriter, "_flush", full)
+    with pytest.raises(BinlogError, match=r"output cannot be written: .*No space left") as caught:
+        export_module.SplitWriter(str(staging), ReadOptions()).write(split, "a0")
+    assert caught.value.path == str(staging)
+    (note,) = staging.iterdir()
+    assert json.loads(note.read_text())["path"] == str(staging)
+
+
+def test_the_users_job_group_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
+    context = spark.sparkContext
+    context.setJobGroup("nightly", "the user's", interruptOnCancel=False)
+    try:
+        export_logs(log, tmp_path / "out", spark=spark)
+        kept = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+        assert [context.getLocalProperty(name) for name in kept] == ["nightly", "the user's", "false"]
+    finally:
+        for name in kept:
+            context.setLocalProperty(name, None)  # type: ignore[arg-type]
+
+
+def test_a_session_of_spark_connect_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
+    connect: Any = object()  # without a sparkContext, as a session of Connect is
+    with pytest.raises(BinlogError, match="classic Spark"):
+        export_logs(log, tmp_path / "out", spark=connect)
 
 
 def test_what_is_no_export_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
@@ -724,6 +791,80 @@ def test_delta_tables(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     assert [row["id"] for row in rows(tables[1].directory)] == [1 << 40]
     with pytest.raises(ValueError, match="overwrite"):
         export_logs(logs, output, spark=spark, format="delta", overwrite=True)
+
+
+def test_delta_tables_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    names = ["order lines", "größe", "100%", "a%20b", "a#b?c", "Orders", "orders", "z"]
+    tables = [(Table("d", name, [("id", "INT")]), [{"id": i}]) for i, name in enumerate(names)]
+    log = write_log(tmp_path / "in" / "bin.000001", *tables)
+    found = export_logs(log, tmp_path / "my lake", spark=spark, format="delta").tables
+    assert {table.table: ids_of_delta(deltalake, table.directory) for table in found} == {
+        name: [i] for i, name in enumerate(names)
+    }
+    with pytest.raises(BinlogError, match="path with a %"):
+        export_logs(log, tmp_path / "50%", spark=spark, format="delta")
+
+
+def ids_of_delta(deltalake: Any, directory: str) -> list[int]:
+    return sorted(pa.table(deltalake.DeltaTable(directory).to_pyarrow_table())["id"].to_pylist())
+
+
+def test_a_table_that_cannot_be_committed_holds_no_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    tables = [(Table("d", name, [("id", "INT")]), [{"id": i}]) for i, name in enumerate("abc")]
+    log = write_log(tmp_path / "in" / "bin.000001", *tables)
+    output = tmp_path / "lake"
+    with monkeypatch.context() as patch:
+        real = DeltaTables._append
+
+        def append(self: DeltaTables, database: str, table: str, *rest: Any) -> bool:
+            if table == "a":
+                raise RuntimeError("injected")
+            return real(self, database, table, *rest)
+
+        patch.setattr(DeltaTables, "_append", append)
+        with pytest.raises(BinlogError, match="injected") as caught:
+            export_logs(log, output, spark=spark, format="delta", run_id="one")
+    assert caught.value.table == "d.a"
+    assert [ids_of_delta(deltalake, str(output / f"d.{name}")) for name in "bc"] == [[1], [2]]
+    # The run can be repeated: it writes what is missing, and nothing twice.
+    assert not export_logs(log, output, spark=spark, format="delta", run_id="one").repeated
+    assert [ids_of_delta(deltalake, str(output / f"d.{name}")) for name in "abc"] == [[0], [1], [2]]
+
+
+def test_statistics_tell_the_versions_of_commits(spark: SparkSession, tmp_path: Path) -> None:
+    """An XA transaction that was prepared first and committed last: its version is the largest."""
+    deltalake = pytest.importorskip("deltalake")
+    table = Table("d", "t", [("id", "INT")], primary_key=["id"])
+    log = Log("8.0.36")
+    log.previous_gtids()
+    log.gtid(UUID, 1)
+    log.query("XA START X'61',X'',1")
+    log.insert(table, [{"id": 1}])
+    log.query("XA END X'61',X'',1")
+    log.event(38, struct.pack("<BIII", 0, 1, 1, 0) + b"a")
+    log.gtid(UUID, 2)
+    log.begin()
+    log.insert(table, [{"id": 2}])
+    log.commit()
+    log.gtid(UUID, 3)
+    log.query("XA COMMIT X'61',X'',1")
+    path = tmp_path / "in" / "bin.000001"
+    path.parent.mkdir()
+    path.write_bytes(log.getvalue())
+    (found,) = export_logs(path, tmp_path / "lake", spark=spark, format="delta", xa="committed").tables
+    delta = deltalake.DeltaTable(found.directory)
+    rows = pa.table(delta.to_pyarrow_table()).to_pylist()
+    assert [row["id"] for row in sorted(rows, key=lambda row: row["_commit_version"])] == [2, 1]
+    for row in rows:
+        wanted = [("_commit_version", "=", row["_commit_version"])]
+        assert [one["id"] for one in delta.to_pyarrow_table(filters=wanted).to_pylist()] == [row["id"]]
+    export_logs(path, tmp_path / "out", spark=spark, xa="committed")
+    (file,) = manifest_of(tmp_path / "out")["tables"][0]["files"]
+    assert file["last_version"] == max(row["_commit_version"] for row in rows)
 
 
 def test_iceberg_tables(spark: SparkSession, tmp_path: Path) -> None:

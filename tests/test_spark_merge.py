@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 from binlog_core.spark.apply import apply_changes  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.datasource import arrow_schema  # noqa: E402
+from binlog_core.spark.folding import Folded  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.planning import plan_parts  # noqa: E402
 from binlog_core.spark.schema import spark_schema  # noqa: E402
@@ -46,18 +49,18 @@ def test_literals() -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     conf = {
-        "spark.jars.packages": PACKAGES,
+        **({"spark.jars.packages": PACKAGES} if PACKAGES else {}),
         "spark.sql.warehouse.dir": warehouse,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.ui.enabled": "false",
     }
-    if USING == "delta":
+    if PACKAGES and USING == "delta":
         conf["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
         conf["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         conf["spark.databricks.delta.snapshotPartitions"] = "1"
         conf["spark.databricks.delta.properties.defaults.enableTypeWidening"] = "true"
-    else:
+    if USING == "iceberg":
         extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         conf["spark.sql.extensions"] = extensions
         conf["spark.sql.catalog.lake"] = "org.apache.iceberg.spark.SparkCatalog"
@@ -69,6 +72,52 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.mark.spark
+def test_two_targets_at_once_do_not_meet(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each MERGE is held until the other is there; then it is seen what each would read and commit."""
+    both = threading.Barrier(2, timeout=60)
+    seen: dict[str, tuple[list[int], str]] = {}
+    real = SparkSession.sql
+
+    def sql(session: SparkSession, text: str, **arguments: Any) -> Any:
+        if not text.startswith("MERGE"):
+            return real(session, text, **arguments)
+        both.wait()
+        words = text.split()
+        rows = session.table(words[words.index("USING") + 1]).toArrow().column("id").to_pylist()
+        seen[words[2]] = (rows, session.conf.get("spark.databricks.delta.write.txnAppId"))
+        both.wait()
+        return None
+
+    for name in ("first", "second"):
+        spark.sql(f"CREATE TABLE {name} (id INT) USING parquet")
+    monkeypatch.setattr(SparkSession, "sql", sql)
+    schema = pa.schema([("id", pa.int32())])
+
+    def write(name: str, number: int) -> None:
+        folded = Folded(rows={(number,): {"id": number}}, bases={(number,): None})
+        SparkTarget(spark, name, using="parquet").write(folded, ["id"], schema, (name, 1))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, ("first", "second"), (1, 2)))
+    assert seen == {"first": ([1], "first"), "second": ([2], "second")}
+    assert spark.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+
+
+@pytest.mark.spark
+def test_a_target_is_where_the_session_is(spark: SparkSession) -> None:
+    spark.sql("CREATE DATABASE elsewhere")
+    spark.sql("USE elsewhere")
+    spark.conf.set("spark.sql.catalog.some", "kept")
+    try:
+        spark.sql("CREATE TABLE here (id INT) USING parquet")
+        assert SparkTarget(spark, "here", using="parquet").schema.names == ["id"]
+        assert SparkTarget(spark, "here")._spark.conf.get("spark.sql.catalog.some") == "kept"
+    finally:
+        spark.conf.unset("spark.sql.catalog.some")
+        spark.sql("USE default")
 
 
 @pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BinlogError
 from .apply import ApplyStopped, apply_changes
-from .destination import MANIFEST, open_filesystem
+from .destination import MANIFEST, check_manifest, open_filesystem
 from .fit import SPECIAL, STATEMENT
 from .folding import Folded, Key, OnAlter, Row
 from .schema import CHANGE_COLUMNS, import_pyarrow, spark_schema
@@ -94,6 +94,7 @@ def write_current(
             manifest = json.loads(stream.read())
     except (OSError, ValueError) as error:
         raise BinlogError(f"no export of Parquet is there: {error}", path=source) from error
+    check_manifest(manifest, source)
     found = []
     for table in manifest["tables"]:
         name = f"{table['database']}.{table['table']}"

@@ -14,12 +14,12 @@ import hashlib
 import json
 import os
 import re
+import string
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from .. import errors
 from ..errors import BinlogError
@@ -38,28 +38,57 @@ _NOTE = ".error.json"
 _MOVING_THREADS = 32
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
+_PLAIN = frozenset(f"{string.ascii_letters}{string.digits}_-".encode())
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 
 
 def directory_name(database: str, table: str) -> str:
-    """The directory of a table: ``database.table``, all but letters, digits, ``_`` and ``-`` percent-encoded.
+    """The directory of a table: ``database.table``, safe in every file system, shell and URL.
 
-    So no name leads out of the output, none is hidden from Spark, and none depends on the locale. Names
-    too long for a file system are cut and end in ``~`` and a digest.
+    ASCII letters, digits, ``_`` and ``-`` stand for themselves, each other byte is ``~`` and two digits in
+    hex. So no name leads out of the output, none is hidden from Spark, none depends on the locale, and none
+    is read as a percent-encoded one, which libraries decode. Names with capitals end in ``~~`` and a number
+    in hex that says which letters are capitals (bit 0: the first), so that two names never meet on a file
+    system that ignores case. Names too long for a file system are cut and end in ``~~~`` and a digest.
     """
-    name = f"{_encode(database)}.{_encode(table)}"
+    letters = [c for c in database + table if c.isascii() and c.isalpha()]
+    capitals = sum(1 << i for i, letter in enumerate(letters) if letter.isupper())
+    name = f"{_encode(database)}.{_encode(table)}" + (f"~~{capitals:x}" if capitals else "")
     if len(name) > _MAX_NAME_LEN:
-        name = f"{name[:_KEPT_LEN]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        name = f"{name[:_KEPT_LEN]}~~~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
     return name
 
 
 def _encode(name: str) -> str:
     if not name:
-        return "~"  # an empty one would hide the directory, and two would be the output itself
-    encoded = quote(name.encode("utf-8", "surrogatepass"), safe="")
-    for sign in ".~":  # quote leaves them
-        encoded = encoded.replace(sign, f"%{ord(sign):02X}")
-    return "%5F" + encoded[1:] if encoded.startswith("_") else encoded
+        return "~0"  # nothing would hide the directory, and two would be the output itself
+    signs = [
+        chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in name.encode("utf-8", "surrogatepass")
+    ]
+    return "".join(["~5F", *signs[1:]] if name.startswith("_") else signs)
+
+
+def check_manifest(manifest: Any, path: str) -> None:
+    """Refuse a manifest whose directories are not those of its tables: it could lead anywhere.
+
+    Raises
+    ------
+    BinlogError
+        It is not one that an export wrote.
+    """
+    try:
+        for table in manifest["tables"]:
+            wanted = directory_name(table["database"], table["table"])
+            if table["directory"] != wanted:
+                raise BinlogError(
+                    f"the manifest has a table in the directory {table['directory']!r}: expected {wanted!r}",
+                    path=f"{path}/{MANIFEST}",
+                    table=f"{table['database']}.{table['table']}",
+                )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BinlogError(
+            "the manifest is not one that an export wrote", path=f"{path}/{MANIFEST}"
+        ) from error
 
 
 def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[Any, str]:
@@ -301,7 +330,8 @@ class ParquetDirectory(Destination):
                 path=self.output,
             )
         manifest = self.read_json(f"{self.path}/{MANIFEST}")
-        if isinstance(manifest, dict) and manifest.get("run_id") == self.run_id:
+        check_manifest(manifest, self.output)
+        if manifest.get("run_id") == self.run_id:
             self._manifest = manifest
         elif not overwrite:
             raise BinlogError("the output exists: choose another, or overwrite", path=self.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Format = Literal["parquet", "delta", "iceberg"]
 _POLL_SECONDS = 0.2
+_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class SplitWriter:
         except Exception as error:
             known = error
             if not isinstance(known, BinlogError):
-                known = BinlogError(f"{type(error).__name__}: {error}")
+                known = BinlogError(f"{type(error).__name__}: {error}", path=split.path)
             name = f"{self.prefix}{split.index:05}-{attempt}"
             note_failure(filesystem, directory, name, known.located(path=split.path))
             raise
@@ -156,10 +158,12 @@ class SplitWriter:
                 warnings.simplefilter("ignore", BinlogWarning)  # counted, and told once by the driver
                 for piece in reader.pieces():
                     if isinstance(piece, Chunk):
-                        writer.write(piece)
+                        with self._writing():
+                            writer.write(piece)
                     else:
                         statements += _told(piece, split)
-            files = writer.finish()
+            with self._writing():
+                files = writer.finish()
         except BaseException:
             writer.abort()
             raise
@@ -179,6 +183,14 @@ class SplitWriter:
             time.process_time() - cpu,
             seconds - sum(file.seconds for file in files),
         )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A disk that is full is the output's fault, not the log's."""
+        try:
+            yield
+        except OSError as error:
+            raise BinlogError(f"the output cannot be written: {error}", path=self.staging) from error
 
 
 def _told(statement: Statement, split: Split) -> Iterator[LoggedStatement]:
@@ -225,7 +237,7 @@ def export_logs(
     output : str or path
         Directory or URL. Each table has the directory ``OUTPUT/database.table``.
     spark : SparkSession or None
-        Not of Spark Connect, which has no ``mapPartitions``. None: one is started, and stopped at the end.
+        Of classic Spark: Connect has no ``mapPartitions``. None: one is started, and stopped at the end.
     master : str
         For the session that is started.
     options : ReadOptions or None
@@ -274,6 +286,8 @@ def export_logs(
     That every split began where the one before it ended is checked; one that did not is read again.
     """
     import_pyarrow()
+    if spark is not None and not hasattr(spark, "sparkContext"):
+        raise BinlogError("an export needs a session of classic Spark: Spark Connect has no mapPartitions")
     began = time.perf_counter()
     options = replace(_loaded(options or ReadOptions(), logs), absent=True, statements=True)
     if xa == "committed":
@@ -398,6 +412,7 @@ def _run(
     """The results of all splits, and how many were read again."""
     context = session.sparkContext
     group = f"binlog_core-{uuid.uuid4().hex}"
+    users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
     context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
     stop = threading.Event()
     watcher = threading.Thread(target=_watch, args=(writer.done, len(splits), progress, stop), daemon=True)
@@ -420,7 +435,8 @@ def _run(
         stop.set()
         if watcher.is_alive():
             watcher.join()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        for name, value in users.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type]
     results = [found[i] for i in sorted(found)]
     if progress is not None:
         rows, log_bytes = (sum(getattr(one, name) for one in results) for name in ("rows", "log_bytes"))

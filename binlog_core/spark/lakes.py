@@ -80,23 +80,24 @@ class LakeTables(Destination):
         Raises
         ------
         BinlogError
-            A table cannot be written. Those before it are.
+            A table cannot be written. All others are.
         """
-        results = []
+        results: list[TableResult] = []
+        failures: list[BinlogError] = []
         for database, table, files in by_table(splits):
             try:
-                for place, group in self._by_definition(database, table, files):
-                    if self._append(database, table, place, group):
-                        self._kept.update(file.name for file in group)
-                    results.append(result_of(database, table, self._told(database, table, place), group))
-            except BinlogError:
-                raise
+                results += self._commit_table(database, table, files)
             except Exception as error:  # of deltalake, pyiceberg and the stores below them
-                raise BinlogError(
-                    f"the table cannot be written: {type(error).__name__}: {error}",
-                    path=self.output,
-                    table=f"{database}.{table}",
-                ) from error
+                failure = error
+                if not isinstance(failure, BinlogError):
+                    failure = BinlogError(f"the table cannot be written: {type(error).__name__}: {error}")
+                    failure.__cause__ = error
+                failures.append(failure.located(path=self.output, table=f"{database}.{table}"))
+        if failures:
+            others = ", ".join(str(failure.table) for failure in failures[1:])
+            if others:
+                failures[0].add_note(f"These tables could not be written either: {others}.")
+            raise failures[0]
         marker = {
             "run_id": self.run_id,
             "logs": describe_logs(splits),
@@ -108,6 +109,12 @@ class LakeTables(Destination):
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
         return results
+
+    def _commit_table(self, database: str, table: str, files: list[FileStatistics]) -> Iterator[TableResult]:
+        for place, group in self._by_definition(database, table, files):
+            if self._append(database, table, place, group):
+                self._kept.update(file.name for file in group)
+            yield result_of(database, table, self._told(database, table, place), group)
 
     def abort(self) -> None:
         """Delete what this run wrote and no commit names."""
@@ -183,6 +190,8 @@ class DeltaTables(LakeTables):
             import deltalake  # noqa: F401
         except ImportError:
             raise MissingExtraError("format=delta needs deltalake: pip install deltalake") from None
+        if "%" in output:
+            raise BinlogError("deltalake cannot write to a path with a % in it: choose another", path=output)
         super().__init__(output, run_id, storage_options=storage_options)
         self._options = _delta_options(storage_options)
 

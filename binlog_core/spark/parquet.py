@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Key = tuple[str, str, "pa.Schema"]  # database, table, and the columns that the file has
+_MAX_VERSION = (1 << 63) - 1
 _BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
 
 
@@ -51,7 +52,7 @@ class _Part:
     name: str
     first_position: int
     last_position: int = 0
-    first_version: int = 0
+    first_version: int = _MAX_VERSION
     last_version: int = 0
     primary_key: tuple[str, ...] | None = None
     partial_rows: int = 0
@@ -110,6 +111,8 @@ class PartWriter:
 
     def write(self, chunk: Chunk) -> None:
         """Take rows; they are in a file once `finish` has returned."""
+        import pyarrow.compute as pc
+
         table, batch = chunk.table, chunk.batch
         key = (table.database, table.name, batch.schema)
         part = self._parts.get(key)
@@ -117,7 +120,10 @@ class PartWriter:
             part = self._parts[key] = self._begin(key, chunk)
         part.ops += chunk.ops
         part.last_position = chunk.last_position
-        part.last_version = batch["_commit_version"][-1].as_py()
+        # With xa=committed versions are those of the commits: not in the order of the log.
+        versions = pc.min_max(batch["_commit_version"])
+        part.first_version = min(part.first_version, versions["min"].as_py())
+        part.last_version = max(part.last_version, versions["max"].as_py())
         part.primary_key = tuple(table.primary_key) if table.primary_key else part.primary_key
         if ABSENT in batch.schema.names:
             part.partial_rows += batch.num_rows - batch[ABSENT].null_count
@@ -143,8 +149,7 @@ class PartWriter:
             self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
             name = f"{folder}/{name}"
         self._names.append(name)
-        version = chunk.batch["_commit_version"][0].as_py()
-        return _Part(key, name, chunk.first_position, first_version=version)
+        return _Part(key, name, chunk.first_position)
 
     def finish(self) -> list[FileStatistics]:
         """Write what waits and close the files."""

@@ -40,7 +40,7 @@ class FileStatistics:
     first_position, last_position : int
         Of the first and last row's event in the log.
     first_version, last_version : int
-        Their `_commit_version`, the smallest and the largest.
+        The smallest and the largest `_commit_version`.
     """
 
     name: str

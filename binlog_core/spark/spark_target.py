@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _DELETES = "__deletes"
 _NOTE = '{"app_id"'  # how what we say in a commit begins
-_SOURCE = "__binlog_changes"
+_SOURCE = "__binlog_changes_"
 _DELTA_CONF = "spark.databricks.delta"
 _ICEBERG_CONF = "spark.sql.iceberg.snapshot-property.binlog-applied"
 
@@ -37,10 +38,15 @@ class SparkTarget:
         Its name, as SQL has it.
     using : str
         Its format: "delta" or "iceberg" keep (`app_id`, `batch_id`) in their commits.
+
+    Notes
+    -----
+    Targets can be written to in several threads: each has a session of its own, made like the given one.
     """
 
     def __init__(self, spark: SparkSession, table: str, *, using: str = "delta") -> None:
-        self._spark, self._table, self._using = spark, table, using.lower()
+        # What a commit is told goes through settings of the session: shared, they would meet.
+        self._spark, self._table, self._using = _like(spark), table, using.lower()
 
     @property
     def _exists(self) -> bool:
@@ -115,10 +121,11 @@ class SparkTarget:
         if not rows and not folded.truncated and not folded.values and app is None:
             return
         source = pa.Table.from_pylist(rows, schema=pa.schema([*own, pa.field(_DELETES, pa.bool_())]))
-        self._spark.createDataFrame(source, spark_schema(source.schema)).createOrReplaceTempView(_SOURCE)
+        view = _SOURCE + uuid.uuid4().hex
+        self._spark.createDataFrame(source, spark_schema(source.schema)).createOrReplaceTempView(view)
         columns = [quoted(name) for name in own.names]
         statement = [
-            f"MERGE INTO {self._table} AS t USING {_SOURCE} AS s",
+            f"MERGE INTO {self._table} AS t USING {view} AS s",
             "ON " + " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys),
             f"WHEN MATCHED AND s.{_DELETES} THEN DELETE",
             "WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{name} = s.{name}" for name in columns),
@@ -134,9 +141,11 @@ class SparkTarget:
                 if name in own.names
             )
             statement.append(f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET {changed}")
-        with self._noted(app):
-            self._spark.sql("\n".join(statement))
-        self._spark.catalog.dropTempView(_SOURCE)
+        try:
+            with self._noted(app):
+                self._spark.sql("\n".join(statement))
+        finally:
+            self._spark.catalog.dropTempView(view)
 
     def _fit_columns(self, schema: pa.Schema) -> None:
         """Make the table, add its columns, widen its types."""
@@ -182,6 +191,20 @@ class SparkTarget:
             return f"t.{quoted(value.column)}"
         name = spark_schema(pa.schema([pa.field("c", kind)]))[0].dataType.simpleString()
         return f"CAST({literal(value)} AS {name})"
+
+
+def _like(spark: SparkSession) -> SparkSession:
+    """Another session with the same settings, catalog and database."""
+    if hasattr(spark, "cloneSession"):  # of Spark Connect
+        cloned: SparkSession = spark.cloneSession()
+        return cloned
+    session = spark.newSession()
+    for name, value in spark.conf.getAll.items():
+        if session.conf.get(name, None) != value:
+            session.conf.set(name, value)
+    session.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+    session.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    return session
 
 
 def literal(value: Any) -> str:

@@ -13,7 +13,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from itertools import chain
+from typing import Generic, Self, TypeVar
 
 from .cursor import Cursor
 from .errors import DecodeError, GtidError
@@ -98,7 +99,11 @@ Interval = tuple[int, int]
 
 
 class _IntervalSet(Generic[Source]):
-    """Per source of transactions, the intervals of their numbers: sorted, apart, both ends included."""
+    """Per source of transactions, the intervals of their numbers: sorted, apart, both ends included.
+
+    A set of the other vendor is a `GtidError` wherever two are brought together. One side may also be text,
+    or a single GTID.
+    """
 
     __slots__ = ("_intervals",)
 
@@ -110,14 +115,18 @@ class _IntervalSet(Generic[Source]):
             source: _merged(gathered[source]) for source in sorted(gathered)
         }
 
-    def __iter__(self) -> Iterator[tuple[Source, Interval]]:
-        """Every (source, (first, last)), in order."""
+    def intervals(self) -> Iterator[tuple[Source, Interval]]:
+        """Every (source, (first, last)) in order, both ends included."""
         for source, intervals in self._intervals.items():
             for interval in intervals:
                 yield source, interval
 
     def __bool__(self) -> bool:
         return bool(self._intervals)
+
+    def __len__(self) -> int:
+        """As `count`, where it is below 2**63; OverflowError from there on."""
+        return self.count()
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._intervals == other._intervals
@@ -130,7 +139,79 @@ class _IntervalSet(Generic[Source]):
 
     def count(self) -> int:
         """How many GTIDs are in the set."""
-        return sum(last - first + 1 for _, (first, last) in self)
+        return sum(last - first + 1 for _, (first, last) in self.intervals())
+
+    # --- Algebra -------------------------------------------------------------------------------
+
+    def __or__(self, other: object) -> Self:
+        there: Self | None = self._same(other)
+        return NotImplemented if there is None else type(self)(chain(self.intervals(), there.intervals()))
+
+    def __and__(self, other: object) -> Self:
+        there = self._same(other)
+        return NotImplemented if there is None else type(self)(self._both(there))
+
+    def __sub__(self, other: object) -> Self:
+        there = self._same(other)
+        return NotImplemented if there is None else type(self)(self._without(there))
+
+    def __xor__(self, other: object) -> Self:
+        there = self._same(other)
+        return NotImplemented if there is None else (self - there) | (there - self)
+
+    def __rsub__(self, other: object) -> Self:
+        there = self._same(other)
+        return NotImplemented if there is None else there - self
+
+    __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
+
+    def __le__(self, other: object) -> bool:
+        there = self._same(other)
+        return NotImplemented if there is None else next(self._without(there), None) is None
+
+    def __ge__(self, other: object) -> bool:
+        there = self._same(other)
+        return NotImplemented if there is None else there <= self
+
+    def __lt__(self, other: object) -> bool:
+        there = self._same(other)
+        return NotImplemented if there is None else self != there and self <= there
+
+    def __gt__(self, other: object) -> bool:
+        there = self._same(other)
+        return NotImplemented if there is None else there < self
+
+    def isdisjoint(self, other: object) -> bool:
+        """Whether no GTID is in both.
+
+        Parameters
+        ----------
+        other : set, GTID or text of either
+        """
+        there = self._same(other)
+        if there is None:
+            raise TypeError(f"a set of GTIDs, or text of one, is expected, not {type(other).__name__}")
+        return next(self._both(there), None) is None
+
+    def _same(self, other: object) -> Self | None:
+        """What stands on the other side, as a set of this vendor; None: it is nothing of the kind.
+
+        Raises
+        ------
+        GtidError
+            It is of the other vendor, or text that is not a GTID set.
+        """
+        if isinstance(other, type(self)):
+            return other
+        if isinstance(other, str):
+            other = parse_gtid_set(other) if other.strip(" \t\r\n,") else type(self)()
+        elif isinstance(other, Gtid | MariadbGtid):
+            other = set_of_one(other)
+        if isinstance(other, type(self)):
+            return other
+        if isinstance(other, _IntervalSet):
+            raise _other_vendor(self, other)
+        return None
 
     def _has(self, source: Source, number: int) -> bool:
         intervals = self._intervals.get(source)
@@ -140,22 +221,41 @@ class _IntervalSet(Generic[Source]):
         return place >= 0 and number <= intervals[place][1]
 
     def _without(self, other: _IntervalSet[Source]) -> Iterator[tuple[Source, Interval]]:
-        for source, (first, last) in self:
-            for cut_first, cut_last in other._intervals.get(source, ()):
-                if cut_last < first or cut_first > last:
-                    continue
-                if cut_first > first:
-                    yield source, (first, cut_first - 1)
-                first = cut_last + 1
-            if first <= last:
-                yield source, (first, last)
+        for source, intervals in self._intervals.items():
+            cuts = iter(other._intervals.get(source, ()))
+            cut = next(cuts, None)
+            for first, last in intervals:
+                while cut is not None and cut[0] <= last:
+                    if cut[1] >= first:
+                        if cut[0] > first:
+                            yield source, (first, cut[0] - 1)
+                        first = cut[1] + 1
+                    if cut[1] > last:
+                        break  # it may reach into the next interval too
+                    cut = next(cuts, None)
+                if first <= last:
+                    yield source, (first, last)
+
+    def _both(self, other: _IntervalSet[Source]) -> Iterator[tuple[Source, Interval]]:
+        for source, intervals in self._intervals.items():
+            others = iter(other._intervals.get(source, ()))
+            there = next(others, None)
+            for first, last in intervals:
+                while there is not None and there[0] <= last:
+                    if there[1] >= first:
+                        yield source, (max(first, there[0]), min(last, there[1]))
+                    if there[1] > last:
+                        break
+                    there = next(others, None)
 
 
 class GtidSet(_IntervalSet[tuple[str, str]]):
     """A set of MySQL GTIDs; immutable. Sources are ``(uuid, tag)``.
 
-    ``gtid in gtids`` takes a `Gtid` or its text; ``a | b`` and ``a - b`` are union and difference;
-    ``str(gtids)`` is what the server prints.
+    It works as a set of Python does: ``gtid in gtids`` takes a `Gtid` or its text, ``a | b``, ``a & b``,
+    ``a - b``, ``a ^ b`` and ``a <= b`` take a set, a `Gtid` or text on either side, ``len(gtids)`` counts, a
+    loop gives its GTIDs. A MariaDB set is a `GtidError`. ``str(gtids)`` is what the server
+    prints.
     """
 
     __slots__ = ()
@@ -173,7 +273,7 @@ class GtidSet(_IntervalSet[tuple[str, str]]):
         Raises
         ------
         GtidError
-            The text is none, or an interval is empty or beyond the server's largest number.
+            The text is not a set, or an interval is empty or beyond the server's largest number.
         """
         return cls(_parse_mysql(text))
 
@@ -182,16 +282,16 @@ class GtidSet(_IntervalSet[tuple[str, str]]):
         """Read the form of PREVIOUS_GTIDS events and snapshots; `DecodeError` if it cannot be."""
         return cls(_decode_mysql(Cursor(encoded)))
 
+    def __iter__(self) -> Iterator[Gtid]:
+        for (uuid, tag), (first, last) in self.intervals():
+            for gno in range(first, last + 1):
+                yield Gtid(uuid, tag, gno)
+
     def __contains__(self, gtid: Gtid | str) -> bool:
-        if isinstance(gtid, str):
-            gtid = Gtid.parse(gtid)
-        return self._has((gtid.uuid, gtid.tag), gtid.gno)
-
-    def __or__(self, other: GtidSet) -> GtidSet:
-        return GtidSet((*self, *other))
-
-    def __sub__(self, other: GtidSet) -> GtidSet:
-        return GtidSet(self._without(other))
+        one = parse_gtid(gtid) if isinstance(gtid, str) else gtid
+        if not isinstance(one, Gtid):
+            raise _not_one_of(self, one)
+        return self._has((one.uuid, one.tag), one.gno)
 
     def __str__(self) -> str:
         by_uuid: dict[str, list[str]] = {}
@@ -208,7 +308,7 @@ class MariadbGtidSet(_IntervalSet[tuple[int, int]]):
 
     An item stands for exactly the transactions that it names: ``0-1-100`` is that one, ``0-1-1:100``
     is those up to it. (A replication position, where ``0-1-100`` stands for all of the domain before
-    it too, is something else.)
+    it too, is something else.) It has the operations of `GtidSet`.
     """
 
     __slots__ = ()
@@ -220,35 +320,42 @@ class MariadbGtidSet(_IntervalSet[tuple[int, int]]):
         Raises
         ------
         GtidError
-            The text is none, or a range is empty.
+            The text is not a set, or a range is empty.
         """
         return cls(_parse_mariadb(text))
 
+    def __iter__(self) -> Iterator[MariadbGtid]:
+        for (domain_id, server_id), (first, last) in self.intervals():
+            for seq_no in range(first, last + 1):
+                yield MariadbGtid(domain_id, server_id, seq_no)
+
     def __contains__(self, gtid: MariadbGtid | str) -> bool:
-        if isinstance(gtid, str):
-            gtid = MariadbGtid.parse(gtid)
-        return self._has((gtid.domain_id, gtid.server_id), gtid.seq_no)
-
-    def __or__(self, other: MariadbGtidSet) -> MariadbGtidSet:
-        return MariadbGtidSet((*self, *other))
-
-    def __sub__(self, other: MariadbGtidSet) -> MariadbGtidSet:
-        return MariadbGtidSet(self._without(other))
+        one = parse_gtid(gtid) if isinstance(gtid, str) else gtid
+        if not isinstance(one, MariadbGtid):
+            raise _not_one_of(self, one)
+        return self._has((one.domain_id, one.server_id), one.seq_no)
 
     def __str__(self) -> str:
         return ",".join(
             f"{domain_id}-{server_id}-{_interval_text(first, last, ':')}"
-            for (domain_id, server_id), (first, last) in self
+            for (domain_id, server_id), (first, last) in self.intervals()
         )
 
 
+def set_of_one(gtid: Gtid | MariadbGtid) -> GtidSet | MariadbGtidSet:
+    """The set of one GTID."""
+    if isinstance(gtid, Gtid):
+        return GtidSet([((gtid.uuid, gtid.tag), (gtid.gno, gtid.gno))])
+    return MariadbGtidSet([((gtid.domain_id, gtid.server_id), (gtid.seq_no, gtid.seq_no))])
+
+
 def parse_gtid(text: str) -> Gtid | MariadbGtid:
-    """One GTID of either vendor; `GtidError` if the text is none."""
+    """One GTID of either vendor; `GtidError` if the text is not one."""
     return MariadbGtid.parse(text) if _is_mariadb(text) else Gtid.parse(text)
 
 
 def parse_gtid_set(text: str) -> GtidSet | MariadbGtidSet:
-    """A set of either vendor, told apart by its first item; `GtidError` if the text is none."""
+    """A set of either vendor, told apart by its first item; `GtidError` if the text is not one."""
     return MariadbGtidSet.parse(text) if _is_mariadb(text) else GtidSet.parse(text)
 
 
@@ -271,13 +378,33 @@ def _merged(intervals: list[Interval]) -> tuple[Interval, ...]:
 
 
 def _no_gtid(text: str) -> GtidError:
-    shown = text if len(text) <= 80 else text[:77] + "..."
-    return GtidError(f"{shown!r} is no GTID: MySQL has uuid:number or uuid:tag:number, MariaDB 0-1-100")
+    return GtidError(
+        f"{_shown(text)} is not a GTID: expected uuid:number or uuid:tag:number (MySQL),"
+        " or domain-server-number (MariaDB)"
+    )
 
 
 def _no_gtid_set(item: str, why: str) -> GtidError:
-    shown = item if len(item) <= 80 else item[:77] + "..."
-    return GtidError(f"{shown!r} is no GTID set: {why}")
+    return GtidError(f"{_shown(item)} is not a GTID set: {why}")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _vendor(gtids: object) -> str:
+    return "MySQL" if isinstance(gtids, GtidSet | Gtid) else "MariaDB"
+
+
+def _other_vendor(one: object, other: object) -> GtidError:
+    return GtidError(f"GTIDs of {_vendor(one)} and of {_vendor(other)} cannot be brought together")
+
+
+def _not_one_of(gtids: object, one: object) -> Exception:
+    """The error of what is looked for in a set where it cannot be."""
+    if isinstance(one, Gtid | MariadbGtid):
+        return _other_vendor(gtids, one)
+    return TypeError(f"a GTID of {_vendor(gtids)} or its text is expected, not {type(one).__name__}")
 
 
 def _parse_uuid(text: str, whole: str) -> str:
@@ -300,7 +427,7 @@ def _parse_mysql(text: str) -> Iterator[tuple[tuple[str, str], Interval]]:
             continue  # the server takes empty items too: "" is the empty set
         uuid, *parts = (part.strip() for part in item.split(":"))
         if not _UUID.fullmatch(uuid):
-            raise _no_gtid_set(item, "it begins with a UUID")
+            raise _no_gtid_set(item, "expected uuid:interval (MySQL) or domain-server-number (MariaDB)")
         tag, intervals = "", 0
         for part in parts:
             interval = _INTERVAL.fullmatch(part)

@@ -146,8 +146,8 @@ def open(
         ops=ops_mask(ops),
         server_id=server_id,
         rows_v0=rows_v0,
-        gtids=gtid_set(gtids),
-        exclude_gtids=gtid_set(exclude_gtids),
+        gtids=gtid_set(gtids, "gtids"),
+        exclude_gtids=gtid_set(exclude_gtids, "exclude_gtids"),
     )
     return Log(
         files,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 import struct
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from binlog_core.errors import BinlogError, DecodeError, GtidError
 from binlog_core.gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
@@ -99,6 +102,102 @@ def test_mysql_union_and_difference() -> None:
     assert a - a == GtidSet()
     assert hash(a | b) == hash(b | a)
     assert pickle.loads(pickle.dumps(a)) == a
+
+
+def plain(gtids: GtidSet | MariadbGtidSet) -> set[Gtid | MariadbGtid]:
+    return set(gtids)
+
+
+def texts(prefix: tuple[str, str, str], between: str, numbers: range) -> st.SearchStrategy[str]:
+    """Sets of few numbers, so that they meet."""
+    ends = st.tuples(st.sampled_from(numbers), st.sampled_from(numbers))
+    one = st.tuples(st.sampled_from(prefix), ends).map(
+        lambda item: f"{item[0]}{min(item[1])}{between}{max(item[1])}"
+    )
+    return st.lists(one, max_size=8).map(",".join)
+
+
+MYSQL = texts((f"{A}:", f"{A}:tag:", f"{B}:"), "-", range(1, 15)).map(GtidSet.parse)
+MARIADB = texts(("0-1-", "0-2-", "1-1-"), ":", range(15)).map(MariadbGtidSet.parse)
+
+
+def test_a_set_gives_its_gtids() -> None:
+    assert list(map(str, GtidSet.parse(f"{A}:1-2:4:tag:9"))) == [f"{A}:1", f"{A}:2", f"{A}:4", f"{A}:tag:9"]
+    assert list(MariadbGtidSet.parse("0-1-3:4")) == [MariadbGtid(0, 1, 3), MariadbGtid(0, 1, 4)]
+    assert list(MariadbGtidSet.parse("0-1-3:4,0-1-9").intervals()) == [((0, 1), (3, 4)), ((0, 1), (9, 9))]
+
+
+@given(st.one_of(st.tuples(MYSQL, MYSQL), st.tuples(MARIADB, MARIADB)))
+def test_sets_are_as_those_of_python(pair: tuple[Any, Any]) -> None:
+    a, b = pair
+    x, y = plain(a), plain(b)
+    assert (len(a), a.count(), bool(a)) == (len(x), len(x), bool(x))
+    assert plain(a | b) == x | y
+    assert plain(a & b) == x & y
+    assert plain(a - b) == x - y
+    assert plain(a ^ b) == x ^ y
+    assert (a <= b, a < b, a >= b, a > b) == (x <= y, x < y, x >= y, x > y)
+    assert a.isdisjoint(b) == x.isdisjoint(y)
+    assert (a == b) == (x == y)
+    for whole in (a | b, a & b, a - b):
+        assert type(whole).parse(str(whole)) == whole  # merged and in order
+
+
+def test_text_and_single_gtids_on_either_side() -> None:
+    gtids = GtidSet.parse(f"{A}:1-5")
+    assert gtids | f"{A}:6" == f"{A}:6" | gtids == gtids | Gtid(A, "", 6) == GtidSet.parse(f"{A}:1-6")
+    assert gtids - f"{A}:2-9" == GtidSet.parse(f"{A}:1")
+    assert f"{A}:2-9" - gtids == GtidSet.parse(f"{A}:6-9")
+    assert gtids & f"{A}:5-9" == f"{A}:5-9" & gtids == GtidSet.parse(f"{A}:5")
+    assert f"{A}:2" <= gtids <= f"{A}:1-5"
+    assert f"{A}:2" < gtids and gtids >= "" and not gtids.isdisjoint(f"{A}:5")
+    mariadb = MariadbGtidSet.parse("0-1-1:5")
+    assert mariadb | "0-1-6" == MariadbGtid(0, 1, 6) | mariadb == MariadbGtidSet.parse("0-1-1:6")
+    assert mariadb | "" == mariadb
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "__or__",
+        "__and__",
+        "__sub__",
+        "__xor__",
+        "__rsub__",
+        "__le__",
+        "__lt__",
+        "__ge__",
+        "__gt__",
+        "isdisjoint",
+    ],
+)
+def test_sets_of_two_vendors_do_not_mix(operation: str) -> None:
+    mysql, mariadb = GtidSet.parse(f"{A}:1"), MariadbGtidSet.parse("0-1-1")
+    for one, other in ((mysql, mariadb), (mysql, "0-1-1"), (mariadb, mysql), (mariadb, Gtid(A, "", 1))):
+        with pytest.raises(GtidError, match=r"MySQL.*MariaDB|MariaDB.*MySQL"):
+            getattr(one, operation)(other)
+
+
+def test_what_cannot_be_in_a_set() -> None:
+    mysql, mariadb = GtidSet.parse(f"{A}:1"), MariadbGtidSet.parse("0-1-1")
+    for gtid, gtids in ((MariadbGtid(0, 1, 1), mysql), ("0-1-1", mysql), (Gtid(A, "", 1), mariadb)):
+        with pytest.raises(GtidError, match="brought together"):
+            gtid in gtids  # noqa: B015
+    for gtids in (mysql, mariadb):
+        with pytest.raises(TypeError, match="a GTID of"):
+            42 in gtids  # type: ignore[operator] # noqa: B015
+        with pytest.raises(TypeError):
+            gtids | 42  # type: ignore[operator]
+        with pytest.raises(TypeError, match="int"):
+            gtids.isdisjoint(42)
+
+
+def test_the_largest_sets() -> None:
+    everything = GtidSet.parse(f"{A}:1-9223372036854775806")
+    assert len(everything) == 2**63 - 2
+    assert (everything | f"{B}:1-2").count() == 2**63
+    with pytest.raises(OverflowError):
+        len(everything | f"{B}:1-2")
 
 
 def test_encoded_sets() -> None:

@@ -176,7 +176,7 @@ class _Gtids:
     """
 
     def __init__(self, include: str | None, exclude: str | None) -> None:
-        self._include, self._exclude = gtid_set(include), gtid_set(exclude)
+        self._include, self._exclude = gtid_set(include, "gtids"), gtid_set(exclude, "exclude_gtids")
         self._gtid: Gtid | MariadbGtid | None = None
 
     def needed(self, types: frozenset[int] | None) -> frozenset[int] | None:

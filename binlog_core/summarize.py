@@ -23,10 +23,12 @@ from .events import (
     PreviousGtidsEvent,
     QueryEvent,
 )
+from .events.query import query_text
 from .gtid_selection import AnyGtidSet, gtid_text
 from .gtids import GtidSet, MariadbGtidSet, uuid_text
 from .statements import changes_rows, first_word, may_change_definitions
 from .summary import (
+    MOST_SERVERS,
     TOP,
     FileSummary,
     LogSummary,
@@ -46,6 +48,7 @@ Progress = Callable[[str, int], None]  # path, position
 
 _MOST_STATEMENTS = 2000  # kept of each log; all are counted
 _STATEMENT_LEN = 400
+_MERGE_AT = 4096  # intervals of GTIDs
 _TOLD_TYPES = frozenset(
     (
         EventType.GTID,
@@ -120,7 +123,9 @@ class _Summarizer:
             counts += np.bincount(kinds, minlength=256)
             sizes += np.bincount(kinds, weights=headers["event_length"], minlength=256).astype(np.int64)
             servers, of_each = np.unique(headers["server_id"], return_counts=True)
-            out.servers.update(dict(zip(servers.tolist(), of_each.tolist(), strict=True)))
+            for server, count in zip(servers.tolist(), of_each.tolist(), strict=True):
+                if server in out.servers or len(out.servers) < MOST_SERVERS:
+                    out.servers[server] += count
             times = headers["timestamp"][headers["timestamp"] > 0]  # 0: an artificial event
             if len(times):
                 first = int(times.min())
@@ -157,13 +162,13 @@ class _Summarizer:
             self._tell(half + group.end_position // 2)
         sizes.finish()
         for name, size in sizes.by_table.items():
-            self.out.tables[name].bytes = size
+            self.out.tables[self.out.told_name(name)].bytes += size
         if self.open is not None:
             self._count(*self.open)
         self.out.tail = self.log.tail
 
     def _table(self, batch: ChangeBatch) -> None:
-        name, image = batch.table.full_name, batch.array["image"]
+        name, image = self.out.told_name(batch.table.full_name), batch.array["image"]
         for operation, op in _OPERATIONS.items():
             moments = image["timestamp"][image["op"] == op]
             if len(moments):
@@ -186,9 +191,11 @@ class _Summarizer:
             return
         tallies = np.zeros(len(transactions), _TALLY_DTYPE)
         tallies["first"] = 0xFFFFFFFF
-        for batch in group.batches:
-            image = batch.array["image"]
-            tallies["rows"] += np.bincount(image["transaction"], minlength=len(transactions))
+        # Of all tables at once: there may be as many as transactions.
+        images = [batch.array["image"][["transaction", "timestamp"]] for batch in group.batches]
+        if images:
+            image = np.concatenate(images)
+            tallies["rows"] = np.bincount(image["transaction"], minlength=len(transactions))
             np.minimum.at(tallies["first"], image["transaction"], image["timestamp"])
         if self.open is not None:
             before, tally = self.open
@@ -256,11 +263,9 @@ class _Summarizer:
                 case QueryEvent():
                     self._statement(event)
                 case GtidEvent() if event.gno:
-                    self.gtids.mysql.append(((event.uuid, event.tag), (event.gno, event.gno)))
+                    self.gtids.add_mysql((event.uuid, event.tag), (event.gno, event.gno))
                 case MariadbGtidEvent():
-                    self.gtids.mariadb.append(
-                        ((event.domain_id, event.server_id), (event.seq_no, event.seq_no))
-                    )
+                    self.gtids.add_mariadb((event.domain_id, event.server_id), (event.seq_no, event.seq_no))
                 case PreviousGtidsEvent():
                     out.gtids_before = event.gtid_set
                 case MariadbGtidListEvent():
@@ -282,7 +287,9 @@ class _Summarizer:
         elif first_word(event.query_bytes) in _FRAMES:
             return
         if len(out.statements) < _MOST_STATEMENTS:
-            text = " ".join(event.query[:_STATEMENT_LEN].split())
+            # Of a large statement no more than what is kept is made a text.
+            query = query_text(event.query_bytes[: 4 * _STATEMENT_LEN], event.status.character_set_client)
+            text = " ".join(query[:_STATEMENT_LEN].split())
             out.statements.append(
                 Statement(out.path, event.position, event.timestamp, event.database, text, kind)
             )
@@ -292,8 +299,23 @@ class _Gtids:
     """Gathers intervals of GTIDs."""
 
     def __init__(self) -> None:
-        self.mysql: list[tuple[tuple[str, str], tuple[int, int]]] = []
-        self.mariadb: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        self._mysql: list[tuple[tuple[str, str], tuple[int, int]]] = []
+        self._mariadb: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        self._merge_at = _MERGE_AT
+
+    def add_mysql(self, source: tuple[str, str], interval: tuple[int, int]) -> None:
+        """UUID and tag; first and last number."""
+        self._mysql.append((source, interval))
+        if len(self._mysql) >= self._merge_at:
+            self._mysql = list(GtidSet(self._mysql))
+            self._merge_at = 2 * len(self._mysql) + _MERGE_AT
+
+    def add_mariadb(self, source: tuple[int, int], interval: tuple[int, int]) -> None:
+        """Domain and server; first and last number."""
+        self._mariadb.append((source, interval))
+        if len(self._mariadb) >= self._merge_at:
+            self._mariadb = list(MariadbGtidSet(self._mariadb))
+            self._merge_at = 2 * len(self._mariadb) + _MERGE_AT
 
     def add(self, transactions: NDArray[np.void]) -> None:
         """Those of transactions, a run of following numbers as one interval."""
@@ -313,15 +335,15 @@ class _Gtids:
             one = named[i]
             if one["gtid_kind"] == 1:
                 tag = one["tag"].decode("ascii", "replace")
-                self.mysql.append(((uuid_text(one["uuid"].tobytes()), tag), interval))
+                self.add_mysql((uuid_text(one["uuid"].tobytes()), tag), interval)
             else:
-                self.mariadb.append(((int(one["domain_id"]), int(one["server_id"])), interval))
+                self.add_mariadb((int(one["domain_id"]), int(one["server_id"])), interval)
 
     def as_set(self) -> AnyGtidSet | None:
         """The set of all; None where there are none."""
-        if self.mysql:
-            return GtidSet(self.mysql)
-        return MariadbGtidSet(self.mariadb) if self.mariadb else None
+        if self._mysql:
+            return GtidSet(self._mysql)
+        return MariadbGtidSet(self._mariadb) if self._mariadb else None
 
 
 class _Bytes:
@@ -354,7 +376,10 @@ class _Bytes:
                 images = np.concatenate([found[name][1], images])
             found[name] = at, images
             last = max(last, at[-1])
-        self._waiting = {name: (at[at == last], n[at == last]) for name, (at, n) in found.items()}
+        # Tables of this event only: each group would look at all that were ever met.
+        self._waiting = {
+            name: (at[at == last], n[at == last]) for name, (at, n) in found.items() if at[-1] == last
+        }
         self._share({name: (at[at < last], n[at < last]) for name, (at, n) in found.items()})
 
     def finish(self) -> None:

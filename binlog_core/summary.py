@@ -9,6 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from .log_files import Gap
 
 TOP = 10  # largest and longest transactions that are kept
+MOST_SERVERS = 10_000  # of a file; events of others are in no count by server
+MOST_TABLES = 65536  # of a file that have a count of their own
+OTHER_TABLES = "other tables"  # all that came later: the name of a table has a dot
 _MOST_BUCKETS = 2048
+_MOST_BUCKETS_OF_ALL = 1 << 18
 
 OPERATIONS = ("insert", "update", "delete")
 
@@ -132,25 +137,35 @@ class Activity:
     def __init__(self) -> None:
         self.width = 1
         self.counts: dict[tuple[str, str], Counter[int]] = {}
+        self._buckets = 0
 
     def add(self, table: str, operation: str, timestamps: NDArray[np.uint32]) -> None:
         """Count changes at some times (seconds since 1970)."""
         moments, counts = np.unique(timestamps // self.width, return_counts=True)
         bucket = self.counts.setdefault((table, operation), Counter())
+        before = len(bucket)
         for moment, count in zip(moments.tolist(), counts.tolist(), strict=True):
             bucket[moment] += count
-        if len(bucket) > _MOST_BUCKETS:
+        self._buckets += len(bucket) - before
+        if len(bucket) > _MOST_BUCKETS or self._too_many():
             self.widen(self.width * 2)
+
+    def _too_many(self) -> bool:
+        # Each table has one at least, and what it takes to widen has to be worth it.
+        return self._buckets > max(_MOST_BUCKETS_OF_ALL, 2 * len(self.counts))
 
     def widen(self, width: int) -> None:
         """Make the buckets `width` seconds wide, a multiple of what they are."""
         factor = width // self.width
+        if factor == 1:
+            return
         for key, old in self.counts.items():
             new: Counter[int] = Counter()
             for moment, count in old.items():
                 new[moment // factor] += count
             self.counts[key] = new
         self.width = width
+        self._buckets = sum(map(len, self.counts.values()))
 
     def merge(self, other: Activity) -> None:
         """Count another log's in."""
@@ -158,7 +173,12 @@ class Activity:
         self.widen(width)
         other.widen(width)
         for key, counts in other.counts.items():
-            self.counts.setdefault(key, Counter()).update(counts)
+            bucket = self.counts.setdefault(key, Counter())
+            self._buckets -= len(bucket)
+            bucket.update(counts)
+            self._buckets += len(bucket)
+        if self._too_many():
+            self.widen(self.width * 2)
 
     def span(self) -> tuple[int, int]:
         """First and last bucket; (0, -1) where there is nothing."""
@@ -175,7 +195,9 @@ class FileSummary:
     events : dict of type name to (events, bytes)
         Events of the file; those inside compressed transactions are not among them.
     servers : Counter
-        Events by server id.
+        Events by server id, of the first 10,000 that come.
+    tables : dict of "database.table" to TableSummary
+        Of the first 65536 that come; the rest is counted as "other tables".
     transactions : Counter
         Transactions that change rows, by outcome.
     gtids, gtids_before : GtidSet, MariadbGtidSet or None
@@ -206,6 +228,11 @@ class FileSummary:
     incidents: int = 0
     activity: Activity = field(default_factory=Activity)
     compressed: bool = False
+
+    def told_name(self, full_name: str) -> str:
+        """The name under which a table is counted."""
+        known = full_name in self.tables or len(self.tables) < MOST_TABLES
+        return full_name if known else OTHER_TABLES
 
 
 @dataclass(slots=True)
@@ -253,10 +280,11 @@ class LogSummary:
 
     def gtids(self) -> AnyGtidSet | None:
         """Of all logs; None where there are none."""
-        total: AnyGtidSet | None = None
-        for file in self.files:
-            total = union(total, file.gtids)
-        return total
+        # In pairs: a set of all so far would be made anew for each file.
+        sets = [file.gtids for file in self.files]
+        while len(sets) > 1:
+            sets = [union(a, b) for a, b in zip_longest(sets[::2], sets[1::2])]
+        return sets[0] if sets else None
 
     def statements(self) -> list[Statement]:
         """Statements that are no frame of a transaction, in log order."""

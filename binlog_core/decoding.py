@@ -19,14 +19,14 @@ from .errors import (
     TruncatedError,
 )
 from .event_types import EventType
-from .events import EventHeader, QueryEvent, parse_event
+from .events import EventHeader, QueryEvent, XaPrepareEvent, parse_event
 from .format import (
     FormatDescription,
     LogState,
     detect,
     parse_next_descriptor,
 )
-from .group import Group, Tail
+from .group import Aside, Group, Tail
 from .gtid_selection import gtid_of, is_selected
 from .log_plans import LogPlans, definitions_of_transaction
 from .mariadb_encryption import MariaDBDecryptedSource
@@ -35,7 +35,7 @@ from .resync import Boundaries
 from .rows_events import inflate_rows_event
 from .salvage import Resumption, check_tail, only, resume, whole_changes
 from .selection import DEFAULT_LIMITS, Limits, Selection
-from .statements import changes_rows, may_change_definitions
+from .statements import changes_rows, kind_of_aside, may_change_definitions
 
 if TYPE_CHECKING:
     from .definitions import Definitions
@@ -75,6 +75,9 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
     )
 )
 _IGNORABLE_FLAG = 0x0080
+_PREPARED_XA = 64  # flag of MariaDB's GTID event
+_MOST_ASIDES = 4096  # of a group
+_ASIDE_BYTES = 4096  # of a statement that are kept
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
 
 
@@ -146,7 +149,9 @@ class LogDecoder:
             start_timestamp=selection.start_timestamp or 0,
             stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
             gtids_to_python=selection.selects_gtids,
+            asides_to_python=selection.asides,
         )
+        self._asides: list[Aside] | None = [] if selection.asides else None
         self._view = source.view()
         self._window: bytes | memoryview = b""
         self._base = 0
@@ -208,12 +213,12 @@ class LogDecoder:
         except BinlogError as error:
             # Nothing that was good is lost: what was gathered comes before the error.
             self._plans.count_silence()
-            if self._loop.records:
+            if self._loop.records or self._asides:
                 yield from self._take_group()
             if error.offset is not None and error.offset == self.selection.start_position:
                 error.message += f"; does an event begin at start={error.offset}?"
             raise error.located(path=self.path) from error.__cause__
-        if self._loop.has_news:
+        if self._loop.has_news or self._asides:
             yield from self._take_group()
         self._plans.count_silence()
 
@@ -228,12 +233,13 @@ class LogDecoder:
                         if self.skip_errors and loop.left:
                             found = self._pass_over(broken_at, 0)
                             if found.offset is not None:
+                                self._lose_rows(int(broken_at), "an event that is not whole")
                                 if not found.begins_at(broken_at):
                                     self.report.add("skipped_events", path=self.path, offset=broken_at)
                                 continue
                         self._end_of_log()
                         return
-                    if self._loop.records:
+                    if self._loop.records or (self._asides is not None and (self._asides or loop.has_news)):
                         yield from self._take_group()  # nobody waits for rows while we wait for bytes
                     if self.follower.wait() != "more":
                         self._end_of_log()
@@ -248,6 +254,8 @@ class LogDecoder:
                     yield from self._on_event()
                 except BinlogError as error:
                     self._skip_or_raise(error)
+                if self._asides is not None and len(self._asides) >= _MOST_ASIDES:
+                    yield from self._take_group()
             elif status == _rows.ERROR:
                 if self.follower is not None and self._may_be_torn(loop.failure_info()):
                     if self._loop.records:
@@ -265,7 +273,7 @@ class LogDecoder:
     def _take_some(self) -> Iterator[Group]:
         """The group, unless it holds nothing but transactions whose rows events were empty."""
         for group in self._take_group():
-            if group.batches:
+            if group.batches or self._asides is not None:
                 yield group
         self.source.check_size()
 
@@ -315,8 +323,11 @@ class LogDecoder:
             batches = [batch for batch in batches if len(batch)]
         else:
             self._resume_position = self.resume_position
-        if broken is None or batches:
-            yield Group(batches, transactions, self.path, end_position, self._resume_position)
+        asides: list[Aside] = []
+        if self._asides:
+            asides, self._asides = [one for one in self._asides if one.position < end_position], []
+        if broken is None or batches or asides:
+            yield Group(batches, transactions, self.path, end_position, self._resume_position, asides)
         if broken is not None:
             raise broken
 
@@ -333,6 +344,8 @@ class LogDecoder:
                 column=error.column,
                 detail=error.message,
             )
+            row = int(batch.array["image"]["row"][record])
+            self._lose_rows(error.offset or 0, f"a change of {error.table}: {error.message}", row)
         return only(batch, kept)
 
     def _make_room_for_a_plan(self) -> Iterator[Group]:
@@ -422,9 +435,13 @@ class LogDecoder:
         kind, offset = int(loop.event_type), int(loop.event_position)
         if kind == EventType.QUERY:
             database, statement = loop.query()
+            self._note_statement(statement, database)
             yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
         elif loop.without_map:
             self.report.add("rows_without_table_map", path=self.path, offset=offset)
+            self._lose_rows(offset, "rows of a table whose table map was not seen")
+        elif kind == EventType.XA_PREPARE:
+            self._note_xa_prepare()
         elif kind == EventType.TRANSACTION_PAYLOAD:
             chunks = payload_chunks(
                 loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
@@ -445,7 +462,10 @@ class LogDecoder:
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
             yield from self._on_descriptor(offset)
         elif kind in _GTID_EVENTS:
-            self._select_transaction()
+            if self.selection.selects_gtids:
+                self._select_transaction()
+            if self.selection.asides and kind == EventType.MARIADB_GTID and loop.event_body()[12] & _PREPARED_XA:
+                self._note("xa start")
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
             header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
             assert self.format is not None
@@ -453,18 +473,49 @@ class LogDecoder:
             assert isinstance(event, QueryEvent)
             loop.end_statement()
             compressed = event
+            self._note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
             yield from self._on_statement(event.query_bytes, offset, lambda: compressed)
         elif kind in _LOAD_EVENTS:
             loop.end_statement()
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
+            self._note("statement", "LOAD DATA")
         elif kind in _ROWS_V0:
             self.report.add("rows_v0", path=self.path, offset=offset)
+            self._lose_rows(offset, "rows events of version 0")
         elif kind == EventType.MARIADB_START_ENCRYPTION:
             self._on_start_encryption(offset)
         elif kind == EventType.INCIDENT:
             self.report.add("incidents", path=self.path, offset=offset)
+            self._lose_rows(offset, "an incident: the server says that events are missing")
         elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
             self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
+            self._lose_rows(offset, f"an event of unknown type {kind}")
+
+    # ------------------------------------------------------------ what is told besides rows
+
+    def _note(self, kind: str, text: str = "", database: str = "") -> None:
+        """Something about the event at hand."""
+        loop = self._loop
+        if self._asides is not None and loop.is_selected:
+            place = int(loop.event_position), int(loop.row_in_event)
+            self._asides.append(Aside(kind, *place, text, database, int(loop.event_timestamp)))
+
+    def _note_statement(self, statement: bytes, database: bytes) -> None:
+        if self._asides is not None and (kind := kind_of_aside(statement)) is not None:
+            text = statement[:_ASIDE_BYTES].decode("utf-8", "replace")
+            self._note(kind, text, database.decode("utf-8", "replace"))
+
+    def _note_xa_prepare(self) -> None:
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(int(loop.event_position), 0, EventType.XA_PREPARE, 0, int(loop.event_length), 0, 0)
+        event = parse_event(header, loop.event_body(), self.format, self.path)
+        assert isinstance(event, XaPrepareEvent)
+        self._note("xa prepare", f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}")
+
+    def _lose_rows(self, position: int, text: str, row: int = 0) -> None:
+        if self._asides is not None:
+            self._asides.append(Aside("lost", position, row, text))
 
     def _on_statement(
         self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
@@ -598,6 +649,7 @@ class LogDecoder:
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
         self.report.lose(self.path, self._loop.event_position, self._loop.position)
+        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _on_error(self) -> bool:
         """Raise, or count, pass over and say whether to stop here."""
@@ -613,6 +665,7 @@ class LogDecoder:
             if info["what"] == ELSEWHERE and self.selection.in_parts:
                 error.message += NOT_IN_PARTS
             raise error
+        self._lose_rows(int(info["position"]), f"a damaged event: {error.message}")
         found = self._pass_over(info["position"], self._loop.event_length)
         if not found.begins_at(info["position"]):
             self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
@@ -639,6 +692,7 @@ class LogDecoder:
         if not self.skip_errors or info["what"] == "event_length is less than its header":
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     @property
     def boundaries(self) -> Boundaries:

@@ -356,6 +356,8 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Columns | None = None,
+        *,
+        asides: bool = False,
     ) -> Iterator[Group]:
         """Row changes as groups of batches; what a checkpoint needs is in each.
 
@@ -363,6 +365,8 @@ class Log:
         ----------
         tables, columns
             As in `open`, for this pass.
+        asides : bool
+            Gather in ``group.asides`` what the log has besides rows: statements, savepoints, damage.
 
         Yields
         ------
@@ -377,7 +381,7 @@ class Log:
         StrictError, TruncatedError
             With ``strict=True``.
         """
-        selection = replace(self._selection, seen_columns={})
+        selection = replace(self._selection, seen_columns={}, asides=asides)
         if tables is not None:
             selection.tables = names(tables)
         if columns is not None:

@@ -35,6 +35,7 @@ class Selection:
     stop_timestamp: int | None = None
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
+    asides: bool = False  # what is no row is gathered too: see group.Aside
     seen_columns: dict[str, set[str]] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""What a logged statement does, told by its first word: enough to count and to look closer."""
+"""What a logged statement does, told by its first words: enough to count and to look closer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,36 @@ _CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD",
 _CHANGES_DEFINITIONS = frozenset((b"CREATE", b"ALTER", b"DROP", b"RENAME", b"TRUNCATE"))
 
 
+_ABOUT_TRANSACTIONS = re.compile(
+    rb"(BEGIN|START\s+TRANSACTION|COMMIT|XA\s+(?:START|BEGIN|END|PREPARE|COMMIT|ROLLBACK)"
+    rb"|SAVEPOINT|ROLLBACK\s+TO|ROLLBACK|RELEASE\s+SAVEPOINT)(?![\w$])",
+    re.IGNORECASE,
+)
+_ASIDES = {
+    b"SAVEPOINT": "savepoint",
+    b"ROLLBACK TO": "savepoint",
+    b"RELEASE SAVEPOINT": "savepoint",
+    b"XA START": "xa start",
+    b"XA BEGIN": "xa start",
+    b"XA PREPARE": "xa prepare",
+    b"XA COMMIT": "xa commit",
+    b"XA ROLLBACK": "xa rollback",
+}
+
+
 def first_word(statement: bytes) -> bytes:
     """In capitals; empty where there is none."""
     found = _FIRST_WORD.match(statement[:4096])
     return found[1].upper() if found else b""
+
+
+def kind_of_aside(statement: bytes) -> str | None:
+    """What a statement is to who replays rows (`group.Aside`); None: the rows' transactions tell it already."""
+    found = _ABOUT_TRANSACTIONS.match(statement[:4096])
+    if found is None:
+        return "statement"
+    word = b" ".join(found[1].upper().split())
+    return _ASIDES.get(word)
 
 
 def changes_rows(statement: bytes) -> bool:

@@ -93,6 +93,7 @@ cdef struct loop_t:
     uint64_t boundary               # the last place between two transactions
     # what to leave out
     bint gtids_to_python
+    bint asides_to_python           # savepoints and XA statements
     uint64_t stop_position
     int stop_anchor                 # anchor_t: stop at the first of these at or behind stop_position; 0: any event
     bint check_positions            # an event that does not end where it says is an error

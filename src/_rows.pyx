@@ -314,7 +314,7 @@ cdef class Decoder:
 
     def select(self, *, uint32_t ops=7, int64_t server_id=-1, bint rows_v0=False,
                uint64_t stop_position=UINT64_MAX, int stop_anchor=0, uint64_t start_timestamp=0,
-               uint64_t stop_timestamp=UINT64_MAX, bint gtids_to_python=False):
+               uint64_t stop_timestamp=UINT64_MAX, bint gtids_to_python=False, bint asides_to_python=False):
         """What to leave out, and where to stop.
 
         Parameters
@@ -331,6 +331,8 @@ cdef class Decoder:
             Seconds since 1970 UTC. Rows of earlier events are left out; the first later event is stopped at.
         gtids_to_python : bool
             Come back at every GTID event.
+        asides_to_python : bool
+            Come back at savepoints, at statements of XA, and at MariaDB's GTID event of an XA transaction.
         """
         self.loop.op_mask = ops
         self.loop.server_id = server_id
@@ -340,6 +342,7 @@ cdef class Decoder:
         self.loop.start_timestamp = start_timestamp
         self.loop.stop_timestamp = stop_timestamp
         self.loop.gtids_to_python = gtids_to_python
+        self.loop.asides_to_python = asides_to_python
         self.loop.selects = ops != 7 or server_id >= 0 or start_timestamp != 0
 
     def check_positions(self, bint on):
@@ -606,6 +609,18 @@ cdef class Decoder:
     def records(self):
         """Records in the group that now fills."""
         return self.loop.group_records
+
+    @property
+    def is_selected(self):
+        """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
+        cdef const event_header_t* header = &self.loop.header
+        return not self.loop.skip_transaction and header.timestamp >= self.loop.start_timestamp and (
+            self.loop.server_id < 0 or header.server_id == <uint32_t> self.loop.server_id)
+
+    @property
+    def row_in_event(self):
+        """Number, within the outer event, of the next row."""
+        return self.loop.row_in_event
 
     @property
     def event_type(self):

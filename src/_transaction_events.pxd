@@ -39,13 +39,13 @@ cdef inline int note_xid(loop_t* loop, Cursor body) noexcept nogil:
 
 
 cdef inline int note_gtid(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
-    cdef bint standalone = False
+    cdef uint8_t flags = 0
     begin(loop, False)
     loop.skip_transaction = False
     if kind == MARIADB_GTID_EVENT:
-        if not decode_mariadb_gtid(&body, loop.trx, &standalone):
+        if not decode_mariadb_gtid(&body, loop.trx, &flags):
             return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
-        loop.trx_explicit = not standalone      # it stands for BEGIN
+        loop.trx_explicit = not flags & MARIADB_STANDALONE      # it stands for BEGIN
     elif kind == GTID_TAGGED_EVENT:
         if not decode_gtid_tagged(&body, loop.trx):
             return fail(loop, DECODE_MALFORMED, NO_TABLE, b"tagged GTID event cannot be read")
@@ -53,7 +53,9 @@ cdef inline int note_gtid(loop_t* loop, uint8_t kind, Cursor body) noexcept nogi
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
     if kind == ANONYMOUS_GTID_EVENT:
         loop.trx.gtid_kind = GTID_NONE
-    return RUN_EVENT if loop.gtids_to_python else RUN_MORE
+    if loop.gtids_to_python or (loop.asides_to_python and flags & MARIADB_PREPARED_XA):
+        return RUN_EVENT
+    return RUN_MORE
 
 
 cdef inline int note_query(loop_t* loop, Cursor body) noexcept nogil:
@@ -77,7 +79,7 @@ cdef inline int note_query(loop_t* loop, Cursor body) noexcept nogil:
         if loop.trx_open and not loop.trx_explicit:
             end_transaction(loop, OUTCOME_COMMITTED)     # a statement by itself
         return RUN_EVENT
-    return RUN_MORE
+    return RUN_EVENT if loop.asides_to_python and kind >= QUERY_SAVEPOINT else RUN_MORE
 
 
 cdef inline int note_event(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
@@ -88,7 +90,7 @@ cdef inline int note_event(loop_t* loop, uint8_t kind, Cursor body) noexcept nog
         end_transaction(
             loop, OUTCOME_COMMITTED if remaining(&body) and body.pos[0] else OUTCOME_XA_PREPARED
         )
-        return RUN_MORE
+        return RUN_EVENT if loop.asides_to_python else RUN_MORE
     if kind == FORMAT_DESCRIPTION_EVENT or kind == START_EVENT_V3:
         # A server starts here: what was open before will never end.
         loop.trx_open = False

@@ -19,6 +19,7 @@ cdef enum outcome_t:              # names in binlog_core.batch.OUTCOMES
 
 cdef enum mariadb_gtid_flag_t:
     MARIADB_STANDALONE = 1        # one event follows, and no commit
+    MARIADB_PREPARED_XA = 64      # rows up to XA PREPARE follow
 
 cdef enum query_kind_t:
     QUERY_OTHER = 0
@@ -138,13 +139,13 @@ cdef inline bint decode_gtid_tagged(Cursor* cur, transaction_t* trx) noexcept no
     return True
 
 
-cdef inline bint decode_mariadb_gtid(Cursor* cur, transaction_t* trx, bint* standalone) noexcept nogil:
+cdef inline bint decode_mariadb_gtid(Cursor* cur, transaction_t* trx, uint8_t* flags) noexcept nogil:
     if remaining(cur) < 13:
         return False
     trx.sequence_number = take_u64(cur)
     trx.domain_id = take_u32(cur)
     trx.gtid_kind = GTID_MARIADB
-    standalone[0] = take_u8(cur) & MARIADB_STANDALONE
+    flags[0] = take_u8(cur)
     return True
 
 

@@ -464,7 +464,11 @@ class LogDecoder:
         elif kind in _GTID_EVENTS:
             if self.selection.selects_gtids:
                 self._select_transaction()
-            if self.selection.asides and kind == EventType.MARIADB_GTID and loop.event_body()[12] & _PREPARED_XA:
+            if (
+                self.selection.asides
+                and kind == EventType.MARIADB_GTID
+                and loop.event_body()[12] & _PREPARED_XA
+            ):
                 self._note("xa start")
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
             header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
@@ -508,7 +512,9 @@ class LogDecoder:
     def _note_xa_prepare(self) -> None:
         loop = self._loop
         assert self.format is not None
-        header = EventHeader(int(loop.event_position), 0, EventType.XA_PREPARE, 0, int(loop.event_length), 0, 0)
+        header = EventHeader(
+            int(loop.event_position), 0, EventType.XA_PREPARE, 0, int(loop.event_length), 0, 0
+        )
         event = parse_event(header, loop.event_body(), self.format, self.path)
         assert isinstance(event, XaPrepareEvent)
         self._note("xa prepare", f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}")

@@ -35,7 +35,7 @@ def first_word(statement: bytes) -> bytes:
 
 
 def kind_of_aside(statement: bytes) -> str | None:
-    """What a statement is to who replays rows (`group.Aside`); None: the rows' transactions tell it already."""
+    """What a statement is to who replays rows, a `group.Aside`; None: their transactions tell it already."""
     found = _ABOUT_TRANSACTIONS.match(statement[:4096])
     if found is None:
         return "statement"

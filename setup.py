@@ -28,6 +28,7 @@ MODULES = [
     "_jsonb",
     "_crc32",
     "_resync",
+    "_packets",
 ]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")

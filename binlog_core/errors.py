@@ -133,3 +133,63 @@ class MissingExtraError(BinlogError, ImportError):
 
 class StrictError(BinlogError):
     """Something that the log does not tell, met while strict=True."""
+
+
+class ServerError(BinlogError):
+    """A server could not be reached, refused something, or sent what is not its protocol.
+
+    Parameters
+    ----------
+    message : str
+        What the server said, control characters escaped, and what mends it.
+    code : int or None
+        The server's error number; None where it gave none.
+    sqlstate : str or None
+        Five characters.
+    path : str or None
+        The server's address, or the log that it was asked for; never with a password.
+    offset : int or None
+        Position in that log.
+    """
+
+    def __init__(
+        self, message: str, *, code: int | None = None, sqlstate: str | None = None, **where: object
+    ) -> None:
+        super().__init__(message, **where)  # type: ignore[arg-type]
+        self.code = code
+        self.sqlstate = sqlstate
+
+    def _where(self) -> dict[str, object]:
+        return super()._where() | {"code": self.code, "sqlstate": self.sqlstate}
+
+
+class UnreachableError(ServerError):
+    """No connection, or a lost one that did not come back within ``reconnect`` seconds."""
+
+
+class ProtocolError(ServerError):
+    """What answers is not a MySQL or MariaDB server, or does not keep to the protocol."""
+
+
+class AuthenticationError(ServerError):
+    """The server does not let this user in: name, password, host, or how they are to be proved."""
+
+
+class PrivilegeError(ServerError):
+    """A right is missing; the message names it (REPLICATION SLAVE to read the logs)."""
+
+
+class PurgedError(ServerError):
+    """The server no longer has what is asked for; the message names what it still has."""
+
+
+class PositionError(ServerError):
+    """The server has no event at the position asked for."""
+
+
+class DivergedError(ServerError):
+    """The server's history is another one than that of the position: it was restored, or reset."""
+
+
+class IdentityError(ServerError):
+    """Another replica has the same server id or UUID."""

@@ -1,0 +1,198 @@
+"""Where a server is and how to get in: ``mysql://user@host1:3306,host2/?ssl_mode=REQUIRED`` and options.
+
+Source: MySQL Reference Manual, "Connecting to the Server Using URI-Like Strings", "Using Option Files".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+SCHEMES = ("mysql://", "mariadb://")
+SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
+_PORT = 3306
+_SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+
+
+def is_server(target: object) -> bool:
+    """Whether a target of `binlog_core.open` is a server's address."""
+    return isinstance(target, str) and target.lower().startswith(SCHEMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One server, or several of which one after the other is tried.
+
+    Parameters
+    ----------
+    hosts : tuple of (str, int)
+        Host names or addresses, and ports.
+    user : str or None
+    password : str or None
+        Shown nowhere.
+    server_id : int or None
+        Under which we register as a replica; None: a random one, above 2**31.
+    ssl_mode : str
+        "PREFERRED" (TLS where the server has it), "DISABLED", "REQUIRED", "VERIFY_CA" or
+        "VERIFY_IDENTITY".
+    ssl_ca, ssl_cert, ssl_key : str or None
+        PEM files.
+    socket : str or None
+        Path of a Unix socket, instead of the hosts.
+    connect_timeout : float
+        Seconds for a connection with its handshake, and for each question to the server.
+    heartbeat : float
+        Seconds after which a server with nothing to send says that it is there. A line that is silent for
+        twice as long is dead.
+    reconnect : float
+        Seconds to go on trying after a line was lost; 0: not at all.
+    semi_sync : bool
+        Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
+    """
+
+    hosts: tuple[tuple[str, int], ...]
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    server_id: int | None = None
+    ssl_mode: str = "PREFERRED"
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    socket: str | None = None
+    connect_timeout: float = 10.0
+    heartbeat: float = 15.0
+    reconnect: float = 300.0
+    semi_sync: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        server: Mapping[str, Any] | None = None,
+        *,
+        password_file: str | os.PathLike[str] | None = None,
+        defaults_file: str | os.PathLike[str] | None = None,
+    ) -> Address:
+        """Read a server's address.
+
+        Parameters
+        ----------
+        url : str
+            ``mysql://user:password@host:port,host:port/?option=value``; ``mariadb://`` is the same.
+        server : mapping, optional
+            Options by name; they go before those of the URL.
+        password_file : path, optional
+            The password is its first line.
+        defaults_file : path, optional
+            An option file, as the vendors' clients read it: user, password, host, port, socket and ssl-… of
+            its groups [client], [client-server], [client-mariadb] and [mysql]. What the URL says goes first.
+
+        Raises
+        ------
+        ValueError
+            The address is not one, or an option is not among those named here or has no value that it takes.
+        BinlogError
+            A file cannot be read.
+        """
+        hosts, found = _parse_url(url)
+        found |= {name: value for name, value in (server or {}).items() if value is not None}
+        if password_file is not None:
+            found["password"] = _first_line(password_file)
+        if defaults_file is not None:
+            from .option_files import read_options
+
+            given = read_options(defaults_file)
+            if not hosts and "host" in given:
+                hosts = ((given["host"], int(given.get("port", _PORT))),)
+            found = {name: value for name, value in given.items() if name not in ("host", "port")} | found
+        found.setdefault("password", os.environ.get("MYSQL_PWD"))
+        address = cls(hosts or (("localhost", _PORT),))
+        return replace(address, **{name: _value(name, value) for name, value in found.items()})
+
+    @property
+    def name(self) -> str:
+        """The address as errors and reports show it: without user, password and options."""
+        hosts = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
+        return f"mysql://{self.socket or hosts}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
+    rest = url.split("://", 1)[1]
+    rest, _, query = rest.partition("?")
+    rest, _, path = rest.partition("/")
+    if path.strip("/"):
+        raise ValueError(f"a server's address has no path: {'/' + path!r} (tables= picks databases)")
+    login, at, hosts = rest.rpartition("@")
+    found: dict[str, Any] = {}
+    if at:
+        user, colon, password = login.partition(":")
+        found["user"] = unquote(user)
+        if colon:
+            found["password"] = unquote(password)
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        found[name.replace("-", "_")] = value
+    return tuple(_host(item) for item in hosts.split(",") if item), found
+
+
+def _host(item: str) -> tuple[str, int]:
+    host, port = item, ""
+    if item.startswith("["):
+        host, _, port = item[1:].partition("]")
+        port = port.removeprefix(":")
+    elif item.count(":") == 1:
+        host, _, port = item.partition(":")
+    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"the port of {unquote(host)!r} is not a number from 1 to 65535: {port!r}")
+    return unquote(host), int(port) if port else _PORT
+
+
+def _value(name: str, value: Any) -> Any:
+    """An option's value as `Address` has it."""
+    if name == "password":
+        return None if value is None else str(value)
+    if name in ("user", "ssl_ca", "ssl_cert", "ssl_key", "socket"):
+        return os.fspath(value)
+    if name == "ssl_mode":
+        mode = str(value).upper()
+        if mode not in SSL_MODES:
+            raise ValueError(f"ssl_mode={value!r}: expected one of {', '.join(SSL_MODES)}")
+        return mode
+    if name == "server_id":
+        number = int(value)
+        if not 0 < number < 2**32:
+            raise ValueError(f"server_id={value!r}: expected 1 to {2**32 - 1}")
+        return number
+    if name in ("connect_timeout", "heartbeat", "reconnect"):
+        seconds = float(value)
+        if not 0 <= seconds <= 31_536_000 or (name != "reconnect" and seconds < 0.001):
+            raise ValueError(f"{name}={value!r}: expected seconds")
+        return seconds
+    if name == "semi_sync":
+        if isinstance(value, str) and value.lower() in _SWITCH:
+            return _SWITCH[value.lower()]
+        if isinstance(value, bool):
+            return value
+        raise ValueError(f"semi_sync={value!r}: expected true or false")
+    known = ", ".join(f for f in Address.__slots__ if f not in ("hosts", "password"))
+    raise ValueError(f"{name!r} is not an option of a server: expected one of {known}")
+
+
+def _first_line(path: str | os.PathLike[str]) -> str:
+    from ..errors import BinlogError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline(4096).rstrip("\r\n")
+    except (OSError, UnicodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8"
+        raise BinlogError(f"the password file cannot be read: {reason}", path=os.fspath(path)) from None

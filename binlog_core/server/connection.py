@@ -1,0 +1,341 @@
+"""One connection to a server, made by PyMySQL: TLS, questions and answers, bounded in time and bytes."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ..errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError, UnreachableError
+from .address import Address
+from .refusals import clean_text, is_passing, refusal
+
+_HANDSHAKE_BYTES = 1 << 20
+_ANSWER_BYTES = 64 << 20  # SHOW BINARY LOGS of a million logs, a GTID set of a million intervals
+_CLIENT_ERRORS = range(2000, 3000)
+_LOST = frozenset((2003, 2006, 2013, 2055))
+_TLS_REFUSED = 2026
+
+
+class _Bounds:
+    """How long, and for how many bytes, a connection waits for its server now."""
+
+    def __init__(self) -> None:
+        self.end: float | None = None
+        self.left = 0
+
+    def renew(self, seconds: float, size: int) -> None:
+        self.end, self.left = time.monotonic() + seconds, size
+
+
+class _TooMuch(OSError):
+    """The server sends more than any answer has."""
+
+
+def _bounded(kind: Any, bounds: _Bounds) -> Any:
+    """A class of sockets that keep to bounds, however the bytes trickle in."""
+
+    class Bounded(kind):  # type: ignore[misc]
+        def recv_into(self, *arguments: Any, **keywords: Any) -> int:
+            if bounds.end is not None:
+                left = bounds.end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("no whole answer in time")
+                self.settimeout(left)
+            count: int = super().recv_into(*arguments, **keywords)
+            if bounds.end is not None:
+                bounds.left -= count
+                if bounds.left < 0:
+                    raise _TooMuch("more than an answer has")
+            return count
+
+    return Bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a server says of itself.
+
+    Parameters
+    ----------
+    version : str
+    mariadb : bool
+    server_id : int
+    uuid : str or None
+        MySQL's; MariaDB has none.
+    checksum : str
+        CRC32 or NONE: of the events that it writes now.
+    gtids : bool
+        Transactions have GTIDs: always on MariaDB, with gtid_mode=ON on MySQL.
+    executed : str
+        gtid_executed, or MariaDB's gtid_binlog_pos.
+    """
+
+    version: str
+    mariadb: bool
+    server_id: int
+    uuid: str | None
+    checksum: str
+    gtids: bool
+    executed: str
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version as numbers: (8, 4, 3)."""
+        text = self.version.split("-")[0]
+        return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+class Connection:
+    """A connection to the first of an address's hosts that lets us in.
+
+    Parameters
+    ----------
+    address : Address
+    hosts : sequence of (str, int), optional
+        To try in this order; the address's own.
+
+    Attributes
+    ----------
+    name : str
+        ``mysql://host:port``, for errors.
+    host : (str, int)
+        The one that let us in.
+    thread_id : int
+        The server's number of the connection.
+
+    Raises
+    ------
+    UnreachableError
+        None of the hosts answers.
+    AuthenticationError
+        A host does not let the user in.
+    ProtocolError
+        What answers is not a server, or wants what no server may (a local file, say).
+    MissingExtraError
+        PyMySQL, or for some passwords cryptography, is not installed.
+    """
+
+    def __init__(self, address: Address, hosts: Any = None) -> None:
+        self.address = address
+        self._bounds = _Bounds()
+        failed: list[ServerError] = []
+        for host in hosts or address.hosts:
+            self.host: tuple[str, int] = host
+            self.name = f"mysql://{address.socket}" if address.socket else f"mysql://{host[0]}:{host[1]}"
+            try:
+                self._connection = self._connect(host)
+                return
+            except UnreachableError as error:
+                failed.append(error)
+        if len(failed) == 1:
+            raise failed[0]
+        raise UnreachableError("; ".join(str(error) for error in failed), path=address.name)
+
+    def _connect(self, host: tuple[str, int]) -> Any:
+        try:
+            import pymysql
+        except ImportError:
+            raise MissingExtraError.of("PyMySQL", "live", "reading a server") from None
+        address = self.address
+        self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
+        connection = None
+        try:
+            connection = pymysql.connect(
+                host=host[0],
+                port=host[1],
+                user=address.user,
+                password=(address.password or "").encode(),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=max(address.connect_timeout, 0.001),
+                local_infile=False,
+                conv={},
+                program_name="binlog_core",
+                defer_connect=True,
+                **self._tls(),
+            )
+            if getattr(connection, "ctx", None) is not None:
+                connection.ctx.sslsocket_class = _bounded(ssl.SSLSocket, self._bounds)
+            connection.connect(self._socket(host))
+            if address.ssl_mode not in ("DISABLED", "PREFERRED") and not isinstance(
+                connection._sock, ssl.SSLSocket
+            ):
+                raise AuthenticationError("the server has no TLS", path=self.name)
+            return connection
+        except Exception as exc:
+            if connection is not None:
+                connection._force_close()
+            raise self._error(exc, "connecting") from None
+
+    def _tls(self) -> dict[str, Any]:
+        address = self.address
+        if address.ssl_mode == "DISABLED":
+            return {"ssl_disabled": True}
+        if address.ssl_mode == "PREFERRED" and not (address.ssl_ca or address.ssl_cert):
+            return {}
+        context = ssl.create_default_context(cafile=address.ssl_ca)
+        # The servers' own certificates, made at their first start, lack extensions that strictness wants.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = address.ssl_mode == "VERIFY_IDENTITY"
+        if not address.ssl_mode.startswith("VERIFY"):
+            context.verify_mode = ssl.CERT_NONE
+        if address.ssl_cert:
+            context.load_cert_chain(address.ssl_cert, address.ssl_key)
+        return {"ssl": context}
+
+    def _socket(self, host: tuple[str, int]) -> socket.socket:
+        """A socket that keeps to our bounds, connected."""
+        kind = _bounded(socket.socket, self._bounds)
+        timeout = self.address.connect_timeout
+        if self.address.socket:
+            made = kind(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                made.settimeout(timeout)
+                made.connect(self.address.socket)
+            except BaseException:
+                made.close()
+                raise
+            return made  # type: ignore[no-any-return]
+        plain = socket.create_connection(host, timeout)
+        made = kind(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        made.settimeout(timeout)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return made  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------ questions
+
+    @property
+    def thread_id(self) -> int:
+        return int(self._connection.thread_id())
+
+    def query(self, sql: str, *, right: str = "REPLICATION SLAVE") -> list[tuple[str | None, ...]]:
+        """The rows of a statement, every value as the server prints it.
+
+        Parameters
+        ----------
+        sql : str
+        right : str
+            What the user needs for it, for the error.
+
+        Raises
+        ------
+        ServerError
+        """
+        try:
+            self._renew()
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(row) for row in cursor.fetchall()]
+        except Exception as exc:
+            raise self._error(exc, "a question", right=right) from None
+
+    def command(self, code: int, arguments: bytes) -> None:
+        """Send a command of the protocol; the answer, if it has one, is the caller's."""
+        try:
+            self._renew()
+            self._connection._execute_command(code, arguments)
+        except Exception as exc:
+            raise self._error(exc, "a command") from None
+
+    def take_ok(self) -> None:
+        """Read the answer of a command that has no rows."""
+        try:
+            self._connection._read_packet()
+        except Exception as exc:
+            raise self._error(exc, "a command") from None
+
+    def _renew(self) -> None:
+        self._bounds.renew(self.address.connect_timeout, _ANSWER_BYTES)
+
+    def take_socket(self) -> socket.socket:
+        """The socket itself, not blocking: from here on what comes is the caller's."""
+        self._bounds.end = None
+        taken: socket.socket = self._connection._sock
+        taken.setblocking(False)
+        return taken
+
+    def facts(self) -> Facts:
+        """Ask the server what it is. None of it takes a right."""
+        version = str(self.query("SELECT VERSION()")[0][0])
+        mariadb = "mariadb" in version.lower()
+        names = ["server_id", "log_bin", "binlog_checksum"]
+        names += ["gtid_binlog_pos"] if mariadb else ["server_uuid", "gtid_mode", "gtid_executed"]
+        found = self.variables(names)
+        if found.get("log_bin") not in ("1", "ON"):
+            raise ServerError("the server writes no binary log: log_bin is OFF", path=self.name)
+        return Facts(
+            version=clean_text(version),
+            mariadb=mariadb,
+            server_id=int(found.get("server_id") or 0),
+            uuid=found.get("server_uuid"),
+            checksum=found.get("binlog_checksum") or "NONE",
+            gtids=mariadb or found.get("gtid_mode", "").upper() == "ON",
+            executed="".join((found.get("gtid_binlog_pos" if mariadb else "gtid_executed") or "").split()),
+        )
+
+    def variables(self, names: list[str]) -> dict[str, str]:
+        """Global variables by name; those that the server does not have are left out."""
+        rows = self.query(
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN (" + ", ".join(f"'{name}'" for name in names) + ")"
+        )
+        return {str(row[0]).lower(): str(row[1]) for row in rows if len(row) == 2 and row[1] is not None}
+
+    # ------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """End it, without a word to the server; may be called again."""
+        self._connection._force_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.name}>"
+
+    def _error(self, exc: Exception, doing: str, *, right: str = "REPLICATION SLAVE") -> Exception:
+        """What went wrong, as an error of our own."""
+        if isinstance(exc, ServerError | MissingExtraError):
+            return exc.located(path=self.name)
+        if doing != "connecting":
+            self.close()  # what else comes on it answers something else
+        code, text = _code_and_text(exc)
+        cause = getattr(exc, "original_exception", exc)
+        if isinstance(cause, ssl.SSLError):
+            why = clean_text(getattr(cause, "verify_message", "") or cause.reason or "the handshake failed")
+            return AuthenticationError(
+                f"TLS with the server failed: {why}; ssl_mode is {self.address.ssl_mode}", path=self.name
+            )
+        if isinstance(cause, _TooMuch):
+            return ProtocolError("the server sends more than an answer has", path=self.name)
+        if isinstance(cause, OSError):
+            why = clean_text(cause.strerror or str(cause) or type(cause).__name__)
+            return UnreachableError(f"the server does not answer: {why}", path=self.name)
+        if "cryptography" in text:
+            return MissingExtraError.of("cryptography", "live", "this password's encryption", path=self.name)
+        if code in _LOST or (code is not None and is_passing(code)):
+            return UnreachableError(f"the connection was lost: {clean_text(text)}", code=code, path=self.name)
+        if code == _TLS_REFUSED:
+            return AuthenticationError(f"TLS with the server failed: {clean_text(text)}", path=self.name)
+        if code is not None and code not in _CLIENT_ERRORS:
+            return refusal(code, text, path=self.name, right=right)
+        # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
+        return ProtocolError(
+            f"what answers does not speak MySQL's protocol: {clean_text(text) or type(exc).__name__}",
+            code=code,
+            path=self.name,
+        )
+
+
+def _code_and_text(exc: Exception) -> tuple[int | None, str]:
+    """Of PyMySQL's errors, whose arguments are the number and the text."""
+    arguments = exc.args
+    if len(arguments) >= 2 and isinstance(arguments[0], int):
+        return arguments[0], str(arguments[1])
+    return None, str(exc)

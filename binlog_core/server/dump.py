@@ -1,0 +1,374 @@
+"""One dump: what a server sends on one connection after it was told where to begin.
+
+Source: MySQL server, sql/rpl_binlog_sender.cc, sql/rpl_replica.cc; MariaDB, sql/sql_repl.cc.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+import struct
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+
+from .. import _packets
+from .._packets import Packets
+from ..errors import DecodeError, ProtocolError, ServerError
+from ..event_types import EventType
+from ..selection import Limits
+from .connection import Connection, Facts
+from .refusals import is_passing, refusal
+from .run import Run
+
+COM_REGISTER_SLAVE = 0x15
+COM_BINLOG_DUMP = 0x12
+COM_BINLOG_DUMP_GTID = 0x1E
+NON_BLOCK = 1  # end where the logs end
+SEND_ANNOTATE_ROWS = (
+    2  # of MariaDB; without it the logs have gaps. (On MySQL 2 stands for longer heartbeats.)
+)
+_MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
+_BUFFER = 1 << 20
+_SLICE = 0.2  # seconds between two looks at whether somebody wants us to stop
+_WRITE_TIMEOUT = 3600  # seconds that the server waits for a reader who is busy elsewhere
+
+
+class LineLost(Exception):
+    """The connection ended in a way that another one may mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a dump begins.
+
+    Parameters
+    ----------
+    file : str
+        "" stands for the oldest log that the server has.
+    position : int
+    gtids : bytes or str or None
+        MySQL's encoded set of what is not to be sent, or MariaDB's list of where to go on; None: everything.
+    """
+
+    file: str = ""
+    position: int = 4
+    gtids: bytes | str | None = None
+
+
+class Dump:
+    """Runs of events from one connection.
+
+    Parameters
+    ----------
+    connection : Connection
+        Ours from here on; closed with this.
+    facts : Facts
+    begin : Begin
+    server_id : int
+        Of us.
+    uuid : str
+        Of us.
+    wait : bool
+        False: the dump ends where the server's logs end.
+    limits : Limits
+    stop : threading.Event
+        Ends waiting when set.
+
+    Attributes
+    ----------
+    file : str
+        The log that the events are of; "" before the server has said it.
+    ended : bool
+        The server has sent all.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        facts: Facts,
+        begin: Begin,
+        *,
+        server_id: int,
+        uuid: str,
+        wait: bool,
+        limits: Limits,
+        stop: threading.Event,
+    ) -> None:
+        self.file = begin.file
+        self.name = connection.name
+        self.ended = False
+        self._connection = connection
+        self._facts = facts
+        self._begin = begin
+        self._wait = wait
+        self._limits = limits
+        self._stop = stop
+        self._heartbeat = connection.address.heartbeat
+        self._packets = Packets(limits.event_bytes, semi_sync=connection.address.semi_sync)
+        self._buffer = bytearray(_BUFFER)
+        self._handed = False  # the events in the buffer are somebody else's until the next call
+        self._pending = _packets.MORE
+        self._holes = begin.gtids is not None
+        self._expected: tuple[str, int] | None = None
+        self._prepare(server_id, uuid)
+        self._socket = connection.take_socket()
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._heard = time.monotonic()
+
+    # ------------------------------------------------------------ before
+
+    def _prepare(self, server_id: int, uuid: str) -> None:
+        connection, facts, begin = self._connection, self._facts, self._begin
+        period = int(self._heartbeat * 1e9)
+        settings = [f"@master_heartbeat_period={period}"]
+        settings.append("@master_binlog_checksum=@@global.binlog_checksum")
+        if facts.mariadb:
+            settings.append(f"@mariadb_slave_capability={_MARIADB_CAPABILITY}")
+            if isinstance(begin.gtids, str):
+                settings.append(f"@slave_connect_state='{begin.gtids}'")
+                settings += ["@slave_gtid_strict_mode=0", "@slave_gtid_ignore_duplicates=0"]
+        else:
+            settings += [f"@source_heartbeat_period={period}"]
+            settings += ["@source_binlog_checksum=@@global.binlog_checksum"]
+            settings += [f"@slave_uuid='{uuid}'", f"@replica_uuid='{uuid}'"]
+        if connection.address.semi_sync:
+            settings += ["@rpl_semi_sync_slave=1"]
+            if not facts.mariadb:
+                settings += ["@rpl_semi_sync_replica=1"]
+        settings.append(f"net_write_timeout={_WRITE_TIMEOUT}")
+        connection.query("SET " + ", ".join(settings))
+        connection.command(
+            COM_REGISTER_SLAVE,
+            struct.pack("<I", server_id) + b"\x0bbinlog_core" + b"\0\0" + struct.pack("<HII", 0, 0, 0),
+        )
+        connection.take_ok()
+        flags = (0 if self._wait else NON_BLOCK) | (SEND_ANNOTATE_ROWS if facts.mariadb else 0)
+        name = begin.file.encode()
+        position = begin.position
+        if isinstance(begin.gtids, bytes):
+            arguments = struct.pack("<HII", flags, server_id, len(name)) + name
+            arguments += struct.pack("<QI", position, len(begin.gtids)) + begin.gtids
+            connection.command(COM_BINLOG_DUMP_GTID, arguments)
+            return
+        if (
+            position >= 2**32
+        ):  # the command has 32 bits: read from the log's beginning, and drop what comes before
+            self._expected = begin.file, position
+            position = 4
+        connection.command(COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + name)
+
+    # ------------------------------------------------------------ runs
+
+    def next_run(self, timeout: float | None) -> Run | None:
+        """The next run; the events of the one before are gone then.
+
+        Parameters
+        ----------
+        timeout : float or None
+            Seconds to wait for one; None: as long as it takes.
+
+        Returns
+        -------
+        Run or None
+            None: nothing in time, stopped, or `ended`.
+
+        Raises
+        ------
+        LineLost
+            The connection is gone.
+        ServerError
+            The server refuses.
+        DecodeError
+            An event is larger than `Limits.event_bytes`.
+        """
+        packets = self._packets
+        if self._handed:
+            self._handed = False
+            self._forget()
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            status, self._pending = self._pending, _packets.MORE
+            if status == _packets.MORE:
+                status = packets.strip(self._buffer)
+            if packets.whole and status != _packets.MORE:
+                self._pending = status  # what is good comes first
+                return self._hand_out()
+            if status == _packets.MORE:
+                if packets.whole:
+                    return self._hand_out()
+                if not self._receive(until):
+                    return None
+            elif status == _packets.SPECIAL:
+                run = self._special(bytes(self._buffer[: packets.written]))
+                packets.drop()
+                if run is not None:
+                    return run
+            elif status == _packets.HOLE:
+                self._over_hole()
+            elif status == _packets.REFUSED:
+                self._refused(bytes(self._buffer[: packets.written]))
+                return None
+            else:
+                raise self._wrong(status)
+
+    def _hand_out(self) -> Run | None:
+        packets = self._packets
+        self._handed = True
+        start = packets.position - packets.whole
+        events = memoryview(self._buffer)[: packets.whole]
+        return Run("events", self.file, start, events, packets.acknowledge)
+
+    def _over_hole(self) -> None:
+        packets = self._packets
+        position, gap = packets.position, packets.gap
+        if self._buffer[4] == EventType.MARIADB_START_ENCRYPTION:  # sent again, in front of what is asked for
+            packets.drop()
+        elif gap - position < 2**31:
+            packets.accept(gap)  # withheld: transactions that we said that we have
+        else:
+            packets.accept(position)  # headers of old logs count otherwise; the events are all there
+
+    def _special(self, event: bytes) -> Run | None:
+        """An event that is in no log: its run, if it says something."""
+        packets = self._packets
+        kind = event[4]
+        if kind == EventType.ROTATE:
+            position, name = _rotation(event)
+            self.file = name
+            packets.go_to(position)
+            return Run("file", name, position, memoryview(b""), False)
+        if kind == EventType.FORMAT_DESCRIPTION:
+            return Run("descriptor", self.file, packets.position, memoryview(event), False)
+        if kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            return Run("heartbeat", self.file, packets.position, memoryview(event), False)
+        return None
+
+    def _refused(self, packet: bytes) -> None:
+        if packet[0] == 0xFE and len(packet) < 9:
+            if not self._wait:
+                self.ended = True
+                return
+            raise LineLost("the server ended the dump (KILL QUERY, say)")
+        if packet[0] != 0xFF or len(packet) < 3:
+            raise ProtocolError("a packet is neither an event nor an error", path=self.name)
+        code = int.from_bytes(packet[1:3], "little")
+        text, sqlstate = packet[3:], None
+        if text[:1] == b"#":
+            sqlstate, text = text[1:6].decode("ascii", "replace"), text[6:]
+        said = text.decode("utf-8", "replace")
+        error = refusal(
+            code,
+            said,
+            sqlstate,
+            path=self.file or self.name,
+            offset=self._packets.position or self._begin.position,
+        )
+        if is_passing(code) or (type(error) is ServerError and "shutdown" in said.lower()):
+            raise LineLost(error.message)
+        raise error
+
+    def _wrong(self, status: int) -> ServerError | DecodeError:
+        position = self._packets.position
+        if status == _packets.TOO_LARGE:
+            return self._limits.event_too_large(self._packets.event_length, self.file, position)
+        why = {
+            _packets.OUT_OF_ORDER: "a packet is missing, or comes twice: its number is not the next",
+            _packets.NOT_AN_EVENT: "a packet does not hold one whole event",
+        }[status]
+        return ProtocolError(why, path=self.file or self.name, offset=position)
+
+    # ------------------------------------------------------------ bytes
+
+    def _forget(self) -> None:
+        """Make room: what is behind the whole events moves to the front."""
+        packets = self._packets
+        rest = packets.written - packets.whole + packets.fill - packets.unread
+        target = self._buffer
+        if len(target) > _BUFFER and rest <= _BUFFER // 2:  # a large event is over
+            target = bytearray(_BUFFER)
+        packets.compact(self._buffer, target)
+        self._buffer = target
+
+    def _receive(self, until: float | None) -> bool:
+        """More bytes into the buffer; False: none in time, or stopped."""
+        packets = self._packets
+        if packets.written < packets.unread:
+            packets.compact(self._buffer, self._buffer)
+        if len(self._buffer) - packets.fill < _BUFFER // 4:
+            larger = bytearray(2 * len(self._buffer))
+            packets.compact(self._buffer, larger)
+            self._buffer = larger
+        room = memoryview(self._buffer)[packets.fill :]
+        while True:
+            got = self._read_into(room)
+            if got:
+                packets.fill += got
+                self._heard = time.monotonic()
+                return True
+            now = time.monotonic()
+            if now - self._heard > 2 * self._heartbeat:
+                raise LineLost(
+                    f"silent for {now - self._heard:.0f} s, with a heartbeat every {self._heartbeat:g} s"
+                )
+            if self._stop.is_set() or (until is not None and now >= until):
+                return False
+            self._poll.poll(1000 * min(_SLICE, _SLICE if until is None else until - now))
+
+    def _read_into(self, room: memoryview) -> int:
+        """Bytes that are there now; 0: none."""
+        got = 0
+        try:
+            while got < len(room):
+                count = self._socket.recv_into(room[got:])
+                if count == 0:
+                    if got:
+                        return got
+                    raise LineLost("the server closed the connection")
+                got += count
+                if not self._tls:
+                    break
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError as exc:
+            if not got:
+                raise LineLost(exc.strerror or str(exc)) from None
+        return got
+
+    def acknowledge(self, file: str, position: int) -> None:
+        """Tell a semi-synchronous server that everything before a position is safe.
+
+        Raises
+        ------
+        LineLost
+        """
+        payload = b"\xef" + struct.pack("<Q", position) + file.encode()
+        data = memoryview(len(payload).to_bytes(3, "little") + b"\0" + payload)
+        try:
+            while data:
+                try:
+                    data = data[self._socket.send(data) :]
+                except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    select.select([], [self._socket], [], _SLICE)
+        except OSError as exc:
+            raise LineLost(exc.strerror or str(exc)) from None
+
+    def close(self) -> None:
+        """End the connection; may be called again."""
+        self._connection.close()
+
+
+def _rotation(event: bytes) -> tuple[int, str]:
+    """(position, name) of a ROTATE_EVENT, whether or not it ends with a CRC32."""
+    end = len(event)
+    if end >= 31 and zlib.crc32(event[: end - 4]) == int.from_bytes(event[end - 4 :], "little"):
+        end -= 4
+    if end < 28:
+        raise ProtocolError("the server does not say which log comes")
+    name = event[27:end].split(b"\0")[0]
+    if not name or len(name) > 512:
+        raise ProtocolError("the server does not say which log comes")
+    return int.from_bytes(event[19:27], "little"), name.decode("utf-8", "replace")

@@ -1,0 +1,131 @@
+"""What a server says when it refuses, as errors of our own, with what mends it.
+
+Replication has one error number for nearly everything, 1236: its text tells them apart.
+
+Source: MySQL server, sql/rpl_binlog_sender.cc, sql/share/messages_to_error_log.txt; MariaDB, sql/sql_repl.cc.
+"""
+
+from __future__ import annotations
+
+from ..errors import (
+    AuthenticationError,
+    DivergedError,
+    IdentityError,
+    PositionError,
+    PrivilegeError,
+    PurgedError,
+    ServerError,
+)
+
+_LONGEST_TEXT = 600
+
+_AUTHENTICATION = frozenset(
+    (
+        1045,  # access denied
+        1130,  # the host may not connect
+        1251,  # old authentication protocol
+        1275,
+        1524,  # plugin not loaded
+        1698,
+        1820,  # the password has to be changed
+        1862,
+        2049,
+        2059,  # a plugin that the client does not have
+        2061,
+        3118,  # the account is locked
+        3159,  # TLS is required
+        4151,
+    )
+)
+_PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 3118, 1370))
+_IDENTITY = frozenset((4052,))
+_MALFORMED_LIST = 1941
+_READ_ERROR = 1236
+_SHUTTING_DOWN = frozenset((1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 3169))
+
+_COPY_ANEW = "the server has purged transactions that are asked for: read an archive, or copy the data anew"
+_NOT_ITS_OWN = "the position has transactions that this server never had: it was restored, or is another's"
+_SAME_ID = "another replica reads under the same server id or UUID: give each its own server_id"
+_NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
+_NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
+_NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
+
+# Of error 1236: words of its text, the class, the cure. The first that fits counts.
+_READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
+    ("could not find first log file name", PurgedError, _NO_LOG),
+    ("purged", PurgedError, _COPY_ANEW),
+    ("could not find gtid state", PurgedError, _COPY_ANEW),
+    ("has more gtids than", DivergedError, _NOT_ITS_OWN),
+    ("which is not in the master's binlog", DivergedError, _NOT_ITS_OWN),
+    ("diverge", DivergedError, _NOT_ITS_OWN),
+    ("same server_uuid", IdentityError, _SAME_ID),
+    ("same server_id", IdentityError, _SAME_ID),
+    ("gtid_mode", ServerError, _NO_GTIDS),
+    ("cannot handle replication events with the checksum", ServerError, "the checksum was not agreed on"),
+    ("impossible position", PositionError, _NO_EVENT),
+    ("> file size", PositionError, _NO_EVENT),
+    ("position < 4", PositionError, _NO_EVENT),
+    ("truncated in the middle of event", PositionError, _NO_EVENT),
+    ("bogus data", PositionError, _NO_EVENT),
+    ("crc", PositionError, _NO_EVENT),
+    ("max_allowed_packet", PositionError, _NO_EVENT),
+    ("event read from", PositionError, _NO_EVENT),
+)
+
+
+def clean_text(text: str) -> str:
+    """A server's words without control characters, and not longer than an error needs."""
+    shown = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_LONGEST_TEXT])
+    return shown + "..." if len(text) > _LONGEST_TEXT else shown
+
+
+def refusal(
+    code: int,
+    text: str,
+    sqlstate: str | None = None,
+    *,
+    path: str | None = None,
+    offset: int | None = None,
+    right: str = "REPLICATION SLAVE",
+    has: str | None = None,
+) -> ServerError:
+    """The error of what a server refused.
+
+    Parameters
+    ----------
+    code : int
+        The server's error number.
+    text : str
+        Its words.
+    sqlstate : str or None
+    path, offset
+        The log and the position that were asked for, or the server's address.
+    right : str
+        What the user needs for this.
+    has : str or None
+        What the server still has, for `PurgedError`.
+    """
+    said = f"the server says: {clean_text(text)} (error {code})"
+    kind, cure = ServerError, ""
+    if code in _PRIVILEGE:
+        kind, cure = PrivilegeError, f"the user needs the right {right}: GRANT {right} ON *.* TO the user"
+    elif code in _AUTHENTICATION:
+        kind, cure = AuthenticationError, "user, password or host are not accepted"
+    elif code in _IDENTITY:
+        kind, cure = IdentityError, _SAME_ID
+    elif code == _MALFORMED_LIST:
+        kind, cure = PositionError, "the GTIDs of start= are not a position of this server"
+    elif code == _READ_ERROR:
+        lower = text.lower()
+        for words, found, why in _READ_ERRORS:
+            if words in lower:
+                kind, cure = found, why
+                break
+    if kind is PurgedError and has:
+        cure += f"; it has {has}"
+    return kind(f"{said}: {cure}" if cure else said, code=code, sqlstate=sqlstate, path=path, offset=offset)
+
+
+def is_passing(code: int) -> bool:
+    """Whether the server only says that it, or the connection, is going down: worth another try."""
+    return code in _SHUTTING_DOWN

@@ -89,6 +89,9 @@ class Limits:
         several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
         Most bytes of records out of one rows event.
+    spool_bytes : int
+        Most bytes of the temporary file into which `binlog_core.verify.verify` unpacks a compressed or
+        encrypted log.
     statement_bytes : int
         Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
         bounded otherwise.
@@ -109,6 +112,7 @@ class Limits:
     decompressed_bytes: int = MEMORY_LIMIT
     table_definitions: int = 16384
     record_bytes: int = 1 << 30
+    spool_bytes: int = 64 << 30
     statement_bytes: int = 16 << 20
     definition_columns: int = 1 << 22
     event_bytes: int = (1 << 30) + (1 << 20)

@@ -307,14 +307,14 @@ class _Gtids:
         """UUID and tag; first and last number."""
         self._mysql.append((source, interval))
         if len(self._mysql) >= self._merge_at:
-            self._mysql = list(GtidSet(self._mysql))
+            self._mysql = list(GtidSet(self._mysql).intervals())
             self._merge_at = 2 * len(self._mysql) + _MERGE_AT
 
     def add_mariadb(self, source: tuple[int, int], interval: tuple[int, int]) -> None:
         """Domain and server; first and last number."""
         self._mariadb.append((source, interval))
         if len(self._mariadb) >= self._merge_at:
-            self._mariadb = list(MariadbGtidSet(self._mariadb))
+            self._mariadb = list(MariadbGtidSet(self._mariadb).intervals())
             self._merge_at = 2 * len(self._mariadb) + _MERGE_AT
 
     def add(self, transactions: NDArray[np.void]) -> None:

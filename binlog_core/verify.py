@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +22,12 @@ from . import _headers
 from ._headers import HEADER_DTYPE, walk_headers
 from .batch import OUTCOMES
 from .decoding import LogDecoder
-from .errors import BinlogError
+from .errors import BinlogError, DecompressionError
 from .format import FormatDescription, detect, parse_format_description
 from .report import BinlogWarning, Report
 from .resync import Boundaries
 from .salvage import Resumption, resume
-from .selection import Selection
+from .selection import DEFAULT_LIMITS, Limits, Selection
 from .sources import BufferSource
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HEAD_LEN = 4096
 _CHUNK = 65536  # headers
 _COPY_LEN = 1 << 20
+MOST_PLACES = 10_000  # of damage that are kept; all are counted
 
 Progress = Callable[[str, int], None]
 
@@ -56,6 +58,32 @@ class Damage:
     reason: str
 
 
+class Places(list[Damage]):
+    """Damages in log order; those that touch, with the same reason, as one.
+
+    Attributes
+    ----------
+    total : int
+        How many there are: the first 10,000 are in the list.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+        self._last: Damage | None = None
+
+    def add(self, damage: Damage) -> None:
+        """Add what was found behind all others."""
+        last = self._last
+        joins = last is not None and damage.begin <= last.end and damage.reason == last.reason
+        if joins and last is not None:
+            damage = Damage(last.begin, max(last.end, damage.end), last.reason)
+        self._last = damage
+        self.total += not joins
+        if self.total <= MOST_PLACES:
+            self[self.total - 1 :] = [damage]
+
+
 @dataclass(slots=True)
 class Verdict:
     """What was found of one file.
@@ -69,15 +97,17 @@ class Verdict:
         None: the file ends before it says what it is.
     events, checksums : int
         Whole events, and those of them whose checksum was compared.
-    damages : list of Damage
-    unreadable : list of Damage
+    damages : Places
+    unreadable : Places
         Rows that cannot be decoded in events whose checksums say that they are as the server wrote them.
     tail : Damage or None
         The file ends inside this event.
     transactions : Counter
         Transactions with row changes, by outcome.
     incomplete : list of int
-        Where transactions begin whose end is not there.
+        Where transactions begin whose end is not there, the first 10,000 of them.
+    incomplete_count : int
+        How many there are.
     notes : Counter
         What decoding the rows counted besides; see ``binlog_core.report.KINDS``.
     """
@@ -88,11 +118,12 @@ class Verdict:
     events: int = 0
     checksums: int = 0
     rows: int = 0
-    damages: list[Damage] = field(default_factory=list)
-    unreadable: list[Damage] = field(default_factory=list)
+    damages: Places = field(default_factory=lambda: Places())
+    unreadable: Places = field(default_factory=lambda: Places())
     tail: Damage | None = None
     transactions: Counter[str] = field(default_factory=Counter)
     incomplete: list[int] = field(default_factory=list)
+    incomplete_count: int = 0
     notes: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -103,7 +134,7 @@ class Verdict:
         return "cut" if self.tail is not None or self.incomplete else "whole"
 
 
-def verify(file: LogFile, progress: Progress | None = None) -> Verdict:
+def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = DEFAULT_LIMITS) -> Verdict:
     """Read a whole log and tell what of it is not as it should be.
 
     Parameters
@@ -111,6 +142,8 @@ def verify(file: LogFile, progress: Progress | None = None) -> Verdict:
     file : LogFile
         Of ``log.files``, or of `binlog_core.log_files.resolve`.
     progress : callable of (path, position), optional
+    limits : Limits
+        Its `spool_bytes` bound the temporary file of what a compressed or encrypted log unpacks to.
 
     Returns
     -------
@@ -119,9 +152,10 @@ def verify(file: LogFile, progress: Progress | None = None) -> Verdict:
     Raises
     ------
     BinlogError
-        The file cannot be opened, is no log, or its key or a library for it is missing.
+        The file cannot be opened, is not a log, its key or a library for it is missing, or it unpacks to
+        more than the limit.
     """
-    with file.open() as source, _whole(source) as data:
+    with file.open() as source, _whole(source, limits.spool_bytes) as data:
         return _Verifier(file.path, data, progress).run()
 
 
@@ -132,6 +166,7 @@ class _Verifier:
         self.progress = progress
         self.out = Verdict(path, size=len(data))
         self.has_checksums = False
+        self.walked = self.decoded = 0
         self.ahead_from: int | None = None  # where positions begin to run ahead of the log
 
     def run(self) -> Verdict:
@@ -139,14 +174,19 @@ class _Verifier:
         found = detect(bytes(self.data[:_HEAD_LEN]), self.path, verify_checksum=False)
         out.format = found.format
         if found.format is None:
-            out.damages.append(Damage(0, len(self.data), "the file ends before it says what it is"))
+            out.damages.add(Damage(0, len(self.data), "the file ends before it says what it is"))
             return out
-        good = list(self._segments(found.format))
-        self.has_checksums = out.checksums > 0
-        for begin, end in good:
+        for begin, end in self._segments(found.format):
+            self.has_checksums = out.checksums > 0
             self._rows(begin, end)
-        out.damages, out.unreadable = _merged(out.damages), _merged(out.unreadable)
         return out
+
+    def _tell(self, walked: int, decoded: int | None = None) -> None:
+        """Progress: half of the work is to walk over the events, half to decode their rows."""
+        self.walked = walked
+        self.decoded = self.decoded if decoded is None else decoded
+        if self.progress is not None:
+            self.progress(self.path, (self.walked + self.decoded) // 2)
 
     # ------------------------------------------------------------ events
 
@@ -172,8 +212,7 @@ class _Verifier:
             )
             out.events += count
             out.checksums += count if checksum else 0
-            if self.progress is not None:
-                self.progress(self.path, offset // 2)
+            self._tell(offset)
             if status == _headers.WALK_FULL:
                 continue
             if status == _headers.WALK_END:
@@ -227,11 +266,11 @@ class _Verifier:
                 ):
                     out.tail = gap
                 else:
-                    out.damages.append(gap)
+                    out.damages.add(gap)
                 return
             if status == _headers.WALK_TRUNCATED:
                 reason = "an event's length reaches past the end of the file"
-            out.damages.append(Damage(offset, following, reason))
+            out.damages.add(Damage(offset, following, reason))
             begin = offset = following
 
     def _next_event(
@@ -280,35 +319,24 @@ class _Verifier:
                             out.transactions[OUTCOMES[one["outcome"]]] += 1
                         else:
                             open_begins[at] = None
-                    if self.progress is not None:
-                        self.progress(self.path, (len(self.data) + group.end_position) // 2)
+                    self._tell(self.walked, group.end_position)
             except BinlogError as error:
                 places.append((error.offset or begin, error.message))
-        out.incomplete += open_begins
+        out.incomplete_count += len(open_begins)
+        out.incomplete += islice(open_begins, MOST_PLACES - len(out.incomplete))
         for kind, count in report.as_dict().items():
             if kind != "missing_bytes":  # counted with the events
                 out.notes[kind] += count
         places += [(begin if p.offset is None else p.offset, p.detail or "") for p in report.skipped]
-        for offset, reason in places:
+        found = out.unreadable if self.has_checksums else out.damages
+        for offset, reason in sorted(places):
             length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
-            found = out.unreadable if self.has_checksums else out.damages
-            found.append(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
-
-
-def _merged(damages: list[Damage]) -> list[Damage]:
-    """In order; ranges that touch, with the same reason, as one."""
-    out: list[Damage] = []
-    for damage in sorted(damages, key=lambda d: (d.begin, d.end)):
-        last = out[-1] if out else None
-        if last is not None and damage.begin <= last.end and damage.reason == last.reason:
-            out[-1] = Damage(last.begin, max(last.end, damage.end), last.reason)
-        else:
-            out.append(damage)
-    return out
+            found.add(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
+        found.total += report.skipped_events - len(report.skipped)
 
 
 @contextmanager
-def _whole(source: Source) -> Iterator[memoryview]:
+def _whole(source: Source, most: int) -> Iterator[memoryview]:
     """All bytes of a log as one buffer: its mapping, or an unnamed temporary file of what it unpacks to."""
     view = source.view()
     if view is not None:
@@ -317,6 +345,10 @@ def _whole(source: Source) -> Iterator[memoryview]:
     with tempfile.TemporaryFile(prefix="binlog-core-") as file:
         while chunk := source.read(_COPY_LEN):
             file.write(chunk)
+            if file.tell() > most:
+                raise DecompressionError(
+                    f"the log unpacks to more than Limits.spool_bytes={most}", path=source.path
+                )
         file.flush()
         if not file.tell():
             yield memoryview(b"")

@@ -15,7 +15,7 @@ from rich.text import Text
 from ..errors import BinlogError
 from ..log_files import resolve
 from ..report import KINDS
-from ..verify import Verdict
+from ..verify import MOST_PLACES, Verdict
 from ..verify import verify as verify_file
 from .options import targets
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
@@ -117,8 +117,13 @@ def show(verdict: Verdict, console: Console) -> None:
         )
     for one in verdict.unreadable[:_MOST_LINES]:
         line(f"unreadable: {one.begin:,} to {one.end:,}, although its checksum is right: {one.reason}")
-    if len(verdict.damages) > _MOST_LINES:
-        line(f"damaged: {len(verdict.damages) - _MOST_LINES:,} more ranges; --json tells all")
+    for what, count in (
+        ("incomplete", verdict.incomplete_count),
+        ("damaged", verdict.damages.total),
+        ("unreadable", verdict.unreadable.total),
+    ):
+        if count > _MOST_LINES:
+            line(f"{what}: {count - _MOST_LINES:,} more; --json tells the first {MOST_PLACES:,}")
     for kind, count in sorted(verdict.notes.items()):
         if kind != "skipped_events":
             line(f"note: {count:,} {KINDS[kind]}")
@@ -136,8 +141,11 @@ def as_dict(verdict: Verdict) -> dict[str, Any]:
         "rows": verdict.rows,
         "transactions": dict(verdict.transactions),
         "incomplete": verdict.incomplete,
+        "incomplete_count": verdict.incomplete_count,
         "tail": dataclasses.asdict(verdict.tail) if verdict.tail else None,
         "damages": [dataclasses.asdict(damage) for damage in verdict.damages],
+        "damages_count": verdict.damages.total,
         "unreadable": [dataclasses.asdict(one) for one in verdict.unreadable],
+        "unreadable_count": verdict.unreadable.total,
         "notes": dict(verdict.notes),
     }

@@ -70,7 +70,7 @@ setup(
                 f"binlog_core.{name}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
-                depends=["src/copy_spans.h", "src/crc32.h", "src/resync_scan.h"],
+                depends=["src/arrow/copy_spans.h", "src/crc/crc32.h", "src/find/resync_scan.h"],
                 extra_compile_args=compile_args,
                 extra_link_args=link_args,
                 define_macros=macros,

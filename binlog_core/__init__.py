@@ -6,7 +6,11 @@
 ...         print(change.op, change.table, change.after)
 """
 
-from ._values import RowChange
+from ._core._values import RowChange
+from ._decode.group import Group, Tail
+from ._decode.selection import Limits
+from ._format.format_description import FormatDescription
+from ._tables.tables import Column, Table
 from .batch import ChangeBatch
 from .errors import (
     BinlogError,
@@ -21,12 +25,8 @@ from .errors import (
     StrictError,
     TruncatedError,
 )
-from .format import FormatDescription
-from .group import Group, Tail
-from .reader import Log, open
+from .log import Log, open
 from .report import BinlogWarning, Report
-from .selection import Limits
-from .tables import Column, Table
 from .versions import show_versions
 
 __all__ = [

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import span_values
-from ._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
-from ._spans import compact_spans
-from .arrow import NO_POLARS, ArrowBatch, json_documents
-from .arrow_types import ArrowField, ChangeColumn, ExportOptions, Geometry, Rows, Vectors, WideDecimals
-from .column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
+from ._core._columns import span_values
+from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
+from ._core._spans import compact_spans
+from ._decode.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
+from ._decode.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
+from ._decode.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
+from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
+from ._tables.tables import Column, Table
+from .arrow.text import TextErrors
+from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Rows, Vectors, WideDecimals
+from .batches import NO_POLARS, ArrowBatch, json_documents
 from .errors import DecodeError, MissingExtraError, SchemaError
-from .side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
-from .side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
-from .side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
-from .tables import Column, Table
-from .transcoding import TextErrors
 
 if TYPE_CHECKING:
     import pandas
@@ -369,7 +369,7 @@ class ChangeBatch(Records):
         SchemaError
             As in :meth:`export`.
         """
-        from ._values import RowReader
+        from ._core._values import RowReader
 
         extras = self.export(change_columns=change_columns).change_columns
         if self.table.undecodable is None:

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._scans import CHANGE_COLUMNS, ChangesScan, by_any_name, find_tables, unknown_table
 from .errors import MissingExtraError
-from .scans import CHANGE_COLUMNS, ChangesScan, by_any_name, find_tables, unknown_table
 
 if TYPE_CHECKING:
-    from .reader import Log
+    from .log import Log
 
 try:
     import pyarrow

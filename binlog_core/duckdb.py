@@ -19,10 +19,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from .errors import MissingExtraError
-from .reader import Log
-from .reader import open as open_log
-from .scans import (
+from ._scans import (
     CHANGE_COLUMNS,
     ChangesScan,
     EventsScan,
@@ -32,6 +29,9 @@ from .scans import (
     find_tables,
     unknown_table,
 )
+from .errors import MissingExtraError
+from .log import Log
+from .log import open as open_log
 
 if TYPE_CHECKING:
     import duckdb

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Self, TypeVar
 
-from .cursor import Cursor
+from ._format.cursor import Cursor
 from .errors import DecodeError, GtidError
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

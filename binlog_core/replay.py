@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ._values import RowChange, RowReader
-from .column_types import Kind
+from ._core._values import RowChange, RowReader
+from ._tables.column_types import Kind
+from ._tables.tables import Column, Table
 from .errors import BinlogError, SchemaError
-from .tables import Column, Table
 
 if TYPE_CHECKING:
-    from .format import FormatDescription
-    from .group import Group
+    from ._decode.group import Group
+    from ._format.format_description import FormatDescription
 
 # The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
 # dates that no calendar has as they are, and rows in any order of their foreign keys.

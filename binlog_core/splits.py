@@ -24,17 +24,17 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
-from . import _resync
-from .anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
-from .decoding import LogDecoder
+from ._core import _resync
+from ._decode.group import Group, Tail
+from ._decode.log_decoder import LogDecoder
+from ._format.format_description import FIRST_EVENT_POSITION
+from ._sources.log_files import LogFile, resolve
+from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from .errors import BinlogError, DecodeError
-from .format import FIRST_EVENT_POSITION
-from .group import Group, Tail
-from .log_files import LogFile, resolve
 
 if TYPE_CHECKING:
+    from ._sources.sources import Source
     from .report import Report
-    from .sources import Source
 
 FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
 DEFAULT_SPLIT_SIZE = 128 << 20
@@ -397,7 +397,7 @@ class SplitReader:
     """
 
     def __init__(self, split: Split, options: dict[str, Any]) -> None:
-        from . import reader
+        from . import log as reader
 
         for name in ("start", "stop"):
             if isinstance(options.get(name), int | tuple):

@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
     dict of str to str
         "crc32" tells how checksums are computed on this machine.
     """
-    from ._crc32 import crc32_implementation
+    from ._core._crc32 import crc32_implementation
 
     found = {
         "binlog_core": _version("binlog_core") or "not installed",

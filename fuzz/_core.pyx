@@ -12,12 +12,12 @@ The body of a table map is a list of (operation, first, second) bytes, a column 
 begins behind its table id. With the first bit of options the rest is taken as the bytes of a log.
 """
 
-include "_rows.pyx"
+include "decode/_rows.pyx"
 
 from libc.stdlib cimport abort
 
-from _cursor cimport take_slice
-from _walk cimport walk as walk_loop
+from decode.walk cimport walk as walk_loop
+from wire.cursor cimport take_slice
 
 cdef enum:
     MAX_COLUMNS = 200

@@ -5,32 +5,32 @@ a promise is broken: text that is not what Python's codec, or the C library, mak
 that is none; a buffer that does not hold what its offsets say.
 """
 
-include "_resync.pyx"
+include "find/_resync.pyx"
 
 from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
-from _arena cimport drop_arena, new_arena
-from _copy_spans cimport binlog_has_wide
-from _checksum cimport binlog_crc32_best, binlog_crc32_with
-from _codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
-from _cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
-from _decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from _gather cimport gather
-from _jsonb_scalars cimport append_double
-from _jsonb_text cimport append_jsonb_text
-from _memory cimport append, memory_t, pool_t
-from _text_buffer cimport TextBuffer, free_text
-from _tile cimport (
+from arrow.arena cimport drop_arena, new_arena
+from arrow.copy_spans cimport binlog_has_wide
+from arrow.gather cimport gather
+from arrow.tile cimport (
     GATHER_OK, LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM,
-    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF8,
-    LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_VECTOR, NULL_BYTES, allocate_slots, column_t, layout_t, mark_null,
-    store_validity, tile_t,
+    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET,
+    LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, NULL_BYTES, allocate_slots,
+    column_t, layout_t, mark_null, store_validity, tile_t,
 )
-from _transactions cimport query_kind, take_query_text
-from _utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
+from crc.checksum cimport binlog_crc32_best, binlog_crc32_with
+from memory.memory cimport append, memory_t, pool_t
+from memory.text_buffer cimport TextBuffer, free_text
+from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
+from types.jsonb_scalars cimport append_double
+from types.jsonb_text cimport append_jsonb_text
+from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
+from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
+from wire.cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
+from wire.transactions cimport query_kind, take_query_text
 
 cdef enum:
     HEADER = 19

@@ -53,11 +53,11 @@ def main() -> None:
             [source],
             include_dirs=["src", numpy.get_include()],
             depends=[
-                "src/copy_spans.h",
-                "src/crc32.h",
-                "src/resync_scan.h",
-                "src/_rows.pyx",
-                "src/_resync.pyx",
+                "src/arrow/copy_spans.h",
+                "src/crc/crc32.h",
+                "src/find/resync_scan.h",
+                "src/decode/_rows.pyx",
+                "src/find/_resync.pyx",
             ],
             extra_compile_args=FLAGS,
             define_macros=[

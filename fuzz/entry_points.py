@@ -23,20 +23,20 @@ import numpy as np
 
 import binlog_core
 from binlog_core import gtids
-from binlog_core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
-from binlog_core.column_types import SPAN_DTYPE, Kind
-from binlog_core.compression import inflate_block, inflate_columns, payload_chunks
-from binlog_core.ddl import DdlTracker
-from binlog_core.encryption_keys import read_key_file, read_keyring
+from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
+from binlog_core._decode.plans import plan_of
+from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
+from binlog_core._format.format_description import FormatDescription, detect
+from binlog_core._sources.encryption_keys import read_key_file, read_keyring
+from binlog_core._tables.column_types import SPAN_DTYPE, Kind
+from binlog_core._tables.table_map import TableMaps
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
-from binlog_core.format import FormatDescription, detect
-from binlog_core.plans import plan_of
-from binlog_core.schema import parse_create_table
+from binlog_core.inspect.verify import verify
+from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import parse_create_table
+from binlog_core.schema.tokens import tokenize_statements
 from binlog_core.splits import Split, read_split_groups
-from binlog_core.sql_tokens import tokenize_statements
-from binlog_core.table_map import TableMaps
-from binlog_core.verify import verify
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import binlog_core
-from binlog_core._rows import WIRE_OPS
-from binlog_core.column_types import Kind
-from binlog_core.plans import wire_op
-from binlog_core.table_map import TableMaps
+from binlog_core._core._rows import WIRE_OPS
+from binlog_core._decode.plans import wire_op
+from binlog_core._tables.column_types import Kind
+from binlog_core._tables.table_map import TableMaps
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 MAX_LEN = 20_000  # of a log

@@ -38,7 +38,7 @@ WRITERS = 2
 def read(logs: str, store: str) -> None:
     """Follow the logs for ever; the checkpoint is in the store."""
     import binlog_core
-    from binlog_core.merge import ChangeReader
+    from binlog_core._decode.merge import ChangeReader
 
     warnings.simplefilter("ignore", binlog_core.BinlogWarning)
     db = sqlite3.connect(store, timeout=60)

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pytest
 from support.batches import ABSENT, column, make_batch
 
-from binlog_core.arrow import Batches, batch_stream
+from binlog_core._tables.column_types import SPAN_DTYPE, Kind
+from binlog_core._tables.tables import Table, record_dtype
 from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
-from binlog_core.column_types import SPAN_DTYPE, Kind
+from binlog_core.batches import Batches, batch_stream
 from binlog_core.errors import DecodeError, SchemaError
-from binlog_core.tables import Table, record_dtype
 
 NAT = np.datetime64("NaT")
 INT = column("id", Kind.INT, bytes_=4)
@@ -366,7 +366,7 @@ import sys
 sys.modules["pyarrow"] = sys.modules["pandas"] = None
 import polars
 from support.batches import ABSENT, column, make_batch
-from binlog_core.column_types import Kind
+from binlog_core._tables.column_types import Kind
 from binlog_core.errors import MissingExtraError
 
 columns = [column("id", Kind.INT, bytes_=4), column("note", Kind.TEXT, charset="utf8mb4")]

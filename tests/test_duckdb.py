@@ -25,7 +25,7 @@ duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pytz")
 
 import binlog_core.duckdb as sql_over_logs  # noqa: E402  (needs duckdb)
-from binlog_core.scans import find_tables  # noqa: E402
+from binlog_core._scans import find_tables  # noqa: E402
 
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 TABLE = "shop.naïve_table_a"

@@ -16,7 +16,7 @@ from support.truth import differences
 
 import binlog_core
 from binlog_core import Column, RowChange, SchemaError, Table
-from binlog_core.column_types import Kind
+from binlog_core._tables.column_types import Kind
 from binlog_core.replay import StatementMaker
 
 

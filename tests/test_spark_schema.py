@@ -8,8 +8,8 @@ import pytest
 from support.batches import INT_CODES, TYPE_CODES
 
 from binlog_core import DecodeError
-from binlog_core.column_types import Kind
-from binlog_core.tables import Column, Table
+from binlog_core._tables.column_types import Kind
+from binlog_core._tables.tables import Column, Table
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")

@@ -16,8 +16,8 @@ from support.truth import differences
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._decode.merge import ChangeReader
 from binlog_core.errors import BinlogError, DecodeError
-from binlog_core.merge import ChangeReader
 from binlog_core.report import Report
 from binlog_core.splits import (
     Split,

@@ -8,10 +8,11 @@ from support.growth import assert_linear
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core import Limits, summary
-from binlog_core.report_page import report_page
-from binlog_core.summarize import summarize
-from binlog_core.summary import Activity
+from binlog_core import Limits
+from binlog_core.inspect import summary
+from binlog_core.inspect.report_page import report_page
+from binlog_core.inspect.summarize import summarize
+from binlog_core.inspect.summary import Activity
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 

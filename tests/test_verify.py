@@ -1,4 +1,4 @@
-"""``binlog_core.verify`` of hostile logs: what it keeps is bounded, all of it is counted."""
+"""``binlog_core.inspect.verify`` of hostile logs: what it keeps is bounded, all of it is counted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from support.writer import Log, Table
 
-from binlog_core import DecompressionError, Limits, verify
-from binlog_core.log_files import resolve
-from binlog_core.verify import Damage, Places, Verdict
+from binlog_core import DecompressionError, Limits
+from binlog_core._sources.log_files import resolve
+from binlog_core.inspect import verify
+from binlog_core.inspect.verify import Damage, Places, Verdict
 
 TABLE = Table("shop", "orders", [("id", "INT UNSIGNED")])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from .._decode.selection import matches_name
+from .._format.event_types import EventType
 from ..errors import SchemaError
-from ..event_types import EventType
 from ..events import TableMapEvent
-from ..reader import Log
-from ..selection import matches_name
+from ..log import Log
 
 _MOST_NAMES = 8
 

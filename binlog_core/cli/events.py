@@ -15,14 +15,14 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from ..describe import Describer
-from ..event_types import EVENT_NAMES, EventType
-from ..event_walk import HeaderFilter
+from .._decode.gtid_selection import gtid_set, is_selected
+from .._decode.selection import Place, matches_name
+from .._format.event_types import EVENT_NAMES, EventType
+from .._walk.event_walk import HeaderFilter
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
-from ..gtid_selection import gtid_set, is_selected
+from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
-from ..reader import Log
-from ..selection import Place, matches_name
+from ..log import Log
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..summarize import summarize
-from ..summary import FileSummary, LogSummary, TransactionSummary
+from ..inspect.summarize import summarize
+from ..inspect.summary import FileSummary, LogSummary, TransactionSummary
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import duration, errors_as_lines, moment, printable, results, size
 from .progress import progress

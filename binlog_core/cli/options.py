@@ -19,13 +19,13 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from .._decode.selection import Place
+from .._format.event_types import EventType
 from ..errors import BinlogError, GtidError
-from ..event_types import EventType
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
-from ..reader import Log
-from ..reader import open as open_log
-from ..selection import Place
+from ..log import Log
+from ..log import open as open_log
 
 _PATTERN = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")

@@ -22,7 +22,7 @@ from rich.progress import (
 from .output import messages, size
 
 if TYPE_CHECKING:
-    from ..reader import Log
+    from ..log import Log
     from ..spark.export import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds

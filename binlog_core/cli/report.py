@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..report_page import report_page
-from ..summarize import summarize
+from ..inspect.report_page import report_page
+from ..inspect.summarize import summarize
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines

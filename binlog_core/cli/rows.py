@@ -8,9 +8,9 @@ from typing import Annotated, BinaryIO, Literal
 
 import typer
 
+from .._decode.group import Group
 from ..errors import BinlogError, SchemaError
-from ..group import Group
-from ..reader import Log
+from ..log import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from .._sources.log_files import resolve
 from ..errors import BinlogError
-from ..log_files import resolve
+from ..inspect.verify import MOST_PLACES, Verdict
+from ..inspect.verify import verify as verify_file
 from ..report import KINDS
-from ..verify import MOST_PLACES, Verdict
-from ..verify import verify as verify_file
 from .options import targets
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
 from .progress import Bar

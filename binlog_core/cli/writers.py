@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._values import RowReader
-from ..arrow import DEFAULT_CHANGE_COLUMNS
+from .._core._values import RowReader
+from .._decode.merge import ChangeReader
 from ..batch import ChangeBatch
+from ..batches import DEFAULT_CHANGE_COLUMNS
 from ..errors import MissingExtraError, SchemaError
-from ..merge import ChangeReader
 from ..replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
 from .text import csv_line, json_line
 
 if TYPE_CHECKING:
     import pyarrow
 
-    from ..format import FormatDescription
-    from ..group import Group
+    from .._decode.group import Group
+    from .._format.format_description import FormatDescription
     from ..report import Report
 
 

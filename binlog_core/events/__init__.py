@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..cursor import Cursor
+from .._format.cursor import Cursor
+from .._format.event_types import EventType, event_name
+from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError
-from ..event_types import EventType, event_name
-from ..format import FormatDescription
 from . import control, gtid, load, query, rows, user_var
 from .base import Event, EventHeader, OpaqueEvent
 from .control import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..event_types import event_name
+from .._format.event_types import event_name
 
 
 class EventHeader(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..cursor import Cursor, text_of
+from .._format.cursor import Cursor, text_of
+from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from ..errors import DecodeError
-from ..format import FIRST_EVENT_POSITION, FormatDescription
 from .base import Event, EventHeader
 
 _XA_PART_LENGTH = 64

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..cursor import Cursor
+from .._format.cursor import Cursor
+from .._format.format_description import FormatDescription
 from ..errors import DecodeError
-from ..format import FormatDescription
 from ..gtids import Gtid, GtidSet, MariadbGtid, uuid_text
 from .base import Event, EventHeader
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..cursor import Cursor, text_of
-from ..event_types import EventType
-from ..format import FormatDescription
+from .._format.cursor import Cursor, text_of
+from .._format.event_types import EventType
+from .._format.format_description import FormatDescription
 from .base import Event, EventHeader
 from .query import QueryEvent, take_query
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import charsets
-from ..compression import inflate_block
-from ..cursor import Cursor, text_of
+from .._format.compression import inflate_block
+from .._format.cursor import Cursor, text_of
+from .._format.event_types import EventType
+from .._format.format_description import FormatDescription
+from .._tables import charsets
 from ..errors import DecodeError
-from ..event_types import EventType
-from ..format import FormatDescription
 from .base import Event, EventHeader
 
 _OVER_MAX_DBS = 16  # more updated databases than that: the names are left out

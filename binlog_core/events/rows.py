@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..compression import inflate_block, parse_payload_header
-from ..cursor import Cursor, text_of
+from .._format.compression import inflate_block, parse_payload_header
+from .._format.cursor import Cursor, text_of
+from .._format.event_types import EventType
+from .._format.format_description import FormatDescription
 from ..errors import DecodeError
-from ..event_types import EventType
-from ..format import FormatDescription
 from .base import Event, EventHeader
 
 DUMMY_TABLE_ID = 0x00FFFFFF  # a rows event without rows, which ends its statement

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ..cursor import Cursor
+from .._format.cursor import Cursor
+from .._format.format_description import FormatDescription
 from ..errors import DecodeError
-from ..format import FormatDescription
 from .base import Event, EventHeader
 
 _STRING_RESULT, _REAL_RESULT, _INT_RESULT, _DECIMAL_RESULT = 0, 1, 2, 4

@@ -13,11 +13,11 @@ import time
 import zlib
 from dataclasses import dataclass
 
-from .. import _packets
-from .._packets import Packets
+from .._core import _packets
+from .._core._packets import Packets
+from .._decode.selection import Limits
+from .._format.event_types import EventType
 from ..errors import DecodeError, ProtocolError, ServerError
-from ..event_types import EventType
-from ..selection import Limits
 from .connection import Connection, Facts
 from .refusals import is_passing, refusal
 from .run import Run

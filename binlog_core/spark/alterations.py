@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..create_table import Dialect, Keys, read_column
 from ..errors import SchemaError
-from ..sql_tokens import Token, TokenKind, TokenReader, tokenize_statements
-from ..table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, ColumnSchema
+from ..schema.create_table import Dialect, Keys, read_column
+from ..schema.table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, ColumnSchema
+from ..schema.tokens import Token, TokenKind, TokenReader, tokenize_statements
 from .fit import widened
 from .schema import import_pyarrow
 

@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
+from .._sources.object_stores import arrow_filesystem
 from ..errors import BinlogError
-from ..object_stores import arrow_filesystem
 from .results import TableResult
 from .schema import spark_schema
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._decode.selection import matches_name
+from .._sources.log_files import LogFile
 from ..errors import BinlogError
-from ..log_files import LogFile
 from ..report import BinlogWarning
-from ..schema import Schema
-from ..selection import matches_name
+from ..schema.given import Schema
 from ..splits import SplitBounds
 from .destination import Destination, ParquetDirectory, note_failure, open_filesystem
 from .parquet import PartWriter, WriteLimits

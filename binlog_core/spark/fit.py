@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._tables.tables import Table
 from ..errors import SchemaError
 from ..report import Place
-from ..tables import Table
 from .images import ABSENT, METADATA
 from .observers import Statement
 from .options import OnSchemaChange

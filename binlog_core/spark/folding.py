@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import BinlogError, SchemaError
-from ..sql_tokens import tokenize_statements
+from ..schema.tokens import tokenize_statements
 from .alterations import Alteration, Check, From, read_alteration
 from .fit import SPECIAL, STATEMENT
 from .images import ABSENT

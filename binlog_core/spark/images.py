@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._decode.gtid_selection import gtid_text
+from .._tables.column_types import SPAN_KINDS
+from .._tables.tables import Column
 from ..batch import ChangeBatch
-from ..column_types import SPAN_KINDS
 from ..errors import SchemaError
-from ..gtid_selection import gtid_text
-from ..tables import Column
 from .schema import import_pyarrow
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..decoding import LogDecoder
-from ..definitions import Definitions
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Limits, Selection
+from .._tables.tables import Table
 from ..errors import SchemaError
 from ..report import Report
-from ..selection import Limits, Selection
-from ..tables import Table
+from ..schema.definitions import Definitions
 from .fit import widened
 from .options import SourceOptions
 from .planning import log_file

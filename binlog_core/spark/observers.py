@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
-from ..definitions import Definitions
+from .._tables.tables import Table
 from ..events import QueryEvent
 from ..report import Place, Report
-from ..tables import Table
+from ..schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
+from ..schema.definitions import Definitions
 
 
 class Statement(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
-from ..schema import Schema
+from ..schema.given import Schema
 from .images import METADATA, Images
 from .read import ReadOptions, Unnamed
 from .splits import DEFAULT_SPLIT_SIZE

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..decoding import LogDecoder
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection
+from .._sources.log_files import LogFile
+from .._sources.sources import Source
 from ..errors import BinlogError
-from ..log_files import LogFile
 from ..report import Report
-from ..selection import Selection
-from ..sources import Source
 from .options import SourceOptions
 from .splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from .timeline import Timeline, TimelineMaker

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrow import change_column
-from ..arrow_types import ChangeColumn
+from .._decode.group import Group, Tail
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection, matches
+from .._format.format_description import FIRST_EVENT_POSITION
+from .._sources.log_files import LogFile
+from .._tables.tables import Column, Table
+from ..arrow.text import TextErrors
+from ..arrow.types import ChangeColumn
 from ..batch import OPS, ChangeBatch
-from ..decoding import LogDecoder
+from ..batches import change_column
 from ..errors import SchemaError
-from ..format import FIRST_EVENT_POSITION
-from ..group import Group, Tail
-from ..log_files import LogFile
-from ..selection import Selection, matches
 from ..splits import SplitBounds, SplitResult
-from ..tables import Column, Table
-from ..transcoding import TextErrors
 from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals

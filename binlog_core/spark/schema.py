@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..column_types import Kind
+from .._tables.column_types import Kind
+from .._tables.tables import Column, Table
 from ..errors import DecodeError, MissingExtraError
-from ..tables import Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

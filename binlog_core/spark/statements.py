@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from .._format.statements import changes_rows
 from ..errors import SchemaError
-from ..sql_tokens import (
+from ..schema.tokens import (
     SQL_MODE_ANSI_QUOTES,
     SQL_MODE_NO_BACKSLASH_ESCAPES,
     TokenReader,
     tokenize_statements,
 )
-from ..statements import changes_rows
 from .observers import Statement
 
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..decoding import LogDecoder
-from ..definitions import Definitions
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection, matches_name
+from .._tables.tables import Table
 from ..errors import SchemaError
 from ..report import Report
-from ..schema import Schema, apply
-from ..selection import Selection, matches_name
-from ..table_definitions import TableSchema
-from ..tables import Table
+from ..schema.definitions import Definitions
+from ..schema.given import Schema, apply
+from ..schema.table_definitions import TableSchema
 from .splits import FILE_NUMBER_SHIFT, Split
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decoding import LogDecoder
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection
+from .._format.event_types import EventType
+from .._walk.event_walk import events_of
 from ..errors import BinlogError
-from ..event_types import EventType
-from ..event_walk import events_of
 from ..events import GtidEvent, QueryEvent, XaPrepareEvent
 from ..report import Report
-from ..selection import Selection
 from .splits import Split
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from binlog_core import _packets
-from binlog_core._packets import Packets
+from binlog_core._core import _packets
+from binlog_core._core._packets import Packets
 
 LONGEST = 0xFFFFFF
 

@@ -19,7 +19,7 @@ from reference.charsets import decode_text
 from reference.jsonb import apply_diffs, diffs_as_text, document_text
 from reference.values import EXACT
 
-from binlog_core.column_types import Kind
+from binlog_core._tables.column_types import Kind
 
 INSERT, BEFORE, AFTER, DELETE = 1, 2, 3, 4
 EPOCH = dt.datetime(1970, 1, 1)

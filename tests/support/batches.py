@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
-from binlog_core.column_types import (
+from binlog_core._tables.column_types import (
     MYSQL_TYPE_BIT,
     MYSQL_TYPE_BLOB,
     MYSQL_TYPE_DATE,
@@ -35,7 +34,8 @@ from binlog_core.column_types import (
     SPAN_KINDS,
     Kind,
 )  # fmt: skip
-from binlog_core.tables import Column, Table, record_dtype
+from binlog_core._tables.tables import Column, Table, record_dtype
+from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
 
 ABSENT = object()  # a value that is not in the row image
 

@@ -1,0 +1,46 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from .._tables.tables import Column
+from ..arrow.text import TextErrors
+from ..arrow.types import ArrowField, ChangeColumn, ImageColumn
+
+class Layout:
+    dtype: np.dtype
+    columns: tuple[Column | ImageColumn, ...]
+    fields: tuple[ArrowField, ...]
+    def __init__(
+        self,
+        dtype: np.dtype,
+        columns: Sequence[Column],
+        fields: Sequence[ArrowField],
+        changes: Sequence[ImageColumn] = (),
+    ) -> None: ...
+
+def export_batch(
+    layout: Layout,
+    records: NDArray[np.void],
+    buffer: Buffer,
+    *,
+    rows: NDArray[np.integer[Any]] | None = None,
+    fill_absent: bool = False,
+    text_errors: TextErrors = "raise",
+    documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
+    extras: Sequence[ChangeColumn] = (),
+    transactions: NDArray[np.void] | None = None,
+) -> tuple[tuple[ArrowField, ...], object]: ...
+def use_wide(on: bool) -> bool: ...
+def array_address(capsule: object) -> int: ...
+def span_values(
+    records: NDArray[np.void],
+    column: Column,
+    field: ArrowField,
+    buffer: Buffer,
+    *,
+    text_errors: TextErrors = "raise",
+    documents: Mapping[str, Mapping[int, bytes | None]] | None = None,
+) -> list[Any]: ...

@@ -1,0 +1,100 @@
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+from .._tables.tables import Column, Table
+from ..errors import DecodeError
+
+class Batch(Protocol):
+    @property
+    def table(self) -> Table: ...
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+    @property
+    def array(self) -> NDArray[np.void]: ...
+    @property
+    def buffer(self) -> Buffer | NDArray[Any]: ...
+    @property
+    def transactions(self) -> NDArray[np.void]: ...
+    @property
+    def invalid(self) -> NDArray[np.void]: ...
+    @property
+    def json_diffs(self) -> NDArray[np.void]: ...
+    @property
+    def path(self) -> str | None: ...
+
+@final
+class RowChange:
+    """One changed row, as ``log.rows()`` yields them; the parameters are attributes.
+
+    Parameters
+    ----------
+    op : str
+        "insert", "update" or "delete".
+    database, table : str
+    before, after : dict of str to value, or None
+        The row before and after the change: column name to Python value, in table order. None where there
+        is none; a column that is absent from the image is no key.
+    position : int
+        Offset in bytes of the event (the outermost) in its file.
+    timestamp : int
+        Of the event's header, seconds since 1970 UTC.
+    gtid : str or None
+        As the server prints it; None without one, or an anonymous one.
+    """
+
+    op: Literal["insert", "update", "delete"]
+    database: str
+    table: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    position: int
+    timestamp: int
+    gtid: str | None
+    __match_args__ = ("op", "database", "table", "before", "after", "position", "timestamp", "gtid")
+    def __init__(
+        self,
+        op: Literal["insert", "update", "delete"],
+        database: str,
+        table: str,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+        position: int = 0,
+        timestamp: int = 0,
+        gtid: str | None = None,
+    ) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class ValuePlan:
+    table: Table
+    columns: tuple[Column, ...]
+    dtype: np.dtype[Any]
+    def __init__(self, table: Table, columns: Iterable[Column]) -> None: ...
+
+@final
+class RowReader:
+    plan: ValuePlan
+    invalid_text: int
+    damaged_values: int
+    first_invalid_text: DecodeError | None
+    first_damaged_value: DecodeError | None
+    def __init__(
+        self, batch: Batch, plan: ValuePlan | None = None, on_error: Literal["raise", "skip"] = "raise"
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> ChangeIterator: ...
+    def values(self, record: int) -> dict[str, Any]: ...
+    def change(self, record: int) -> RowChange: ...
+    def column_values(self, column: str) -> list[Any]: ...
+
+@final
+class ChangeIterator(Iterator[RowChange]):
+    def __init__(self, readers: Iterable[RowReader]) -> None: ...
+    def __iter__(self) -> ChangeIterator: ...
+    def __next__(self) -> RowChange: ...
+
+def struct_sizes() -> dict[str, int]: ...

@@ -1,0 +1,83 @@
+"""What a pass over a log hands over at a time, and where it ended early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..batch import ChangeBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where and why reading ended before the end of the file.
+
+    Parameters
+    ----------
+    path : str
+    offset : int
+        Of the event that is not whole.
+    reason : str
+    """
+
+    path: str
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Something in a log besides rows that who replays the rows has to know of.
+
+    Parameters
+    ----------
+    kind : str
+        "statement": it changed data or definitions itself, or anything else on the server;
+        "lost": rows that were logged here are not among those that were read;
+        "savepoint"; "xa start", "xa prepare", "xa commit" and "xa rollback".
+    position : int
+        Of the event (the outermost) in its file.
+    row : int
+        How many changed rows of that event come before it.
+    text : str
+        The statement, cut after 4096 bytes; what is lost and why; ``X'…',X'…',format`` of an XA transaction.
+    database : str
+        The statement's default database.
+    timestamp : int
+        Of the event's header, seconds since 1970 UTC.
+    """
+
+    kind: str
+    position: int
+    row: int
+    text: str
+    database: str = ""
+    timestamp: int = 0
+
+
+@dataclass(slots=True)
+class Group:
+    """Batches that were gathered together: all changes between two places of a log.
+
+    Parameters
+    ----------
+    batches : list of ChangeBatch
+        One per table definition, in the order in which they were first met.
+    transactions : ndarray, TRANSACTION_DTYPE
+        Of all of them.
+    path : str
+    end_position : int
+        Everything before it has been delivered.
+    resume_position : int
+        The last transaction boundary up to there: the checkpoint.
+    asides : list of Aside
+        In log order; empty unless asked for.
+    """
+
+    batches: list[ChangeBatch]
+    transactions: np.ndarray
+    path: str
+    end_position: int
+    resume_position: int
+    asides: list[Aside] = field(default_factory=list)

@@ -1,0 +1,114 @@
+"""``gtids=`` and ``exclude_gtids=``: which transactions are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import GtidError
+from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set, set_of_one
+
+AnyGtid = Gtid | MariadbGtid
+AnyGtidSet = GtidSet | MariadbGtidSet
+GtidArgument = str | AnyGtid | AnyGtidSet | Iterable[str | AnyGtid | AnyGtidSet]
+
+
+def gtid_set(given: GtidArgument | None, argument: str) -> AnyGtidSet | None:
+    """A GTID set as given to `binlog_core.open`: text of either vendor, a GTID, a set, or several of them.
+
+    Parameters
+    ----------
+    given : str, GTID, GTID set, iterable of them, or None
+    argument : str
+        Name of the argument, for errors.
+
+    Raises
+    ------
+    GtidError
+        A text is not a set, or several are of both vendors.
+    TypeError
+        It is something else.
+    """
+    if given is None or isinstance(given, GtidSet | MariadbGtidSet):
+        return given
+    if isinstance(given, str):
+        return parse_gtid_set(given)
+    if isinstance(given, Gtid | MariadbGtid):
+        return set_of_one(given)
+    if isinstance(given, Iterable) and not isinstance(given, bytes | bytearray | memoryview):
+        gathered: AnyGtidSet | None = None
+        for one in given:
+            if not isinstance(one, str | Gtid | MariadbGtid | GtidSet | MariadbGtidSet):
+                raise _not_gtids(argument, one)
+            if part := gtid_set(one, argument):
+                gathered = part if gathered is None else gathered | part
+        return GtidSet() if gathered is None else gathered
+    raise _not_gtids(argument, given)
+
+
+def _not_gtids(argument: str, given: object) -> TypeError:
+    return TypeError(f"{argument}= takes GTIDs, sets of them or their text, not {type(given).__name__}")
+
+
+def check_vendor(gtids: AnyGtidSet | None, argument: str, *, mariadb: bool, path: str) -> None:
+    """A set of the other vendor than the log's selects nothing that could be meant.
+
+    Raises
+    ------
+    GtidError
+    """
+    if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
+        names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
+        raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
+
+
+def gtid_of(fields: tuple[int, bytes, bytes, int, int, int]) -> AnyGtid | None:
+    """The GTID in the fields of a transaction; None for an anonymous one.
+
+    Parameters
+    ----------
+    fields : (gtid_kind, uuid, tag, domain_id, server_id, sequence_number)
+    """
+    kind, uuid, tag, domain_id, server_id, number = fields
+    if kind == 1:
+        digits = uuid.hex()
+        text = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return Gtid(text, tag.rstrip(b"\0").decode("ascii", "replace"), number)
+    return MariadbGtid(domain_id, server_id, number) if kind == 2 else None
+
+
+def gtid_text(transaction: Any) -> str | None:
+    """The GTID of a record of TRANSACTION_DTYPE, None where it has none."""
+    gtid = gtid_of(
+        (
+            int(transaction["gtid_kind"]),
+            transaction["uuid"].tobytes(),
+            bytes(transaction["tag"]),
+            int(transaction["domain_id"]),
+            int(transaction["server_id"]),
+            int(transaction["sequence_number"]),
+        )
+    )
+    return str(gtid) if gtid is not None else None
+
+
+def is_selected(gtid: AnyGtid | None, wanted: AnyGtidSet | None, excluded: AnyGtidSet | None) -> bool:
+    """A transaction without GTID is in no set."""
+    if wanted is not None and not _has(wanted, gtid):
+        return False
+    return excluded is None or not _has(excluded, gtid)
+
+
+def _has(gtids: AnyGtidSet, gtid: AnyGtid | None) -> bool:
+    if isinstance(gtids, GtidSet):
+        return isinstance(gtid, Gtid) and gtid in gtids
+    return isinstance(gtid, MariadbGtid) and gtid in gtids
+
+
+def union(a: AnyGtidSet | None, b: AnyGtidSet | None) -> AnyGtidSet | None:
+    """Of two sets; where a log has GTIDs of both vendors, those of the first."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, GtidSet):
+        return a | b if isinstance(b, GtidSet) else a
+    return a | b if isinstance(b, MariadbGtidSet) else a

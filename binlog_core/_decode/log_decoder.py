@@ -1,0 +1,754 @@
+"""One log's rows, group by group: drives the compiled loop and does what it leaves to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .._core import _rows
+from .._format.compression import inflate_columns, payload_chunks
+from .._format.event_types import EventType
+from .._format.format_description import (
+    FormatDescription,
+    LogState,
+    detect,
+    parse_next_descriptor,
+)
+from .._format.rows_events import inflate_rows_event
+from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
+from .._sources.mariadb_encryption import MariaDBDecryptedSource
+from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS
+from .._walk.resync import Boundaries
+from .._walk.salvage import Resumption, check_tail, only, resume, whole_changes
+from ..batch import ChangeBatch
+from ..errors import (
+    BinlogError,
+    DecodeError,
+    DecompressionError,
+    EncryptionError,
+    MissingExtraError,
+    StrictError,
+    TruncatedError,
+)
+from ..events import EventHeader, QueryEvent, XaPrepareEvent, parse_event
+from ..report import Report
+from .group import Aside, Group, Tail
+from .gtid_selection import gtid_of, is_selected
+from .log_plans import LogPlans, definitions_of_transaction
+from .selection import DEFAULT_LIMITS, Limits, Selection
+
+if TYPE_CHECKING:
+    from .._sources.follow import Follower
+    from .._sources.sources import Source
+    from ..schema.definitions import Definitions
+
+_HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
+_READ_LEN = 1 << 20
+_ENDLESS = 2**64 - 1
+_TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
+
+_COMPRESSED_ROWS = range(
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
+)
+_GTID_EVENTS = frozenset(
+    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+)
+_LOAD_EVENTS = frozenset(
+    (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
+)
+_ROWS = frozenset(
+    (
+        *range(EventType.WRITE_ROWS_V1, EventType.DELETE_ROWS_V1 + 1),
+        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
+        EventType.PARTIAL_UPDATE_ROWS,
+        *_COMPRESSED_ROWS,
+    )
+)
+_ROWS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
+_QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
+    (
+        EventType.SLAVE,
+        EventType.CREATE_FILE,
+        EventType.APPEND_BLOCK,
+        EventType.DELETE_FILE,
+        EventType.BEGIN_LOAD_QUERY,
+    )
+)
+_IGNORABLE_FLAG = 0x0080
+_PREPARED_XA = 64  # flag of MariaDB's GTID event
+_MOST_ASIDES = 4096  # of a group
+_ASIDE_BYTES = 4096  # of a statement that are kept
+_NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
+
+
+class LogDecoder:
+    """Decodes one source.
+
+    Parameters
+    ----------
+    source : Source
+    selection : Selection
+    report : Report
+    definitions : Definitions or None
+        Given table definitions, followed through DDL or not.
+    limits : Limits
+    verify_checksum, skip_errors : bool
+    follower : Follower or None
+        Waits at the end of a log that still grows.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        selection: Selection,
+        report: Report,
+        definitions: Definitions | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        verify_checksum: bool = True,
+        skip_errors: bool = False,
+        follower: Follower | None = None,
+    ) -> None:
+        self.source = source
+        self.follower = follower
+        self.path = source.path
+        self.selection = selection
+        self.report = report
+        self.definitions = definitions
+        self.limits = limits
+        self.verify = verify_checksum
+        self.skip_errors = skip_errors
+        self.tail: Tail | None = None
+        self.stopped_at: int | None = None  # the event that `selection` says to stop at
+        self.format: FormatDescription | None = None
+        self._loop = _rows.Decoder(
+            group_rows=limits.group_rows,
+            group_bytes=limits.group_bytes,
+            group_memory=limits.group_memory,
+            record_bytes=limits.record_bytes,
+            table_definitions=limits.table_definitions,
+            table_definitions_of_transaction=definitions_of_transaction(limits),
+            verify=verify_checksum,
+        )
+        loop = self._loop
+        self._plans = LogPlans(
+            self.path,
+            loop,
+            selection=selection,
+            limits=limits,
+            report=report,
+            definitions=definitions,
+            skip_errors=skip_errors,
+        )
+        loop.select(
+            ops=selection.ops,
+            server_id=-1 if selection.server_id is None else selection.server_id,
+            rows_v0=selection.rows_v0,
+            stop_position=_ENDLESS if selection.stop_position is None else selection.stop_position,
+            stop_anchor=0 if selection.stop_position is None else selection.stop_anchor,
+            start_timestamp=selection.start_timestamp or 0,
+            stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
+            gtids_to_python=selection.selects_gtids,
+            asides_to_python=selection.asides,
+        )
+        self._asides: list[Aside] | None = [] if selection.asides else None
+        self._view = source.view()
+        self._window: bytes | memoryview = b""
+        self._base = 0
+        self._head: bytes | memoryview = b""
+        self._boundaries: Boundaries | None = None
+        self._lacks_bytes = False
+        self._resume_position = max(selection.start_position or 0, 4)  # of the last group
+
+    @property
+    def resume_position(self) -> int:
+        return int(self._loop.resume_position)
+
+    @property
+    def position(self) -> int:
+        """Everything before it was read."""
+        return self._loop.position
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return self.format is not None and self.format.is_mariadb
+
+    def read_format(self) -> FormatDescription | None:
+        """Recognise the log; None where it ends before it says what it is."""
+        head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
+        found = detect(head, self.path, verify_checksum=self.verify)
+        self._head = head
+        self.format = found.format
+        for note in found.format.notes if found.format else ():
+            self.report.add("format_notes", path=self.path, offset=4, detail=note)
+        if found.state is not LogState.OPEN:
+            if found.state is LogState.CUT:
+                self._end_early(4, "the file ends inside its first event")
+            return None if found.format is None or found.state is LogState.CUT else found.format
+        return found.format
+
+    # ------------------------------------------------------------ groups
+
+    def groups(self) -> Iterator[Group]:
+        """Decode to the end, or to where `selection` says.
+
+        Yields
+        ------
+        Group
+
+        Raises
+        ------
+        BinlogError
+            What cannot be decoded; the groups before it were yielded.
+        """
+        while self.read_format() is None or self.format is None:
+            if self.follower is None or self.follower.wait() != "more":
+                return
+        self._set_format(self.format)
+        checked = self.skip_errors or self.selection.in_parts
+        self._loop.check_positions(checked and self.boundaries.splittable)
+        self._first_feed()
+        try:
+            yield from self._walk()
+        except BinlogError as error:
+            # Nothing that was good is lost: what was gathered comes before the error.
+            self._plans.count_silence()
+            if self._loop.records or self._asides:
+                yield from self._take_group()
+            if error.offset is not None and error.offset == self.selection.start_position:
+                error.message += f"; does an event begin at start={error.offset}?"
+            raise error.located(path=self.path) from error.__cause__
+        if self._loop.has_news or self._asides:
+            yield from self._take_group()
+        self._plans.count_silence()
+
+    def _walk(self) -> Iterator[Group]:
+        loop = self._loop
+        while True:
+            status = loop.run()
+            if status == _rows.MORE:
+                if not self._feed_more():
+                    if self.follower is None:
+                        broken_at = loop.position
+                        if self.skip_errors and loop.left:
+                            found = self._pass_over(broken_at, 0)
+                            if found.offset is not None:
+                                self._lose_rows(int(broken_at), "an event that is not whole")
+                                if not found.begins_at(broken_at):
+                                    self.report.add("skipped_events", path=self.path, offset=broken_at)
+                                continue
+                        self._end_of_log()
+                        return
+                    if self._loop.records or (self._asides is not None and (self._asides or loop.has_news)):
+                        yield from self._take_group()  # nobody waits for rows while we wait for bytes
+                    if self.follower.wait() != "more":
+                        self._end_of_log()
+                        return
+            elif status == _rows.GROUP:
+                yield from self._take_some()
+            elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
+                self._plans.add(mariadb=self._is_mariadb)
+            elif status == _rows.EVENT:
+                try:
+                    yield from self._on_event()
+                except BinlogError as error:
+                    self._skip_or_raise(error)
+                if self._asides is not None and len(self._asides) >= _MOST_ASIDES:
+                    yield from self._take_group()
+            elif status == _rows.ERROR:
+                if self.follower is not None and self._may_be_torn(loop.failure_info()):
+                    if self._loop.records:
+                        yield from self._take_group()
+                    if self._read_again(loop.failure_info()["position"], self.follower):
+                        continue
+                if self._on_error():
+                    return
+            elif status == _rows.PAUSE:
+                self.source.check_size()
+            elif status == _rows.STOP:
+                self.stopped_at = loop.position
+                return
+
+    def _take_some(self) -> Iterator[Group]:
+        """The group, unless it holds nothing but transactions whose rows events were empty."""
+        for group in self._take_group():
+            if group.batches or self._asides is not None:
+                yield group
+        self.source.check_size()
+
+    def _take_group(self) -> Iterator[Group]:
+        """What was gathered.
+
+        Raises
+        ------
+        DecompressionError
+            A value of a compressed column; what lies before its event has been yielded.
+        """
+        self._plans.count_silence()
+        batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self.path)
+        broken: DecompressionError | None = None
+        for index in special:
+            batch = batches[index]
+            failed: dict[int, DecompressionError] = {}
+            batch.buffer = inflate_columns(
+                batch.array,
+                batch.columns,
+                batch.buffer,
+                limit=self.limits.decompressed_bytes,
+                path=self.path,
+                table=batch.table.full_name,
+                failed=failed,
+            )
+            if len(batch.invalid):
+                first = batch.invalid[0]
+                self.report.add(
+                    "invalid_dates",
+                    path=self.path,
+                    offset=int(batch.array["image"]["position"][first["record"]]),
+                    table=batch.table.full_name,
+                    column=batch.table.columns[first["column"]].name,
+                    count=len(batch.invalid),
+                )
+            if failed and self.skip_errors:
+                batches[index] = self._without(batch, failed)
+            elif failed:
+                error = failed[min(failed)]
+                if broken is None or (error.offset or 0) < (broken.offset or 0):
+                    broken = error
+        end_position = int(self._loop.position)
+        if broken is not None:
+            end_position = broken.offset or 0
+            batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
+            batches = [batch for batch in batches if len(batch)]
+        else:
+            self._resume_position = self.resume_position
+        asides: list[Aside] = []
+        if self._asides:
+            asides, self._asides = [one for one in self._asides if one.position < end_position], []
+        if broken is None or batches or asides:
+            yield Group(batches, transactions, self.path, end_position, self._resume_position, asides)
+        if broken is not None:
+            raise broken
+
+    def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
+        """A batch without the changes of some records, which are reported."""
+        kept, changes = whole_changes(batch, failed)
+        for record in changes:
+            error = failed[record]
+            self.report.add(
+                "skipped_changes",
+                path=self.path,
+                offset=error.offset,
+                table=error.table,
+                column=error.column,
+                detail=error.message,
+            )
+            row = int(batch.array["image"]["row"][record])
+            self._lose_rows(error.offset or 0, f"a change of {error.table}: {error.message}", row)
+        return only(batch, kept)
+
+    def _make_room_for_a_plan(self) -> Iterator[Group]:
+        if not self._plans.has_room():
+            if self._loop.records:
+                yield from self._take_group()
+            self._plans.clear()
+
+    # ------------------------------------------------------------ bytes
+
+    def _first_feed(self) -> None:
+        start = max(self.selection.start_position or 0, 4)
+        if self._view is not None:
+            if start > len(self._view):
+                raise DecodeError(
+                    f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path
+                )
+            self._loop.feed(self._view, 0, start=start, keep=True)
+            return
+        self.source.seek(start)
+        self._base = start
+        self._window = b""
+        self._loop.feed(b"", start, keep=False)
+
+    def _feed_more(self) -> bool:
+        """More bytes of a stream; False where there are none (for now)."""
+        left = int(self._loop.left)
+        if self._view is None and not self.ends_inside(
+            memoryview(self._window)[len(self._window) - left :], int(self._loop.position)
+        ):
+            # Growing with what is already waiting keeps the copies of one large event linear.
+            more = self.source.read(max(_READ_LEN, left))
+            if more:
+                end = len(self._window)
+                self._base += end - left
+                self._window = bytes(self._window[end - left :]) + more
+                self._loop.feed(self._window, self._base, keep=False)
+                return True
+        return False
+
+    def ends_inside(self, event: bytes | memoryview, position: int) -> bool:
+        """Whether an event, of which the beginning is here, cannot be whole: not worth reading on.
+
+        Raises
+        ------
+        DecodeError
+            It may be whole, and is larger than `Limits.event_bytes`.
+        """
+        length = int.from_bytes(event[9:13], "little")
+        if len(event) < 13 or length <= self.limits.event_bytes:
+            return False
+        size = self.source.size
+        if size is not None and self.follower is None and position + length > size:
+            return True
+        raise self.limits.event_too_large(length, self.path, position)
+
+    def _end_of_log(self) -> None:
+        left = int(self._loop.left)
+        if left and self.follower is None and not self.skip_errors:
+            window = self._window if self._view is None else self._view
+            check_tail(
+                self.boundaries,
+                window,
+                self._loop.position - len(window) + left,
+                len(window) - left,
+                self.path,
+            )
+        if left or self.source.withheld:
+            self._end_early(
+                int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
+            )
+
+    def _end_early(self, offset: int, reason: str) -> None:
+        self.tail = Tail(self.path, offset, reason)
+        if self.report.strict:
+            raise TruncatedError(reason, path=self.path, offset=offset)
+
+    # ------------------------------------------------------------ what the loop leaves to us
+
+    def _set_format(self, description: FormatDescription) -> None:
+        self.format = description
+        header_length, lengths, canonical, checksum = description.core_arrays()
+        self._loop.set_format(header_length, lengths, canonical, bool(checksum))
+
+    def _on_event(self) -> Iterator[Group]:
+        loop = self._loop
+        kind, offset = int(loop.event_type), int(loop.event_position)
+        if kind == EventType.QUERY:
+            database, statement = loop.query()
+            self._note_statement(statement, database)
+            yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
+        elif loop.without_map:
+            self.report.add("rows_without_table_map", path=self.path, offset=offset)
+            self._lose_rows(offset, "rows of a table whose table map was not seen")
+        elif kind == EventType.XA_PREPARE:
+            self._note_xa_prepare()
+        elif kind == EventType.TRANSACTION_PAYLOAD:
+            chunks = payload_chunks(
+                loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
+            )
+            yield from self._walk_inside(chunks)
+        elif kind in _COMPRESSED_ROWS:
+            assert self.format is not None
+            inflated = inflate_rows_event(
+                loop.event_bytes(),
+                loop.event_body(),
+                kind,
+                self.format,
+                limit=self.limits.decompressed_bytes,
+                path=self.path,
+                offset=offset,
+            )
+            yield from self._walk_inside(iter((inflated,)))
+        elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
+            yield from self._on_descriptor(offset)
+        elif kind in _GTID_EVENTS:
+            if self.selection.selects_gtids:
+                self._select_transaction()
+            if (
+                self.selection.asides
+                and kind == EventType.MARIADB_GTID
+                and loop.event_body()[12] & _PREPARED_XA
+            ):
+                self._note("xa start")
+        elif kind == EventType.MARIADB_QUERY_COMPRESSED:
+            header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
+            assert self.format is not None
+            event = parse_event(header, loop.event_body(), self.format, self.path)
+            assert isinstance(event, QueryEvent)
+            loop.end_statement()
+            compressed = event
+            self._note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
+            yield from self._on_statement(event.query_bytes, offset, lambda: compressed)
+        elif kind in _LOAD_EVENTS:
+            loop.end_statement()
+            self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
+            self._note("statement", "LOAD DATA")
+        elif kind in _ROWS_V0:
+            self.report.add("rows_v0", path=self.path, offset=offset)
+            self._lose_rows(offset, "rows events of version 0")
+        elif kind == EventType.MARIADB_START_ENCRYPTION:
+            self._on_start_encryption(offset)
+        elif kind == EventType.INCIDENT:
+            self.report.add("incidents", path=self.path, offset=offset)
+            self._lose_rows(offset, "an incident: the server says that events are missing")
+        elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
+            self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
+            self._lose_rows(offset, f"an event of unknown type {kind}")
+
+    # ------------------------------------------------------------ what is told besides rows
+
+    def _note(self, kind: str, text: str = "", database: str = "") -> None:
+        """Something about the event at hand."""
+        loop = self._loop
+        if self._asides is not None and loop.is_selected:
+            place = int(loop.event_position), int(loop.row_in_event)
+            self._asides.append(Aside(kind, *place, text, database, int(loop.event_timestamp)))
+
+    def _note_statement(self, statement: bytes, database: bytes) -> None:
+        if self._asides is not None and (kind := kind_of_aside(statement)) is not None:
+            text = statement[:_ASIDE_BYTES].decode("utf-8", "replace")
+            self._note(kind, text, database.decode("utf-8", "replace"))
+
+    def _note_xa_prepare(self) -> None:
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(
+            int(loop.event_position), 0, EventType.XA_PREPARE, 0, int(loop.event_length), 0, 0
+        )
+        event = parse_event(header, loop.event_body(), self.format, self.path)
+        assert isinstance(event, XaPrepareEvent)
+        self._note("xa prepare", f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}")
+
+    def _lose_rows(self, position: int, text: str, row: int = 0) -> None:
+        if self._asides is not None:
+            self._asides.append(Aside("lost", position, row, text))
+
+    def _on_statement(
+        self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
+    ) -> Iterator[Group]:
+        definitions = self.definitions
+        if changed := changes_rows(statement):
+            self.report.add("statement_changes", path=self.path, offset=offset)
+        if definitions is not None and (
+            definitions.notes_changes
+            if changed
+            else definitions.follows and may_change_definitions(statement)
+        ):
+            event = whole()  # before the group is taken: the loop still has it at hand
+            transaction = int(self._loop.transaction_position)
+            if self._loop.records:
+                yield from self._take_group()
+            assert self.format is not None
+            definitions.follow(
+                event,
+                self.report,
+                mariadb=self.format.is_mariadb,
+                path=self.path,
+                transaction=transaction,
+            )
+            self._plans.clear()
+
+    def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
+        """The QUERY event at hand with its status variables."""
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(
+            int(loop.event_position),
+            int(loop.event_timestamp),
+            EventType.QUERY,
+            0,
+            int(loop.event_length),
+            0,
+            0,
+        )
+        # Up to the statement's end: events inside a payload have no checksum to cut off.
+        header_length, lengths, _, _ = self.format.core_arrays()
+        body = loop.event_bytes()[header_length:]
+        end = int(lengths[EventType.QUERY]) + len(database) + 1 + len(statement)
+        if lengths[EventType.QUERY] >= 13:
+            end += int.from_bytes(body[11:13], "little")  # status variables
+        event = parse_event(header, body[:end], self.format, self.path)
+        assert isinstance(event, QueryEvent)
+        return event
+
+    def _on_start_encryption(self, offset: int) -> None:
+        # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
+        sent_in_clear = self._loop.event_flags & _IGNORABLE_FLAG
+        if not sent_in_clear and not isinstance(self.source, MariaDBDecryptedSource):
+            raise EncryptionError(
+                "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
+                path=self.path,
+                offset=offset,
+                type_code=EventType.MARIADB_START_ENCRYPTION,
+            )
+
+    def _on_descriptor(self, offset: int) -> Iterator[Group]:
+        if offset <= 4:
+            return  # read by read_format
+        assert self.format is not None
+        description = parse_next_descriptor(
+            self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
+        )
+        if self._loop.records:
+            yield from self._take_group()
+        if description.is_mariadb != self.format.is_mariadb:
+            self._plans.clear()  # the vendors count metadata differently
+        self._set_format(description)
+
+    def _walk_inside(self, chunks: Iterator[bytes]) -> Iterator[Group]:
+        """Walk over events that were packed into the one at hand."""
+        loop = self._loop
+        offset, kind = int(loop.event_position), int(loop.event_type)
+        held: bytes | bytearray = b""
+        wanted = 0
+        entered = False
+        try:
+            for chunk in chunks:
+                if held:
+                    held += chunk
+                else:
+                    held = chunk
+                if len(held) < wanted:
+                    continue
+                loop.enter(held)
+                entered = True
+                yield from self._walk_window()
+                held = bytearray(memoryview(held)[len(held) - int(loop.left) :])
+                wanted = self.limits.packed_length(held, self.path, offset)
+            if held:
+                raise DecodeError(f"the packed events end inside one, {len(held)} bytes of it are there")
+        except BinlogError as error:
+            raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
+        finally:
+            if entered:
+                loop.leave()
+
+    def _walk_window(self) -> Iterator[Group]:
+        """Like `_walk`, up to the end of the inner window."""
+        loop = self._loop
+        while True:
+            status = loop.run()
+            if status == _rows.MORE or status == _rows.STOP:
+                return
+            if status == _rows.GROUP:
+                yield from self._take_some()
+            elif status == _rows.TABLE:
+                yield from self._make_room_for_a_plan()
+                self._plans.add(mariadb=self._is_mariadb)
+            elif status == _rows.EVENT:
+                if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
+                    raise DecodeError("a payload inside a payload")
+                yield from self._on_event()
+            elif status == _rows.ERROR:
+                self._on_inner_error()
+
+    def _select_transaction(self) -> None:
+        self._loop.skip_transaction(
+            not is_selected(gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids)
+        )
+
+    # ------------------------------------------------------------ errors
+
+    def _skip_or_raise(self, error: BinlogError) -> None:
+        """Of an event that is passed already: with on_error="skip" count it and go on."""
+        if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
+        self.report.lose(self.path, self._loop.event_position, self._loop.position)
+        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
+
+    def _on_error(self) -> bool:
+        """Raise, or count, pass over and say whether to stop here."""
+        info = self._loop.failure_info()
+        error = self._plans.error_of(info, mariadb=self._is_mariadb)
+        if info["status"] == "no memory":
+            raise MemoryError(str(error))
+        if self._is_cut_tail(info):
+            self.report.add("wrong_in_use_checksum", path=self.path, offset=info["position"])
+            self._end_early(info["position"], "wrong checksum in the last event of a log in use")
+            return True
+        if not self.skip_errors:
+            if info["what"] == ELSEWHERE and self.selection.in_parts:
+                error.message += NOT_IN_PARTS
+            raise error
+        self._lose_rows(int(info["position"]), f"a damaged event: {error.message}")
+        found = self._pass_over(info["position"], self._loop.event_length)
+        if not found.begins_at(info["position"]):
+            self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        if found.offset is not None:
+            return False
+        self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
+        return True
+
+    def _read_again(self, position: int, follower: Follower) -> bool:
+        """Wait, and read an event again that the server may still have been writing; False: it is final."""
+        if not self.source.seekable or follower.wait(_TORN_WAIT) in ("next", "stopped"):
+            return False
+        self.source.seek(position)
+        self._window, self._base = b"", position
+        self._loop.feed(b"", position, keep=False)
+        return True
+
+    def _on_inner_error(self) -> None:
+        """The same of an event inside another: there the next one is where this one says, or nowhere."""
+        info = self._loop.failure_info()
+        error = self._plans.error_of(info, mariadb=self._is_mariadb)
+        if info["status"] == "no memory":
+            raise MemoryError(str(error))
+        if not self.skip_errors or info["what"] == "event_length is less than its header":
+            raise error
+        self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
+        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """What tells the log's events from chance."""
+        assert self.format is not None
+        if self._boundaries is None or self._boundaries.description is not self.format:
+            self._boundaries = Boundaries.of(self._head, self.format)
+            if self._lacks_bytes:
+                self._boundaries = self._boundaries.ahead()
+        return self._boundaries
+
+    def believe_no_positions(self) -> None:
+        """From here on: the log lacks events or bytes."""
+        self._lacks_bytes = True
+        self._boundaries = None
+        self._loop.check_positions(False)
+
+    def _pass_over(self, position: int, length: int) -> Resumption:
+        """Go on at the next true event behind a damaged one, if there is one."""
+        loop, view = self._loop, self._view
+        found = resume(
+            self.boundaries,
+            self.source,
+            self._window if view is None else view,
+            self._base if view is None else 0,
+            position,
+            length,
+            doubtful=loop.doubtful_position,
+            in_parts=self.selection.in_parts,
+            report=self.report,
+        )
+        if found.ahead:
+            self.believe_no_positions()
+        if not found.chained:
+            loop.break_off()
+            if self.selection.selects_gtids:
+                self._select_transaction()
+        elif loop.event_type not in _ROWS and not found.begins_at(position):
+            loop.forget_table_maps()  # what it would have mapped is not known
+        if view is None:
+            self._window, self._base = found.window, found.base
+        if found.offset is not None:
+            loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
+        return found
+
+    def _is_cut_tail(self, info: dict[str, Any]) -> bool:
+        """A wrong CRC of the very last event of a log whose descriptor says in use."""
+        return self._may_be_torn(info) and (self._view is not None or not self.source.peek(1))
+
+    def _may_be_torn(self, info: dict[str, Any]) -> bool:
+        """A wrong CRC at the end of what was read of a log that a server writes."""
+        in_use = self.format is not None and self.format.in_use
+        return in_use and info["status"] == "checksum" and not self._loop.left

@@ -1,0 +1,212 @@
+"""The plans of one log's tables, as its decoding loop numbers them, and what the loop says of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._core._rows import Definition
+from .._format.event_types import EventType
+from .._tables.column_types import OLD_TEMPORAL_TYPES
+from .._tables.table_map import TableMaps
+from .._tables.tables import Table
+from ..errors import BinlogError, ChecksumError, DecodeError
+from .plans import Plan, Plans
+
+if TYPE_CHECKING:
+    from .._core._rows import Decoder
+    from ..report import Report
+    from ..schema.definitions import Definitions
+    from .selection import Limits, Selection
+
+_OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
+_MOST = 65536  # … unless the limit itself is larger
+
+
+def definitions_of_transaction(limits: Limits) -> int:
+    """How many definitions one transaction may have, by weight."""
+    kept = limits.table_definitions
+    return max(kept, min(_OF_ONE_TRANSACTION * kept, _MOST))
+
+
+class LogPlans:
+    """Makes the plans that a loop asks for.
+
+    Parameters
+    ----------
+    path : str
+    loop : Decoder
+    selection : Selection
+    limits : Limits
+    report : Report
+    definitions : Definitions or None
+    skip_errors : bool
+        The rows of a table whose definition cannot be read are stepped over.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        loop: Decoder,
+        *,
+        selection: Selection,
+        limits: Limits,
+        report: Report,
+        definitions: Definitions | None,
+        skip_errors: bool,
+    ) -> None:
+        self._path = path
+        self._loop = loop
+        self._selection = selection
+        self._limits = limits
+        self._report = report
+        self._definitions = definitions
+        self._skip_errors = skip_errors
+        # Tables of one shape share a plan, unless something is decided for each by its name.
+        self._shared = (
+            definitions is None and selection.tables is None and all(p == "*" for p in selection.columns)
+        )
+        self._made = Plans()
+        self._table_maps = TableMaps()
+        self._indexes: dict[int, int] = {}  # of a plan in the loop, by its id
+        self._skipped: int | None = None  # index of the plan of rows that are stepped over
+        self._silent: dict[int, _Silence] = {}  # by shape: what is reported of each of its definitions
+
+    def has_room(self) -> bool:
+        """Whether the definition that the loop asks for may be added, or all must be dropped before: those in
+        use come back with their next table map.
+
+        Raises
+        ------
+        DecodeError
+            One transaction has too many.
+        """
+        loop = self._loop
+        if loop.has_room:
+            return True
+        # Between transactions no table id is needed any more; inside one it may be.
+        if loop.table_maps <= 1:
+            return False
+        raise DecodeError(
+            f"more than {loop.definition_count} table definitions in one transaction, which is what "
+            f"Limits.table_definitions={self._limits.table_definitions} allows",
+            path=self._path,
+            offset=int(loop.event_position),
+            type_code=EventType.TABLE_MAP,
+        )
+
+    def clear(self) -> None:
+        """Drop all plans. The group must have been taken."""
+        self.count_silence()
+        self._loop.drop_plans()
+        self._made.clear()
+        self._table_maps.clear()
+        self._indexes.clear()
+        self._skipped = None
+        self._silent.clear()
+
+    def add(self, *, mariadb: bool) -> None:
+        """The definition that the loop asks for."""
+        loop, offset = self._loop, self._loop.event_position
+        flags, body = loop.table_map()
+        try:
+            shape, names = self._table_maps.shape_of(body, flags=flags, mariadb=mariadb)
+        except BinlogError as error:
+            if not self._skip_errors:
+                raise error.located(path=self._path, offset=offset, type_code=19) from None
+            self._report.add("skipped_events", path=self._path, offset=offset, detail=str(error))
+            self._add_skipped()
+            return
+        table = shape.table_of(names)
+        told = _Silence([("metadata_misfits", None, note) for note in shape.notes])
+        self._report_silence(told, table, offset)
+        if not self._selection.wants_table(table):
+            self._add_skipped()
+            return
+        if self._definitions is not None:
+            table = self._definitions.complete(table, self._report, path=self._path, offset=offset)
+        plan = self._made.plan_of(table, self._selection.wanted_columns(table))
+        silence = _silence_of(table, plan)
+        self._report_silence(silence, table, offset)
+        index = loop.add_definition(
+            self._index_of(plan), Definition(plan, shape, names, table), shared=self._shared
+        )
+        if self._shared and (told.what or silence.what):
+            self._silent[index] = _Silence(told.what + silence.what)
+
+    def _index_of(self, plan: Plan) -> int:
+        index = self._indexes.get(id(plan))  # which lives as long as _made
+        if index is None:
+            index = self._indexes[id(plan)] = self._loop.add_plan(
+                plan.ops,
+                image_len=plan.image_len,
+                record_len=plan.dtype.itemsize,
+                json_columns=plan.json_columns,
+                raw=plan.raw,
+                nullable=plan.nullable,
+                compressed=plan.compressed,
+            )
+        return index
+
+    def _add_skipped(self) -> None:
+        """The rows of this table are stepped over."""
+        if self._skipped is None:
+            self._skipped = self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
+        self._loop.add_definition(self._skipped)
+
+    def _report_silence(self, silence: _Silence, table: Table, offset: int) -> None:
+        for kind, column, detail in silence.what:
+            self._report.add(
+                kind, path=self._path, offset=offset, table=table.full_name, column=column, detail=detail
+            )
+
+    def count_silence(self) -> None:
+        """Report what is to be said of definitions that were not asked for, since their shape was known: its
+        first has said where, and raised the error if it is one."""
+        for shape, silence in self._silent.items():
+            count = self._loop.definitions_of(shape)
+            for kind, column, detail in silence.what:
+                self._report.add(
+                    kind, path=self._path, column=column, detail=detail, count=count - silence.definitions
+                )
+            silence.definitions = count
+
+    def error_of(self, info: dict[str, Any], *, mariadb: bool) -> DecodeError:
+        """What the loop says that went wrong (`Decoder.failure_info`), as an error."""
+        definition: Definition | None = info["definition"]
+        table: Table | None = definition.table if definition is not None else None
+        column = None
+        if table is not None and info["column"] < len(table.columns):
+            column = table.columns[info["column"]].name
+        kind = ChecksumError if info["status"] == "checksum" else DecodeError
+        message = info["what"]
+        if table is not None:
+            message += f", row {info['row']} of the event"
+            if mariadb and _may_have_old_fractions(table):
+                message += "; MariaDB's own fractional TIME, DATETIME and TIMESTAMP take schema= to decode"
+        return kind(
+            message,
+            path=self._path,
+            offset=info["position"],
+            type_code=info["type_code"],
+            table=table.full_name if table is not None else None,
+            column=column,
+        )
+
+
+@dataclass(slots=True)
+class _Silence:
+    """What the log does not tell of the tables of a shape."""
+
+    what: list[tuple[str, str | None, str | None]]  # kind in the report, column, detail
+    definitions: int = 1  # of which it was reported
+
+
+def _silence_of(table: Table, plan: Plan) -> _Silence:
+    if table.undecodable is not None:
+        return _Silence([("undecodable_tables", None, table.undecodable)])
+    return _Silence([(what, column, None) for what, column in plan.silence])
+
+
+def _may_have_old_fractions(table: Table) -> bool:
+    return any(c.type_code in OLD_TEMPORAL_TYPES and not c.old_fraction for c in table.columns)

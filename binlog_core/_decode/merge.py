@@ -1,0 +1,57 @@
+"""A group's batches as one sequence of changes, in log order across tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .._core._values import ChangeIterator, RowChange, RowReader, ValuePlan
+
+if TYPE_CHECKING:
+    from ..batch import ChangeBatch
+    from ..report import Report
+    from .group import Group
+
+_PLANS = 4096  # kept before all are made anew
+
+
+class ChangeReader:
+    """Turns groups into RowChanges; keeps what it worked out of the columns of tables, which many may share.
+
+    Parameters
+    ----------
+    report : Report
+        Texts and values that cannot be read are counted there.
+    skip_errors : bool
+        A damaged value comes as its bytes, instead of an error.
+    """
+
+    def __init__(self, report: Report, *, skip_errors: bool) -> None:
+        self._report = report
+        self._skip = skip_errors
+        # By how many columns the table has, and the identity of those decoded, which the plan keeps alive.
+        self._plans: dict[tuple[int, int], ValuePlan] = {}
+
+    def changes(self, group: Group) -> Iterator[RowChange]:
+        """One RowChange per changed row, in log order across the group's batches."""
+        readers = [self._reader(batch) for batch in group.batches if batch.table.undecodable is None]
+        try:
+            yield from ChangeIterator(readers)
+        finally:
+            for reader in readers:
+                self._count("invalid_text", reader.invalid_text, reader.first_invalid_text)
+                self._count("damaged_values", reader.damaged_values, reader.first_damaged_value)
+
+    def _reader(self, batch: ChangeBatch) -> RowReader:
+        key = len(batch.table.columns), id(batch.columns)
+        plan = self._plans.get(key)
+        if plan is None or plan.columns is not batch.columns:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = ValuePlan(batch.table, batch.columns)
+        return RowReader(batch, plan, "skip" if self._skip else "raise")
+
+    def _count(self, kind: str, count: int, first: Exception | None) -> None:
+        if count:
+            where = {name: getattr(first, name, None) for name in ("path", "offset", "table", "column")}
+            self._report.add(kind, count=count, detail=getattr(first, "message", None), **where)

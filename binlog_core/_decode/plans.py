@@ -1,0 +1,223 @@
+"""Plans: what the decoding loop does for each column of a table definition."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core._rows import OP_DTYPE, WIRE_OPS
+from .._tables.column_types import (
+    INTEGER_BYTES,
+    MYSQL_TYPE_DATETIME,
+    MYSQL_TYPE_DATETIME2,
+    MYSQL_TYPE_STRING,
+    MYSQL_TYPE_TIME,
+    MYSQL_TYPE_TIME2,
+    MYSQL_TYPE_TIMESTAMP,
+    MYSQL_TYPE_TIMESTAMP2,
+    MYSQL_TYPE_VAR_STRING,
+    MYSQL_TYPE_VARCHAR,
+    MYSQL_TYPE_VARCHAR_COMPRESSED,
+    SPAN_DTYPE,
+    SPAN_KINDS,
+    Kind,
+)
+from .._tables.tables import Column, Table, image_dtype, record_dtype
+
+_TEMPORAL_OPS = {  # type code: name, bytes before the fraction
+    MYSQL_TYPE_TIME2: ("TIME2", 3),
+    MYSQL_TYPE_DATETIME2: ("DATETIME2", 5),
+    MYSQL_TYPE_TIMESTAMP2: ("TIMESTAMP2", 4),
+    MYSQL_TYPE_TIME: ("TIME", 3),
+    MYSQL_TYPE_DATETIME: ("DATETIME", 8),
+    MYSQL_TYPE_TIMESTAMP: ("TIMESTAMP", 4),
+}
+# MariaDB's own fractional types: bytes by number of digits, from 1 to 6.
+_MARIADB_FRACTION_OPS = {
+    MYSQL_TYPE_TIMESTAMP: ("MARIA_TIMESTAMP", (5, 5, 6, 6, 7, 7)),
+    MYSQL_TYPE_TIME: ("MARIA_TIME", (4, 4, 5, 5, 5, 6)),
+    MYSQL_TYPE_DATETIME: ("MARIA_DATETIME", (6, 6, 7, 7, 7, 8)),
+}
+_OP = struct.Struct("<BBBBHHII")  # twin of OP_DTYPE
+_DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rows of tables with certain columns are decoded, and into what.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The decoded ones.
+    dtype : numpy.dtype
+        Of the records.
+    ops : bytes
+        One wire operation (OP_DTYPE) per column of the table, decoded or stepped over.
+    json_columns : tuple of int
+        Indexes of the table's JSON columns.
+    nullable : bytes
+        Of each column of the table: 1 where it can be NULL, or that is unknown.
+    raw : bool
+        The table cannot be decoded: a record has one field, a span of the event's row area.
+    silence : tuple of (str, str or None)
+        What the log does not tell of the table's columns: what it is called in a report, and of which column.
+    """
+
+    columns: tuple[Column, ...]
+    dtype: np.dtype
+    ops: bytes
+    json_columns: tuple[int, ...]
+    nullable: bytes
+    raw: bool = False
+    silence: tuple[tuple[str, str | None], ...] = ()
+    image_len: int = field(init=False)
+    compressed: bool = field(init=False)  # some of `columns` are
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "image_len", self.dtype["image"].itemsize)
+        object.__setattr__(self, "compressed", any(c.compressed for c in self.columns))
+
+
+class Plans:
+    """Plans of table definitions; tables that share their columns share their plan."""
+
+    def __init__(self) -> None:
+        # By the identity of the columns, which stand in the value to keep it their own.
+        self._plans: dict[tuple[int, frozenset[str] | None], tuple[tuple[Column, ...], Plan]] = {}
+
+    def plan_of(self, table: Table, wanted: Collection[str] | None = None) -> Plan:
+        """The plan for a table definition.
+
+        Parameters
+        ----------
+        table : Table
+        wanted : collection of str or None
+            Names of the columns to decode; None: all.
+        """
+        key = (id(table.columns), None if wanted is None else frozenset(wanted))
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = table.columns, plan_of(table, wanted)
+        return known[1]
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._plans.clear()
+
+
+def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
+    """A plan made anew; as :meth:`Plans.plan_of`."""
+    count = len(table.columns)
+    nullable = bytes([c.nullable is not False for c in table.columns])
+    if table.undecodable is not None:
+        dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
+        return Plan((), dtype, bytes(count * OP_DTYPE.itemsize), (), nullable, raw=True)
+    columns = table.columns
+    if wanted is not None:
+        columns = tuple([c for c in columns if c.name in wanted])
+    dtype = record_dtype(count, columns)
+    row = dtype["row"]
+    ops = _wire_ops(table.columns, row.fields or {}, dtype.itemsize - row.itemsize)
+    json_columns = tuple([c.index for c in table.columns if c.kind is Kind.JSON])
+    return Plan(columns, dtype, ops, json_columns, nullable, silence=tuple(_silence(table.columns)))
+
+
+def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
+    if not all(c.named for c in columns):
+        yield "unnamed_columns", None
+    for c in columns:
+        if c.kind is Kind.INT and c.signed is None:
+            yield "unknown_signs", c.name
+        elif c.kind is Kind.BINARY and c.charset is None:
+            yield "unknown_charsets", c.name
+
+
+def _wire_ops(columns: Iterable[Column], fields: Mapping[str, Any], row_offset: int) -> bytes:
+    """The operations of all columns; those that are no field of the record are stepped over."""
+    ops = []
+    for column in columns:
+        name, width, (a, b, c) = wire_op(column)
+        place = fields.get(column.name)
+        if place is not None:
+            code, out_width, out = _code(name, width), place[0].itemsize, row_offset + place[1]
+        else:
+            code = _code("SKIP_VALUE" if name == "SPAN" else "SKIP" if width else "NOTHING", width)
+            a = b = c = out_width = out = 0
+        ops.append(_OP.pack(code, a, b, c, column.index, out_width, width, out))
+    return b"".join(ops)
+
+
+def _code(name: str, width: int) -> int:
+    """The operation's code; copies and spans of common widths have codes of their own."""
+    if name == "COPY":
+        return WIRE_OPS["COPY"] + {1: 1, 2: 2, 4: 3, 8: 4}.get(width, 0)
+    if name == "SPAN":
+        return WIRE_OPS["SPAN"] - {1: 2, 2: 1}.get(width, 0)
+    return WIRE_OPS[name]
+
+
+def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
+    """What it takes to read a value of a column off the wire.
+
+    Returns
+    -------
+    (name, width, details)
+        name in ``WIRE_OPS``; width in bytes, of the value, or of the length before it.
+    """
+    kind, code = column.kind, column.type_code
+    none = (0, 0, 0)
+    if kind is Kind.INT:
+        width = INTEGER_BYTES[code]
+        return ("UINT24" if column.signed is False else "INT24") if width == 3 else "COPY", width, none
+    if kind is Kind.FLOAT:
+        return "COPY", 4, none
+    if kind is Kind.DOUBLE:
+        return "COPY", 8, none
+    if kind is Kind.DECIMAL:
+        return _decimal_op(column)
+    if kind is Kind.BIT:
+        return "BIT", (column.length + 7) // 8, none
+    if kind is Kind.YEAR:
+        return "YEAR", 1, none
+    if kind is Kind.DATE:
+        return "DATE", 3, none
+    if kind in (Kind.TIME, Kind.DATETIME, Kind.TIMESTAMP):
+        if column.old_fraction and column.fsp:
+            name, widths = _MARIADB_FRACTION_OPS[code]
+            return name, widths[column.fsp - 1], (column.fsp, 0, 0)
+        name, whole = _TEMPORAL_OPS[code]
+        fraction = (column.fsp + 1) // 2 if code not in _MARIADB_FRACTION_OPS else 0
+        return name, whole + fraction, (fraction, 0, 0)
+    if kind is Kind.ENUM:
+        return ("COPY" if column.length == 2 else "WIDEN"), column.length, none
+    if kind is Kind.SET:
+        return ("COPY" if column.length == 8 else "WIDEN"), column.length, none
+    if kind in SPAN_KINDS:
+        return "SPAN", _length_bytes(column), none
+    return "NOTHING", 0, none
+
+
+def _length_bytes(column: Column) -> int:
+    """Bytes of the length that stands before a value."""
+    if column.type_code in (
+        MYSQL_TYPE_VARCHAR,
+        MYSQL_TYPE_VAR_STRING,
+        MYSQL_TYPE_VARCHAR_COMPRESSED,
+        MYSQL_TYPE_STRING,
+    ):
+        return 1 if column.length <= 255 else 2
+    return column.length
+
+
+def _decimal_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
+    integer_groups, head_digits = divmod(column.precision - column.scale, 9)
+    fraction_groups, tail_digits = divmod(column.scale, 9)
+    groups = integer_groups + fraction_groups
+    width = _DIGITS_LEN[head_digits] + 4 * groups + _DIGITS_LEN[tail_digits]
+    size = 64 if column.precision <= 18 else 128 if column.precision <= 38 else 256
+    return f"DECIMAL{size}", width, (head_digits, groups, tail_digits)

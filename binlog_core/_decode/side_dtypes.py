@@ -1,0 +1,42 @@
+"""dtypes of what the decoding loop gathers beside the records of a table."""
+
+import numpy as np
+
+# One transaction that rows of a group belong to; filled in the decoding loop.
+# Twin of transaction_t in src/wire/transactions.pxd.
+TRANSACTION_DTYPE = np.dtype(
+    [
+        ("begin_position", "<u8"),  # of the transaction's first event (GTID, BEGIN, XA START)
+        ("end_position", "<u8"),  # first byte after its last event; 0: not seen yet
+        ("timestamp", "<u4"),  # header of the first event, seconds since 1970 UTC
+        ("commit_time", "<i8"),  # microseconds since 1970 UTC, -1 unknown
+        ("gtid_kind", "u1"),  # 0 none or anonymous, 1 MySQL, 2 MariaDB
+        ("uuid", "u1", (16,)),  # MySQL: source UUID
+        ("domain_id", "<u4"),  # MariaDB
+        ("server_id", "<u4"),  # of the first event
+        ("sequence_number", "<u8"),  # MySQL: GNO; MariaDB: seq_no
+        ("tag", "S32"),  # MySQL 8.3+; empty: none
+        ("xid", "<u8"),
+        ("outcome", "u1"),  # see Outcome
+    ]
+)
+
+# A date or time that no calendar has (zero, partial, year 0): its record holds NaT with the
+# NULL bit clear, and this list the fields that the log has. Twin of invalid_date_t in src/batch/gathered.pxd.
+INVALID_DATE_DTYPE = np.dtype(
+    [
+        ("record", "<u4"),
+        ("column", "<u2"),  # Column.index
+        ("year", "<u2"),
+        ("month", "u1"),
+        ("day", "u1"),
+        ("hour", "u1"),
+        ("minute", "u1"),
+        ("second", "u1"),
+        ("microsecond", "<u4"),
+    ]
+)
+
+# Twin of json_diff_t in src/batch/gathered.pxd.
+# A JSON value that a partial update logged as a list of diffs (its span holds them).
+JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])

@@ -1,0 +1,314 @@
+"""What is scanned as tables: the row changes of one table, the events, the transactions of a log.
+
+Each is read anew for every scan, group by group, with only the columns that the scan asks for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core._capsules import schema_capsule, stream_capsule
+from ._decode.gtid_selection import gtid_text
+from ._tables.tables import Column, Table, record_dtype
+from .arrow.types import ArrowField, ChangeColumn, struct_field
+from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
+from .batches import ArrowBatch, map_columns
+from .errors import SchemaError
+from .events import GtidEvent, MariadbGtidEvent
+from .events.describe import Describer
+
+if TYPE_CHECKING:
+    from .log import Log
+
+CHANGE_COLUMNS = (
+    "_change_type",
+    "_commit_timestamp",
+    "_timestamp",
+    "_server_id",
+    "_file",
+    "_position",
+    "_row",
+    "_gtid",
+    "_transaction",  # position of its first event: transactions.begin_position
+)
+_OWN_COLUMNS = ("_gtid", "_transaction")
+
+_EVENTS_CHUNK = 4096
+_EVENT_COLUMNS = {
+    "file": None,
+    "position": np.uint64,
+    "timestamp": np.uint32,
+    "server_id": np.uint32,
+    "event_length": np.uint32,
+    "type": None,
+    "type_code": np.uint8,
+    "table_name": None,
+    "gtid": None,
+    "info": None,
+}
+_TRANSACTION_COLUMNS = {
+    "file": None,
+    "begin_position": np.uint64,
+    "end_position": np.uint64,
+    "timestamp": np.uint32,
+    "commit_time": np.int64,
+    "gtid": None,
+    "server_id": np.uint32,
+    "xid": np.uint64,
+    "outcome": None,
+    "row_images": np.int64,
+}
+
+
+def find_tables(log: Log) -> dict[str, tuple[Column, ...]]:
+    """Tables with row changes, and the columns of all of their definitions; no value is decoded."""
+    found: dict[str, dict[str, Column]] = {}
+    for group in log.groups(columns={"*": ()}):
+        for batch in group.batches:
+            columns = found.setdefault(batch.table.full_name, {})
+            if batch.table.undecodable is None:
+                columns |= {
+                    column.name: column for column in batch.table.columns if column.name not in columns
+                }
+    return {name: tuple(columns.values()) for name, columns in found.items()}
+
+
+def by_any_name(tables: Collection[str]) -> dict[str, str]:
+    """Full names of tables, by themselves and by their own names where no two databases have the same."""
+    short: dict[str, list[str]] = {}
+    for name in tables:
+        short.setdefault(name.partition(".")[2], []).append(name)
+    return {own: full[0] for own, full in short.items() if len(full) == 1} | {name: name for name in tables}
+
+
+def unknown_table(name: str, tables: Collection[str]) -> SchemaError:
+    """The error of a table that the logs have no row changes of."""
+    names = by_any_name(tables)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"near: {', '.join(near)}" if near else f"there are {', '.join(sorted(tables)) or 'none'}"
+    return SchemaError(f"no row changes of a table {name!r} in these logs; {hint}")
+
+
+class Scan(ABC):
+    """A table that does not exist but in the log.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Its columns.
+    least : str
+        The one that costs least: a stream has a column, also where only rows are counted.
+    """
+
+    names: tuple[str, ...]
+    least: str
+
+    @abstractmethod
+    def arrays(self, columns: Collection[str]) -> Iterator[object]:
+        """The rows, as capsules named "arrow_array" with these columns, in the order of `names`."""
+
+    @abstractmethod
+    def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
+        """The Arrow fields of these columns, in the order of `names`."""
+
+    def only(self, columns: Collection[str] | None) -> ArrowScan:
+        """The Arrow stream of some columns; None: of all."""
+        wanted = tuple(name for name in self.names if columns is None or name in columns)
+        return ArrowScan(self, wanted or (self.least,))
+
+
+class ArrowScan:
+    """A scan of chosen columns as Arrow stream, each time anew.
+
+    Parameters
+    ----------
+    scan : Scan
+    columns : tuple of str
+    """
+
+    def __init__(self, scan: Scan, columns: tuple[str, ...]) -> None:
+        self.scan, self.columns = scan, columns
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, as PyCapsule."""
+        return schema_capsule(struct_field(self.scan.fields(self.columns)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The stream, as PyCapsule; a requested schema is not followed."""
+        return stream_capsule(struct_field(self.scan.fields(self.columns)), self.scan.arrays(self.columns))
+
+
+class ChangesScan(Scan):
+    """Row images of one table: its columns, null where an image lacks one, then `CHANGE_COLUMNS`.
+
+    Parameters
+    ----------
+    log : Log
+    name : str
+        "database.table".
+    columns : tuple of Column
+        Of all of its definitions, as `find_tables` gives them.
+    **options
+        Of ``ChangeBatch.export``.
+    """
+
+    def __init__(self, log: Log, name: str, columns: tuple[Column, ...], **options: Any) -> None:
+        own = {column.name for column in columns}
+        self._log, self._name, self._columns, self._options = log, name, columns, options
+        self._extras = tuple(name for name in CHANGE_COLUMNS if name not in own)
+        self.names = (*(column.name for column in columns), *self._extras)
+        self.least = self._extras[0]
+
+    def arrays(self, columns: Collection[str]) -> Iterator[object]:
+        pattern = glob.escape(self._name)
+        chosen = tuple(column for column in self._columns if column.name in columns)
+        for batch in self._log.batches(pattern, {pattern: [column.name for column in chosen]}):
+            yield self._of(batch, chosen, columns).export()[1]
+
+    def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
+        chosen = tuple(column for column in self._columns if column.name in columns)
+        return self._of(_no_rows(chosen), chosen, columns).fields()
+
+    def _of(self, batch: ChangeBatch, chosen: tuple[Column, ...], columns: Collection[str]) -> ArrowBatch:
+        image = batch.array["image"]
+        wanted = [name for name in self._extras if name in columns]
+        made = []
+        if "_gtid" in wanted:
+            labels = tuple(gtid_text(one) or "" for one in batch.transactions) or ("",)
+            made.append(ChangeColumn("_gtid", image["transaction"], labels=labels))
+        if "_transaction" in wanted:
+            begins = batch.transactions["begin_position"] if len(batch) else np.empty(0, np.uint64)
+            made.append(ChangeColumn("_transaction", begins[image["transaction"]]))
+        usual = [name for name in wanted if name not in _OWN_COLUMNS]
+        mapped = map_columns(chosen, batch, drop=True)
+        return ArrowBatch(batch, columns=mapped, change_columns=usual, extras=made, **self._options)
+
+
+def _no_rows(columns: tuple[Column, ...]) -> ChangeBatch:
+    count = max((column.index + 1 for column in columns), default=0)
+    records = np.empty(0, record_dtype(count, columns))
+    return ChangeBatch(Table("", "", columns), columns, records, b"", np.empty(0, TRANSACTION_DTYPE))
+
+
+class _PlainScan(Scan):
+    """Rows of numbers and texts.
+
+    Parameters
+    ----------
+    log : Log
+    """
+
+    columns: Mapping[str, Any]  # dtype by name; None: text
+    least = "position"
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.names = tuple(self.columns)
+
+    def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
+        return self._of([], columns).fields()
+
+    def arrays(self, columns: Collection[str]) -> Iterator[object]:
+        for rows in self._rows(columns):
+            yield self._of(rows, columns).export()[1]
+
+    @abstractmethod
+    def _rows(self, columns: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows of all columns, some at a time; what is not among `columns` may have any value."""
+
+    def _of(self, rows: list[tuple[Any, ...]], columns: Collection[str]) -> ArrowBatch:
+        made = []
+        for i, (name, dtype) in enumerate(self.columns.items()):
+            if name not in columns:
+                continue
+            values = [row[i] for row in rows]
+            if dtype is None:
+                labels = tuple(dict.fromkeys(values))
+                codes = {label: code for code, label in enumerate(labels)}
+                numbers: NDArray[Any] = np.array([codes[value] for value in values], np.uint32)
+                made.append(ChangeColumn(name, numbers, labels=labels or ("",)))
+            else:
+                made.append(ChangeColumn(name, np.array(values, dtype)))
+        none = np.zeros(len(rows), record_dtype(0, ()))
+        batch = ChangeBatch(Table("", "", ()), (), none, b"", np.empty(0, TRANSACTION_DTYPE))
+        return ArrowBatch(batch, columns=(), change_columns=False, extras=made)
+
+
+class EventsScan(_PlainScan):
+    """Every event, those inside compressed transactions too."""
+
+    columns = _EVENT_COLUMNS
+
+    def _rows(self, columns: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
+        describes = "info" in columns
+        for one in self._log.each_file():
+            describer = Describer()
+            rows: list[tuple[Any, ...]] = []
+            path = one.files[0].path
+            for event in one.events():
+                told = describer.describe(event) if describes else ""
+                gtid = event.gtid if isinstance(event, GtidEvent | MariadbGtidEvent) else None
+                rows.append(
+                    (
+                        path,
+                        event.position,
+                        event.timestamp,
+                        event.server_id,
+                        event.event_length,
+                        event.name,
+                        event.type_code,
+                        describer.table_of(event) or "",
+                        str(gtid or ""),
+                        told.encode("utf-8", "backslashreplace").decode(),
+                    )
+                )
+                if len(rows) == _EVENTS_CHUNK:
+                    yield rows
+                    rows = []
+            if rows:
+                yield rows
+
+
+class TransactionsScan(_PlainScan):
+    """Transactions that change rows."""
+
+    columns = _TRANSACTION_COLUMNS
+    least = "begin_position"
+
+    def _rows(self, columns: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
+        waiting: tuple[Any, ...] | None = None  # the one in which the last group ended
+        for group in self._log.groups(columns={"*": ()}):
+            images = np.zeros(len(group.transactions), np.int64)
+            for batch in group.batches:
+                images += np.bincount(batch.array["image"]["transaction"], minlength=len(images))
+            rows = [
+                (
+                    group.path,
+                    int(one["begin_position"]),
+                    int(one["end_position"]),
+                    int(one["timestamp"]),
+                    int(one["commit_time"]),
+                    gtid_text(one) or "",
+                    int(one["server_id"]),
+                    int(one["xid"]),
+                    OUTCOMES[one["outcome"]],
+                    count,
+                )
+                for one, count in zip(group.transactions, images.tolist(), strict=True)
+            ]
+            if waiting is not None and rows and rows[0][:2] == waiting[:2]:
+                rows[0] = (*rows[0][:-1], rows[0][-1] + waiting[-1])
+            elif waiting is not None:
+                rows.insert(0, waiting)
+            waiting = rows.pop() if rows and not rows[-1][2] else None
+            if rows:
+                yield rows
+        if waiting is not None:
+            yield [waiting]

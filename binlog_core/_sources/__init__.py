@@ -1,0 +1,1 @@
+"""Where the bytes of a log come from: files, folders, streams and stores, packed or encrypted."""

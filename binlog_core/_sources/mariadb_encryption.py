@@ -1,0 +1,406 @@
+"""Logs that MariaDB encrypted event by event.
+
+Source: MariaDB server, ``Log_event::read_log_event``, ``my_crypt.cc`` and ``file_key_management``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..errors import BinlogError, DecodeError, EncryptionError
+from .encryption_keys import BINLOG_KEY, ciphers_of, mariadb_key
+from .sources import MAGIC, Source
+
+START_ENCRYPTION_EVENT = 164
+
+_BLOCK_LEN = 16
+_EVENT_HEADER_LEN = 19
+_IGNORABLE = 0x80  # flag in the event header
+_ROTATE_EVENT = 4
+_FORMAT_DESCRIPTION_EVENT = 15
+_LAST_TYPE = 175  # a little above what servers write today
+_READ_LEN = 1 << 20
+_LEAST_RUN = 4  # fewer events are decrypted faster one by one
+_U32 = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class StartEncryption:
+    """MariaDB's START_ENCRYPTION_EVENT: the events after it are encrypted.
+
+    Parameters
+    ----------
+    offset : int
+        Of the event.
+    key_version : int
+    nonce : bytes
+        12 bytes; an event's initialisation vector is these and its position.
+    end : int
+        Where the first encrypted event begins.
+    checksum : bool
+        Events end with a CRC32.
+    """
+
+    offset: int
+    key_version: int
+    nonce: bytes
+    end: int
+    checksum: bool
+
+
+def find_start_encryption(source: Source) -> StartEncryption | None:
+    """Look whether a plain log goes on with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
+
+    Parameters
+    ----------
+    source : Source
+        At its beginning; nothing of it is read.
+
+    Returns
+    -------
+    StartEncryption or None
+        None: the log is not encrypted (copies that ``mariadb-binlog --raw`` fetched are not, though
+        they keep the event), or ends before that can be told.
+
+    Raises
+    ------
+    EncryptionError
+        The event names an unknown scheme or has another length than it must.
+    """
+    head = source.peek(len(MAGIC) + _EVENT_HEADER_LEN)
+    if len(head) < 23 or head[:4] != MAGIC or head[8] != _FORMAT_DESCRIPTION_EVENT:
+        return None
+    length = int.from_bytes(head[13:17], "little")
+    if not 76 < length < 4096:  # the longest that a server wrote has 252
+        return None
+    start = len(MAGIC) + length
+    event = source.peek(start + _EVENT_HEADER_LEN + 21)
+    if len(event) < start + _EVENT_HEADER_LEN or event[start + 4] != START_ENCRYPTION_EVENT:
+        return None
+    if event[start + 17] & _IGNORABLE:
+        # A server that sends an encrypted log to a client decrypts it, and tells so by this flag.
+        return None
+    event_length = int.from_bytes(event[start + 9 : start + 13], "little")
+    checksum = event_length == _EVENT_HEADER_LEN + 17 + 4
+    if not checksum and event_length != _EVENT_HEADER_LEN + 17:
+        raise EncryptionError(
+            f"a START_ENCRYPTION event of {event_length} bytes, expected 36 or 40",
+            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+        )  # fmt: skip
+    if len(event) < start + event_length:
+        return None
+    body = event[start + _EVENT_HEADER_LEN : start + event_length]
+    if body[0] != 1:
+        raise EncryptionError(
+            f"encryption scheme {body[0]} is not known: 1 is",
+            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+        )  # fmt: skip
+    version = int.from_bytes(body[1:5], "little")
+    return StartEncryption(start, version, body[5:17], start + event_length, checksum)
+
+
+class MariaDBDecryptedSource(Source):
+    """A log that MariaDB 10.1.7+ wrote with ``encrypt_binlog=ON``.
+
+    Parameters
+    ----------
+    inner : Source
+        The encrypted log, at its beginning; closed with this source.
+    keys : path or dict
+        The key file of ``file_key_management``, or key number to 16, 24 or 32 bytes.
+    start : StartEncryption
+        As `find_start_encryption` found it.
+
+    Raises
+    ------
+    EncryptionError
+        Key number 1 is missing or wrong.
+
+    Notes
+    -----
+    Each event is encrypted for itself and keeps its place and length; the length stays in clear, so
+    to seek is to hop from event to event. Large events are decrypted piece by piece.
+    The server's AES mode (``file_key_management_encryption_algorithm``) is not in the log: the one
+    that makes an event of the first is taken.
+    """
+
+    def __init__(self, inner: Source, keys: Any, start: StartEncryption) -> None:
+        super().__init__(inner.path)
+        self._inner = inner
+        self.seekable = inner.seekable
+        self._start = start
+        try:
+            key = mariadb_key(keys, start.key_version, inner.path)
+        except EncryptionError as error:
+            if error.path == self.path:  # and not that of the file of keys
+                error.located(offset=start.offset, type_code=START_ENCRYPTION_EVENT)
+            raise
+        self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
+        self._restart(0, start.end)
+        telling = self._peek_telling_event()
+        if telling is not None and not self._makes_an_event(*telling):
+            self._mode = _Ctr(key, inner.path)
+            if not self._makes_an_event(*telling):
+                raise EncryptionError(
+                    f"key number {BINLOG_KEY} is wrong: what it decrypts is no event",
+                    path=self.path, offset=telling[0],
+                )  # fmt: skip
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the plain log as of now."""
+        return self._inner.size
+
+    @property
+    def withheld(self) -> int:
+        """Bytes at the end that cannot be decrypted yet: less than one block of an event."""
+        return len(self._raw) - self._at
+
+    def _restart(self, event: int, length: int) -> None:
+        self._raw = b""  # read from inner
+        self._at = 0  # of which so many bytes are used
+        self._plain = memoryview(b"")  # decrypted, not fetched yet
+        self._event = event  # where the current event begins; what is in clear counts as one event
+        self._length = self._left = length  # its bytes, and those of them to come; 0: not known yet
+
+    def _available(self, size: int) -> int:
+        """Read on until `size` bytes are there, or no more are for now; how many of them are."""
+        have = len(self._raw) - self._at
+        while have < size and (more := self._inner.read(max(size - have, _READ_LEN))):
+            self._raw = self._raw[self._at :] + more
+            self._at = 0
+            have = len(self._raw)
+        return min(size, have)
+
+    def _take(self, size: int) -> bytes:
+        data = self._raw[self._at : self._at + size]
+        self._at += size
+        return data
+
+    def _fetch(self, size: int) -> bytes:
+        if not self._plain:
+            pieces = []
+            ready = 0
+            while ready < size and (piece := self._next_piece()):
+                pieces.append(piece)
+                ready += len(piece)
+            self._plain = memoryview(b"".join(pieces))
+        data = bytes(self._plain[:size])
+        self._plain = self._plain[size:]
+        return data
+
+    def _next_piece(self) -> bytes:
+        """The next event, or a part of it where it is large or not all there."""
+        begin = not self._left
+        if begin:
+            run = self._next_run()
+            if run:
+                return run
+            length = self._next_length()
+            if length is None:
+                return b""
+            self._length = self._left = length
+        size = self._available(min(self._left, _READ_LEN))
+        last = size == self._left
+        clear = self._event < self._start.end
+        if not (last or clear):
+            size -= (size - 4 if begin else size) % _BLOCK_LEN
+        if size <= (4 if begin and not last else 0):  # nothing of it can be decrypted yet
+            self._left = 0 if begin else self._left
+            return b""
+        data = self._take(size)
+        if begin:
+            data = self._decrypt_begin(self._mode, data, self._event, last=last)
+        elif not clear:
+            data = self._mode.decrypt(data, last=last)
+        self._left -= size
+        if not self._left:
+            self._event += self._length
+        return data
+
+    def _next_run(self) -> bytes:
+        """The whole events that have been read already, decrypted together; empty: take one by itself."""
+        if not isinstance(self._mode, _Cbc) or self._available(_EVENT_HEADER_LEN) < _EVENT_HEADER_LEN:
+            return b""
+        end = len(self._raw)
+        starts = [self._at]
+        while starts[-1] + _EVENT_HEADER_LEN <= end:
+            (length,) = _U32.unpack_from(self._raw, starts[-1] + 9)
+            # The shortest event has no whole block, and what cannot be is for _next_length to tell.
+            if length <= _EVENT_HEADER_LEN or length > end - starts[-1]:
+                break
+            starts.append(starts[-1] + length)
+        if len(starts) <= _LEAST_RUN:
+            return b""
+        data = self._take(starts[-1] - starts[0])
+        position = self._event
+        self._event += len(data)
+        return self._mode.decrypt_run(
+            data, [start - starts[0] for start in starts], position, self._start.nonce
+        )
+
+    def _next_length(self) -> int | None:
+        """Bytes of the next event, None where they are not there yet."""
+        if self._available(13) < 13:
+            return None
+        length = int.from_bytes(self._raw[self._at + 9 : self._at + 13], "little")
+        if length < _EVENT_HEADER_LEN:
+            raise DecodeError(
+                f"an encrypted event of {length} bytes, less than its header",
+                path=self.path,
+                offset=self._event,
+            )
+        return length
+
+    def _decrypt_begin(self, mode: _Cbc | _Ctr, data: bytes, position: int, *, last: bool) -> bytes:
+        """Decrypt the beginning of an event, or the whole."""
+        # Positions wrap at 4 GiB. The length changed places with the first four bytes.
+        mode.begin(self._start.nonce + (position & 0xFFFFFFFF).to_bytes(4, "little"))
+        plain = mode.decrypt(data[4:9] + data[:4] + data[13:], last=last)
+        return plain[5:9] + plain[:5] + data[9:13] + plain[9:]
+
+    def _peek_telling_event(self) -> tuple[int, bytes] | None:
+        """The first encrypted event that tells the mode, and its position; at most 1 MiB of it.
+
+        An event of one part of a block is the same in both modes. None: there is none yet.
+        """
+        position = self._start.end
+        while self._available(position + 20) == position + 20:
+            length = int.from_bytes(self._raw[position + 9 : position + 13], "little")
+            if length < _EVENT_HEADER_LEN:
+                break
+            if length > _EVENT_HEADER_LEN:
+                end = self._available(position + min(length, _READ_LEN))
+                return position, self._raw[position:end]
+            position += length
+        return None
+
+    def _makes_an_event(self, position: int, data: bytes) -> bool:
+        length = int.from_bytes(data[9:13], "little")
+        last = len(data) == length
+        if not last:
+            data = data[: len(data) - (len(data) - 4) % _BLOCK_LEN]
+        event = self._decrypt_begin(self._mode, data, position, last=last)
+        type_code = event[4]
+        next_position = int.from_bytes(event[13:17], "little")
+        if 0 < type_code <= _LAST_TYPE and next_position in (0, (position + length) & 0xFFFFFFFF):
+            return True
+        # In a relay log positions are those of the source.
+        if self._start.checksum:
+            return last and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+        if type_code == _ROTATE_EVENT:  # its position in the next log: a small number
+            return len(event) >= 27 and event[24:27] == b"\0\0\0"
+        return type_code == _FORMAT_DESCRIPTION_EVENT and event[19:21] == b"\x04\0"
+
+    def _move(self, position: int) -> None:
+        event, known = self._event, self._length
+        if position < event or event < self._start.end:
+            event, known = (0, self._start.end) if position < self._start.end else (self._start.end, 0)
+        self._inner.seek(event)
+        self._restart(event, known if event == 0 else 0)
+        while (
+            self._event and (length := self._next_length()) is not None and self._event + length <= position
+        ):
+            self._event += length
+            if length <= len(self._raw) - self._at:
+                self._at += length
+            else:
+                self._inner.seek(self._event)
+                self._restart(self._event, 0)
+        ahead = position - self._event
+        while ahead:
+            data = self._fetch(min(ahead, _READ_LEN))
+            if not data:
+                raise BinlogError(f"position {position} cannot be decrypted: the log is cut", path=self.path)
+            ahead -= len(data)
+
+    def close(self) -> None:
+        """Close the encrypted log; may be called again."""
+        self._restart(0, 0)
+        self._ahead = b""
+        self._inner.close()
+
+
+class _Cbc:
+    """AES-CBC without padding: the part of a block at the end is XORed with the encrypted IV."""
+
+    def __init__(self, key: bytes, path: str) -> None:
+        ciphers = ciphers_of(path)
+        # ECB and an XOR of our own: a new CBC context for each event costs more than small events do.
+        cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.ECB())
+        self._decryptor, self._encryptor = cipher.decryptor(), cipher.encryptor()
+
+    def decrypt_run(self, data: bytes, starts: list[int], position: int, nonce: bytes) -> bytes:
+        """Decrypt whole events at once: AES and XOR are called for all of them together.
+
+        Parameters
+        ----------
+        data : bytes
+            The events, one after the other, each longer than 19 bytes.
+        starts : list of int
+            Where each begins in `data`, and the end of the last.
+        position : int
+            Of `data` in the log.
+        nonce : bytes
+        """
+        ivs: list[bytes] = []
+        secrets: list[bytes] = []  # whole blocks
+        befores: list[bytes] = []  # what they are XORed with
+        parts: list[bytes] = []  # what is left after the last whole block
+        for start, end in pairwise(starts):
+            whole = end - (end - start - 4) % _BLOCK_LEN
+            secret = data[start + 4 : start + 9] + data[start : start + 4] + data[start + 13 : whole]
+            ivs.append(nonce + ((position + start) & 0xFFFFFFFF).to_bytes(4, "little"))
+            secrets.append(secret)
+            befores += (ivs[-1], secret[:-_BLOCK_LEN])
+            parts.append(data[whole:end])
+        plain = _xor(self._decryptor.update(b"".join(secrets)), b"".join(befores))
+        masks = self._encryptor.update(b"".join(ivs))
+        mask = b"".join(masks[i * _BLOCK_LEN : i * _BLOCK_LEN + len(part)] for i, part in enumerate(parts))
+        part_plain = _xor(b"".join(parts), mask)
+
+        events: list[bytes] = []
+        at = part_at = 0
+        for start, secret, part in zip(starts, secrets, parts, strict=False):
+            end, part_end = at + len(secret), part_at + len(part)
+            events += (plain[at + 5 : at + 9], plain[at : at + 5], data[start + 9 : start + 13])
+            events += (plain[at + 9 : end], part_plain[part_at:part_end])
+            at, part_at = end, part_end
+        return b"".join(events)
+
+    def begin(self, iv: bytes) -> None:
+        self._iv = self._before = iv
+
+    def decrypt(self, data: bytes, *, last: bool) -> bytes:
+        full = len(data) - len(data) % _BLOCK_LEN
+        blocks = data[:full]
+        plain = _xor(self._decryptor.update(blocks), (self._before + blocks)[:full])
+        if full:
+            self._before = blocks[-_BLOCK_LEN:]
+        if last and full < len(data):
+            plain += _xor(data[full:], self._encryptor.update(self._iv)[: len(data) - full])
+        return plain
+
+
+class _Ctr:
+    """AES-CTR, counting from the IV."""
+
+    def __init__(self, key: bytes, path: str) -> None:
+        self._key, self._path = key, path
+
+    def begin(self, iv: bytes) -> None:
+        ciphers = ciphers_of(self._path)
+        self._stream = ciphers.Cipher(ciphers.algorithms.AES(self._key), ciphers.modes.CTR(iv)).decryptor()
+
+    def decrypt(self, data: bytes, *, last: bool) -> bytes:
+        return bytes(self._stream.update(data))
+
+
+def _xor(a: bytes, b: bytes) -> bytes:
+    return (np.frombuffer(a, np.uint8) ^ np.frombuffer(b, np.uint8)).tobytes()

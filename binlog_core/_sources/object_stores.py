@@ -1,0 +1,232 @@
+"""Logs in object stores and HDFS through pyarrow's own file systems, which need no further library."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import BinlogError
+from .sources import FileSource, Source
+
+_FIRST_READ_LEN = 256 << 10  # after a seek; doubled with each read
+_READ_AHEAD_LEN = 8 << 20
+
+_S3 = ("s3", "s3a", "s3n")
+_GCS = ("gs", "gcs")
+_AZURE = ("abfs", "abfss")
+_HADOOP = ("hdfs", "viewfs")
+
+# What fsspec and others call it, and what pyarrow does.
+_S3_NAMES = {
+    "key": "access_key",
+    "secret": "secret_key",
+    "token": "session_token",
+    "anon": "anonymous",
+    "endpoint_url": "endpoint_override",
+    "endpoint": "endpoint_override",
+    "region_name": "region",
+}
+_KNOWN = {
+    "s3": frozenset(
+        (
+            *("access_key", "secret_key", "session_token", "anonymous", "region", "endpoint_override"),
+            *("scheme", "role_arn", "session_name", "external_id", "request_timeout", "connect_timeout"),
+        )
+    ),
+    "gs": frozenset(("access_token", "anonymous", "endpoint_override", "project_id", "scheme")),
+    "az": frozenset(("account_name", "account_key", "sas_token", "tenant_id", "client_id", "client_secret")),
+    "hdfs": frozenset(("user", "replication", "kerb_ticket")),
+}
+
+
+def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[Any, str] | None:
+    """The pyarrow file system of a URL, and the path in it.
+
+    Parameters
+    ----------
+    url : str
+        ``s3://`` (also ``s3a://``), ``gs://``, ``abfss://`` or ``hdfs://``.
+    options : dict or None
+        Credentials, region and endpoint in pyarrow's words; of S3 in those of fsspec, too. Without them the
+        environment or the machine's role tells.
+
+    Returns
+    -------
+    (pyarrow.fs.FileSystem, str) or None
+        None: pyarrow is not installed, or knows no such scheme or option.
+
+    Raises
+    ------
+    BinlogError
+        The store cannot be reached.
+    """
+    try:
+        import pyarrow
+        import pyarrow.fs
+    except ImportError:
+        return None
+    scheme = urlsplit(url).scheme.lower()
+    given = dict(options or {})
+    if scheme in _S3:
+        kind, given = "s3", _s3_options(given)
+    elif scheme in _GCS or scheme in _AZURE or scheme in _HADOOP:
+        kind = "gs" if scheme in _GCS else "az" if scheme in _AZURE else "hdfs"
+    else:
+        return None
+    if not _KNOWN[kind].issuperset(given):
+        return None
+    parts = urlsplit(url)
+    try:
+        filesystem = _made(kind, parts.netloc, json.dumps(given, sort_keys=True))
+    except (OSError, TypeError, ValueError, pyarrow.ArrowException) as error:
+        raise BinlogError(f"cannot be reached: {type(error).__name__}: {error}", path=url) from error
+    if kind == "hdfs":
+        return filesystem, parts.path
+    container = parts.netloc.partition("@")[0] if kind == "az" else parts.netloc
+    return filesystem, (container + parts.path).rstrip("/")
+
+
+def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
+    nested = given.pop("client_kwargs", {})
+    given.update(nested)
+    found = {_S3_NAMES.get(name, name): value for name, value in given.items()}
+    # pyarrow itself does not look at these.
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    told = next((os.environ[name] for name in variables if os.environ.get(name)), None)
+    endpoint = found.setdefault("endpoint_override", told) if told else found.get("endpoint_override")
+    if isinstance(endpoint, str) and "://" in endpoint:
+        found["scheme"], _, found["endpoint_override"] = endpoint.partition("://")
+    if isinstance(found.get("anonymous"), str):  # options of Spark are text
+        found["anonymous"] = found["anonymous"].lower() == "true"
+    for name in ("connect_timeout", "request_timeout"):
+        if name in found:
+            found[name] = float(found[name])
+    return found
+
+
+@lru_cache(maxsize=64)
+def _made(kind: str, place: str, options: str) -> Any:
+    from pyarrow import fs
+
+    given = json.loads(options)
+    if kind == "s3":
+        if not given:
+            return fs.FileSystem.from_uri(f"s3://{place}/")[0]  # which asks for the bucket's region
+        return fs.S3FileSystem(**given)
+    if kind == "gs":
+        return fs.GcsFileSystem(**given) if given else fs.FileSystem.from_uri(f"gs://{place}/")[0]
+    if kind == "az":
+        account = place.partition("@")[2].partition(".")[0]
+        return fs.AzureFileSystem(**{"account_name": account, **given})
+    host, _, port = place.partition(":")
+    return fs.HadoopFileSystem(host or "default", int(port or 0), **given)
+
+
+class ObjectStore:
+    """Where URLs of one store lead to.
+
+    Parameters
+    ----------
+    url : str
+    filesystem : pyarrow.fs.FileSystem
+    """
+
+    def __init__(self, url: str, filesystem: Any) -> None:
+        self._scheme = "s3" if urlsplit(url).scheme.lower() in _S3 else urlsplit(url).scheme
+        self._place = urlsplit(url).netloc
+        self._fs = filesystem
+
+    def files(self, path: str) -> list[str] | None:
+        """Paths of the files in a directory, None: it is none."""
+        from pyarrow.fs import FileSelector, FileType
+
+        inner = self._inner(path)
+        with _telling(path):
+            if not path.endswith("/") and self._fs.get_file_info(inner).type is not FileType.Directory:
+                return None
+            found = self._fs.get_file_info(FileSelector(inner))
+        return [self._outer(info.path) for info in found if info.type is FileType.File]
+
+    def head(self, path: str, size: int) -> bytes | None:
+        """The first bytes of a file."""
+        with _telling(path), self._fs.open_input_file(self._inner(path)) as file:
+            data: bytes = file.read_at(size, 0)
+            return data
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+        from pyarrow.fs import FileType
+
+        with _telling(path):
+            return bool(self._fs.get_file_info(self._inner(path)).type is not FileType.NotFound)
+
+    def open(self, path: str, mmap: bool | None = None) -> Source:
+        """The file's bytes as they are stored, read by ranges."""
+        with _telling(path):
+            return ObjectSource(self._fs.open_input_file(self._inner(path)), path)
+
+    def _inner(self, path: str) -> str:
+        parts = urlsplit(path)
+        if self._scheme in _HADOOP:
+            return parts.path
+        container = parts.netloc.partition("@")[0] if self._scheme in _AZURE else parts.netloc
+        # Not urlsplit's path: ? and # are letters of a key.
+        return (container + "/" + path.partition("://")[2].partition("/")[2]).rstrip("/")
+
+    def _outer(self, inner: str) -> str:
+        if self._scheme in _HADOOP:
+            return f"{self._scheme}://{self._place}{inner}"
+        return f"{self._scheme}://{self._place}/{inner.partition('/')[2]}"
+
+
+class ObjectSource(FileSource):
+    """An object, read by ranges that grow while it is read on, so that a look at its head stays cheap."""
+
+    def __init__(self, handle: Any, path: str) -> None:
+        super().__init__(handle, path, owned=True, splittable=True)
+        with _telling(path):
+            self._size: int = handle.size()
+        self._next = 0  # the byte that `_fetch` gives next
+        self._block = memoryview(b"")  # fetched from there on
+        self._ahead_len = _FIRST_READ_LEN
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the log as it was when opened."""
+        return self._size
+
+    def _fetch(self, size: int) -> bytes:
+        if not self._block:
+            length = min(max(size, self._ahead_len), self._size - self._next)
+            if length <= 0:
+                return b""
+            handle: Any = self._open_handle()
+            with _telling(self.path):
+                self._block = memoryview(handle.read_at(length, self._next))
+            self._ahead_len = min(2 * self._ahead_len, _READ_AHEAD_LEN)
+        data = bytes(self._block[:size])
+        self._block = self._block[len(data) :]
+        self._next += len(data)
+        return data
+
+    def _move(self, position: int) -> None:
+        if self._next <= position < self._next + len(self._block):
+            self._block = self._block[position - self._next :]
+        else:
+            self._block = memoryview(b"")
+            self._ahead_len = _FIRST_READ_LEN
+        self._next = position
+
+
+@contextlib.contextmanager
+def _telling(path: str) -> Any:
+    import pyarrow
+
+    try:
+        yield
+    except (OSError, pyarrow.ArrowException) as error:
+        raise BinlogError(f"cannot be read: {type(error).__name__}: {error}", path=path) from error

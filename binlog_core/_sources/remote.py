@@ -1,0 +1,107 @@
+"""Logs in object stores and on web servers, through fsspec."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO, cast
+
+from ..errors import BinlogError, MissingExtraError
+from .sources import FileSource, Source
+
+# One range request fetches so many bytes ahead of what was asked for.
+READ_AHEAD_LEN = 8 << 20
+
+
+class Remote:
+    """The fsspec file system that a URL leads to.
+
+    Parameters
+    ----------
+    url : str
+        ``s3a://`` is read as ``s3://``.
+    storage_options : dict or None
+        For fsspec; without it credentials come from the environment.
+    """
+
+    def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
+        try:
+            import fsspec
+        except ImportError as exc:
+            raise MissingExtraError.of("fsspec", "remote", "a log at a URL", path=url) from exc
+        self._url = url
+        try:
+            self._fs, _ = fsspec.core.url_to_fs(_known_scheme(url), **(storage_options or {}))
+        except ImportError as exc:  # fsspec tells which library the scheme needs
+            raise MissingExtraError(str(exc), path=url) from exc
+        except Exception as exc:
+            raise _error(url, exc) from exc
+
+    def files(self, path: str) -> list[str] | None:
+        """Paths of the files in a directory, None: it is none."""
+        web = path.startswith(("http://", "https://"))
+        if web and not path.endswith("/"):  # to list is to fetch the page, and the page may be the log
+            return None
+        try:
+            if not web and self._fs.info(self._inner(path))["type"] != "directory":
+                return None
+            entries = self._fs.ls(self._inner(path), detail=True)
+        except Exception as exc:
+            raise _error(path, exc) from exc
+        return [self._fs.unstrip_protocol(e["name"]) for e in entries if e["type"] == "file"]
+
+    def head(self, path: str, size: int) -> bytes | None:
+        """The first bytes of a file."""
+        # Not cat_file: a web server that knows no ranges would send the whole log.
+        with RemoteSource(self._open(path, size), path) as source:
+            return source.peek(size)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+        try:
+            return bool(self._fs.exists(self._inner(path)))
+        except Exception as exc:
+            raise _error(path, exc) from exc
+
+    def open(self, path: str, mmap: bool | None = None) -> Source:
+        """The file's bytes as they are stored, read by ranges."""
+        return RemoteSource(self._open(path, READ_AHEAD_LEN), path)
+
+    def _open(self, path: str, block_len: int) -> BinaryIO:
+        try:
+            handle = self._fs.open(self._inner(path), "rb", block_size=block_len, cache_type="readahead")
+        except Exception as exc:
+            raise _error(path, exc) from exc
+        return cast(BinaryIO, handle)
+
+    def _inner(self, path: str) -> str:
+        return str(self._fs._strip_protocol(_known_scheme(path)))
+
+
+class RemoteSource(FileSource):
+    """A file of an fsspec file system; a stream where a web server knows no ranges."""
+
+    def __init__(self, handle: BinaryIO, path: str) -> None:
+        size: int | None = getattr(handle, "size", None)
+        super().__init__(handle, path, owned=True, splittable=size is not None)
+        self._size = size
+        self.seekable = size is not None  # fsspec calls streams seekable, too
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the log as it was when opened."""
+        return self._size
+
+    def _fetch(self, size: int) -> bytes:
+        try:
+            return super()._fetch(size)
+        except BinlogError:
+            raise
+        except Exception as exc:  # each store has errors of its own
+            raise _error(self.path, exc) from exc
+
+
+def _known_scheme(url: str) -> str:
+    return "s3://" + url[6:] if url.lower().startswith("s3a://") else url
+
+
+def _error(path: str, exc: Exception) -> BinlogError:
+    return BinlogError(f"cannot be read: {type(exc).__name__}: {exc}", path=path)

@@ -1,0 +1,446 @@
+"""Where the bytes of a log come from: memory, a mapped file, a file read piece by piece, a stream.
+
+A `Source` is one log. It gives either the whole log as one buffer (`view`) or the next bytes of it
+(`read`). Decompression, decryption and remote storage are sources around or beside these; see
+``log_files.resolve`` for what picks them.
+"""
+
+from __future__ import annotations
+
+import mmap as _mmap
+import os
+import re
+import threading
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from ..errors import BinlogError
+
+MAGIC = b"\xfebin"
+ENCRYPTED_MAGIC = b"\xfdbin"
+
+# One read never allocates more, whatever it was asked for.
+MAX_READ_LEN = 64 << 20
+
+# Mappings of these fault when the server goes away or the file shrinks: they are read instead.
+# fmt: off
+_NETWORK_FILE_SYSTEMS = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",
+    "nfs4", "ocfs2", "orangefs", "prl_fs", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs",
+))
+# fmt: on
+
+_BINLOG_IN_USE = 0x0001
+_FORMAT_DESCRIPTION_EVENT = 15
+
+
+class Source(ABC):
+    """The bytes of one plain (decrypted, decompressed) log.
+
+    Parameters
+    ----------
+    path : str
+        The file's name in errors.
+
+    Attributes
+    ----------
+    position : int
+        Offset in the plain log of the byte that `read` gives next.
+    splittable : bool
+        True for plain bytes that can be read from any position: several workers may share the log.
+    seekable : bool
+        `seek` can also go backward.
+    """
+
+    splittable: bool = False
+    seekable: bool = False
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.position = 0
+        self._ahead = b""  # peeked, not yet read
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the plain log as of now, None where that is not known."""
+        return None
+
+    @property
+    def withheld(self) -> int:
+        """Bytes at the end of the log that are there but cannot be given yet.
+
+        An encrypted event of which less than the header has been written: not enough to decrypt it.
+        """
+        return 0
+
+    def check_size(self) -> None:  # noqa: B027 - most sources have nothing to check
+        """Raise BinlogError where a mapped file has become shorter than its mapping.
+
+        Touching what is gone would end the process (SIGBUS).
+        """
+
+    def view(self) -> memoryview | None:
+        """The whole plain log as one read-only buffer, None where it must be read piece by piece.
+
+        The buffer stays valid after `close` for as long as something refers to it.
+        """
+        return None
+
+    def read(self, size: int) -> bytes:
+        """The next bytes of the plain log.
+
+        Parameters
+        ----------
+        size : int
+            At most so many bytes.
+
+        Returns
+        -------
+        bytes
+            Empty: no more for now (a growing file may have more later).
+
+        Raises
+        ------
+        BinlogError
+            The bytes cannot be read, decompressed or decrypted.
+        """
+        if size <= 0:
+            return b""
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+        else:
+            data = self._fetch(min(size, MAX_READ_LEN))
+        self.position += len(data)
+        return data
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes without moving on; fewer than `size` only where no more are there for now."""
+        if len(self._ahead) < size:
+            parts = [self._ahead]
+            missing = size - len(self._ahead)
+            while missing > 0:
+                try:
+                    part = self._fetch(min(missing, MAX_READ_LEN))
+                finally:
+                    self._ahead = b"".join(parts)  # an error must not lose what came before it
+                if not part:
+                    break
+                parts.append(part)
+                missing -= len(part)
+            self._ahead = b"".join(parts)
+        return self._ahead[:size]
+
+    def seek(self, position: int) -> None:
+        """Go to a position of the plain log.
+
+        Parameters
+        ----------
+        position : int
+            Forward is always possible, by reading on; backward where `seekable`.
+
+        Raises
+        ------
+        BinlogError
+            The position lies beyond the end, or behind in a stream that cannot go back.
+        """
+        size = self.size
+        if position < 0 or (size is not None and position > size):
+            raise BinlogError(f"position {position} is outside of the log of {size} bytes", path=self.path)
+        ahead = position - self.position
+        if 0 <= ahead <= len(self._ahead):
+            self._ahead = self._ahead[ahead:]
+            self.position = position
+        elif self.seekable:
+            self._ahead = b""
+            self._move(position)
+            self.position = position
+        elif ahead < 0:
+            raise BinlogError(
+                f"cannot go back from {self.position} to {position}: the source is a stream", path=self.path
+            )
+        else:
+            while self.position < position:
+                if not self.read(min(position - self.position, 1 << 20)):
+                    raise BinlogError(
+                        f"position {position} is outside of the log of {self.position} bytes", path=self.path
+                    )
+
+    def wait(self, timeout: float, *, poll: float = 0.2, stop: threading.Event | None = None) -> bool:
+        """Wait until `read` has more to give.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+        poll : float
+            Seconds between two looks.
+        stop : threading.Event or None
+            Ends the waiting when set.
+
+        Returns
+        -------
+        bool
+            True: there is more. False: timeout, or stopped.
+        """
+        end = time.monotonic() + timeout
+        while not self.peek(1):
+            pause = min(poll, end - time.monotonic())
+            if pause <= 0:
+                return False
+            if stop is None:
+                time.sleep(pause)
+            elif stop.wait(pause):
+                return False
+        return True
+
+    @abstractmethod
+    def _fetch(self, size: int) -> bytes:
+        """The next bytes after all that was fetched before, empty: no more for now."""
+
+    def _move(self, position: int) -> None:
+        """Make `position` the next byte that `_fetch` gives; only called where `seekable`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def close(self) -> None:
+        """End reading; may be called again. Buffers that were handed out stay valid."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BufferSource(Source):
+    """A log in memory, or mapped into it.
+
+    Parameters
+    ----------
+    data : bytes-like
+        Contiguous; not copied, and kept alive by whatever refers to `view`.
+    path : str
+    """
+
+    splittable = True
+    seekable = True
+
+    def __init__(self, data: Any, path: str = "<bytes>") -> None:
+        super().__init__(path)
+        view = memoryview(data)
+        self._view: memoryview | None = (view.cast("B") if view.nbytes else memoryview(b"")).toreadonly()
+        self._mapping = data if isinstance(data, _mmap.mmap) else None
+        self._next = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return len(self._open_view())
+
+    def check_size(self) -> None:
+        """Raise BinlogError where the mapped file has become shorter than its mapping."""
+        if self._mapping is None or self._view is None:
+            return
+        try:
+            now = self._mapping.size()  # of the file
+        except OSError:  # a network mount that went away, say: reading will tell
+            return
+        if now < len(self._view):
+            raise BinlogError(
+                f"the file shrank from {len(self._view)} to {now} bytes while it was mapped", path=self.path
+            )
+
+    def view(self) -> memoryview:
+        """The log itself, as one read-only buffer."""
+        return self._open_view()
+
+    def _open_view(self) -> memoryview:
+        if self._view is None:
+            raise BinlogError("the log is closed", path=self.path)
+        return self._view
+
+    def _fetch(self, size: int) -> bytes:
+        data = bytes(self._open_view()[self._next : self._next + size])
+        self._next += len(data)
+        return data
+
+    def _move(self, position: int) -> None:
+        self._next = position
+
+    def close(self) -> None:
+        """Forget the buffer. A mapping is undone with the last reference to it, not here."""
+        self._view = self._mapping = None
+        self._ahead = b""
+
+
+class FileSource(Source):
+    """A log read piece by piece from a binary file object.
+
+    A file that shrinks meanwhile ends early; one that grows has more to give after its end was met.
+
+    Parameters
+    ----------
+    handle : binary file object
+        Needs ``read``. The log begins where it stands.
+    path : str
+    owned : bool
+        Close the handle with the source.
+    splittable : bool
+        The handle is a file that others can open and read too.
+    """
+
+    def __init__(self, handle: BinaryIO, path: str, *, owned: bool = False, splittable: bool = False) -> None:
+        super().__init__(path)
+        self._handle: BinaryIO | None = handle
+        self._owned = owned
+        self.splittable = splittable
+        self._start = 0
+        try:
+            self.seekable = bool(handle.seekable())
+            if self.seekable:
+                self._start = handle.tell()
+        except (AttributeError, OSError, ValueError):
+            self.seekable = False
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the log as of now; None for a pipe."""
+        if not self.seekable:
+            return None
+        handle = self._open_handle()
+        try:
+            here = handle.tell()
+            end = handle.seek(0, os.SEEK_END)
+            handle.seek(here)
+        except (OSError, ValueError) as exc:
+            raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
+        return max(end - self._start, 0)
+
+    def _open_handle(self) -> BinaryIO:
+        if self._handle is None:
+            raise BinlogError("the log is closed", path=self.path)
+        return self._handle
+
+    def _fetch(self, size: int) -> bytes:
+        handle = self._open_handle()
+        try:
+            data: Any = handle.read(size)  # a file object of the caller may give anything
+        except (OSError, ValueError) as exc:
+            raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
+        if data is None:  # a non-blocking stream has nothing just now
+            return b""
+        if not isinstance(data, bytes):
+            if isinstance(data, str):
+                raise BinlogError("the file object gives text: open it in binary mode", path=self.path)
+            return bytes(data)
+        return data
+
+    def _move(self, position: int) -> None:
+        try:
+            self._open_handle().seek(self._start + position)
+        except (OSError, ValueError) as exc:
+            raise BinlogError(f"cannot go to {position}: {exc}", path=self.path) from exc
+
+    def close(self) -> None:
+        """Close the file, if it is ours; may be called again."""
+        handle, self._handle = self._handle, None
+        self._ahead = b""
+        if handle is not None and self._owned:
+            handle.close()
+
+
+def open_local(path: str, *, mmap: bool | None = None) -> Source:
+    """Open a local file as it is stored: neither decrypted nor decompressed.
+
+    Parameters
+    ----------
+    path : str
+    mmap : bool or None
+        True maps the file, False reads it; None maps it if it is a plain log, unless that is still in use
+        or lies on a network mount. Reading a mapped file that shrinks ends the process (SIGBUS).
+
+    Returns
+    -------
+    Source
+        With a `view` where the file was mapped.
+
+    Raises
+    ------
+    BinlogError
+        The file cannot be opened.
+    """
+    try:
+        handle: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its source
+    except (OSError, ValueError) as exc:
+        raise BinlogError(f"cannot be opened: {_reason(exc)}", path=path) from exc
+    regular = os.path.isfile(path)
+    source = FileSource(handle, path, owned=True, splittable=regular)
+    try:
+        if not regular or mmap is False:
+            return source
+        if mmap is None:
+            head = source.peek(23)
+            # Compressed and encrypted logs are read piece by piece in any case.
+            if head[:4] != MAGIC or says_in_use(head) or on_network_mount(path):
+                return source
+        mapped = _map(handle, path)
+    except BaseException:
+        source.close()
+        raise
+    if mapped is None:
+        return source
+    source.close()
+    return mapped
+
+
+def _map(handle: BinaryIO, path: str) -> Source | None:
+    if os.fstat(handle.fileno()).st_size == 0:  # an empty mapping cannot be made
+        return BufferSource(b"", path)
+    try:
+        return BufferSource(_mmap.mmap(handle.fileno(), 0, access=_mmap.ACCESS_READ), path)
+    except (OSError, ValueError):  # some file systems map nothing, and the file may have become empty
+        return None
+
+
+def says_in_use(head: bytes) -> bool:
+    """Whether the first 23 bytes of a plain log say that a server has it open, or crashed with it."""
+    return (
+        len(head) >= 23
+        and head[:4] == MAGIC
+        and head[8] == _FORMAT_DESCRIPTION_EVENT
+        and bool(head[21] & _BINLOG_IN_USE)
+    )
+
+
+def on_network_mount(path: str, mounts: str | None = None) -> bool:
+    """Whether a file lies on a network file system, as far as Linux tells.
+
+    Parameters
+    ----------
+    path : str
+    mounts : str or None
+        What to read instead of ``/proc/self/mounts``.
+    """
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
+        except OSError:  # not Linux
+            return False
+    real = os.path.realpath(path)
+    best, best_type = "", ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[1])
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # a later mount on the same point hides the earlier
+            best, best_type = point, fields[2]
+    # fuseblk is a local disk.
+    return best_type in _NETWORK_FILE_SYSTEMS or best_type == "fuse" or best_type.startswith("fuse.")
+
+
+def _reason(exc: Exception) -> str:
+    return (isinstance(exc, OSError) and exc.strerror) or str(exc)

@@ -1,0 +1,1 @@
+"""What a table is: columns, types, character sets, and the TABLE_MAP event that tells them."""

@@ -1,0 +1,165 @@
+"""Tables and columns as a TABLE_MAP event, its optional metadata or a given schema describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .column_types import INTEGER_BYTES, Kind, value_dtype
+
+FLAG_GENERATED_PRIMARY_KEY = 0x0004  # my_row_id is the first column, even where no name is logged
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of one table definition.
+
+    Parameters
+    ----------
+    name : str
+        The column's name, or ``c0``, ``c1`` … where neither log nor schema tells it.
+    index : int
+        Place in the table, from 0; NULL and absent bitmaps are numbered by it.
+    type_code : int
+        MYSQL_TYPE_*; ENUM (247) and SET (248) are already told from STRING (254).
+    kind : Kind
+        What the values are. Text whose character set is unknown, or has no codec, is BINARY.
+    length : int
+        CHAR, BINARY, VARCHAR: most bytes; BLOB family, JSON, GEOMETRY, VECTOR: bytes of the
+        length; ENUM, SET: bytes of the value; BIT: bits; else 0.
+    precision, scale : int
+        DECIMAL only.
+    fsp : int
+        Fraction digits of a temporal type, 0 to 6.
+    signed : bool or None
+        None where the log does not tell (the value is then read as signed); None too for what is no number.
+    nullable : bool or None
+    collation : int or None
+        Collation id; 63 is binary, None unknown or no character column.
+    charset : str or None
+        Character set of that collation, "binary" for bytes.
+    members : tuple of str or None
+        Of ENUM and SET; None where the log does not carry them.
+    geometry_type, dimensions : int or None
+        Of GEOMETRY and VECTOR.
+    visible : bool or None
+    named : bool
+        False where the name is ours.
+    compressed : bool
+        MariaDB's COMPRESSED attribute: values are stored with a header and maybe deflated.
+    old_fraction : bool
+        MariaDB's own fractional layout of types 7, 11 and 12 (only a schema tells).
+    pad_to : int
+        BINARY(n): values are padded back with zero bytes to n; 0 elsewhere.
+    declared_type : str or None
+        The type's name in the schema given, such as "uuid" or "inet6".
+    """
+
+    name: str
+    index: int
+    type_code: int
+    kind: Kind
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+    fsp: int = 0
+    signed: bool | None = None
+    nullable: bool | None = None
+    collation: int | None = None
+    charset: str | None = None
+    members: tuple[str, ...] | None = None
+    geometry_type: int | None = None
+    dimensions: int | None = None
+    visible: bool | None = None
+    named: bool = True
+    compressed: bool = False
+    old_fraction: bool = False
+    pad_to: int = 0
+    declared_type: str | None = None
+
+    def __hash__(self) -> int:
+        # Of what tells columns apart: a hash of all fields would cost more than what is looked up by it.
+        return hash((self.name, self.index, self.type_code))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """dtype of this column's field in ``batch.array["row"]``."""
+        return value_dtype(
+            self.kind,
+            bytes_=INTEGER_BYTES.get(self.type_code, 0),
+            unsigned=self.signed is False,
+            bits=self.length,
+            precision=self.precision,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One definition of one table: what a TABLE_MAP event, and a schema if given, say of it.
+
+    Parameters
+    ----------
+    database, name : str
+    columns : tuple of Column
+        All columns of the table, in its order.
+    primary_key : tuple of str or None
+        Column names; None where neither log nor schema tells.
+    flags : int
+        TABLE_MAP flags.
+    undecodable : str or None
+        Why rows of this table cannot be decoded; None: they can.
+    """
+
+    database: str
+    name: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] | None = None
+    flags: int = 0
+    undecodable: str | None = None
+    full_name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "full_name", f"{self.database}.{self.name}")
+
+    def __str__(self) -> str:
+        return self.full_name
+
+
+def image_dtype(column_count: int) -> np.dtype:
+    """dtype of the ``image`` group: what every record says of its row image.
+
+    Packed; twin of the template that ``decode_rows`` in src/decode/_rows.pyx writes.
+    """
+    bitmap_len = (column_count + 7) // 8
+    return np.dtype(
+        [
+            ("op", "u1"),
+            ("timestamp", "<u4"),
+            ("server_id", "<u4"),
+            ("position", "<u8"),
+            ("row", "<u4"),
+            ("transaction", "<u4"),
+            ("null_bitmap", "u1", (bitmap_len,)),
+            ("absent_bitmap", "u1", (bitmap_len,)),
+        ]
+    )
+
+
+def record_dtype(column_count: int, columns: Iterable[Column]) -> np.dtype:
+    """dtype of one record: ``image``, then ``row`` with one field per decoded column.
+
+    Parameters
+    ----------
+    column_count : int
+        Columns of the table, decoded or not.
+    columns : iterable of Column
+        The decoded ones, in table order.
+    """
+    return np.dtype(
+        [
+            ("image", image_dtype(column_count)),
+            ("row", np.dtype([(c.name, c.dtype) for c in columns])),
+        ]
+    )

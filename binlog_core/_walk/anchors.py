@@ -1,0 +1,179 @@
+"""Where a transaction begins: what the head of a log says of it, and the first one behind any byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .._core import _resync
+from .._format.event_types import EventType
+from .._format.format_description import (
+    FIRST_EVENT_POSITION,
+    FormatDescription,
+    LogState,
+    detect,
+    split_server_version,
+)
+from .resync import READ_LEN, Boundaries, Window, head_of
+
+if TYPE_CHECKING:
+    from .._sources.sources import Source
+
+ELSEWHERE = "the event does not end where it says"
+NOT_IN_PARTS = (
+    ": events were left out or changed on the log's way here, and other workers would not find"
+    " their parts of it; as one split (split_size 0) it can be read"
+)
+
+_HEAD_LEN = 64 << 10
+_STEP_OVER = 1 << 20  # events that are longer are not read to find what follows them
+
+_ANCHOR_GTID, _ANCHOR_BEGIN = 1, 2  # twin of anchor_t in src/find/anchor.pxd
+_GTIDS = frozenset((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID))
+_GTID_STATES = frozenset((EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST))
+# Since then every transaction has a GTID event, if only an anonymous one.
+_GTIDS_SINCE_MYSQL = (5, 7, 6)
+_GTIDS_SINCE_MARIADB = (10, 0, 2)
+
+
+class Head(NamedTuple):
+    """What the first bytes of a log say about splitting it.
+
+    Parameters
+    ----------
+    description : FormatDescription
+    boundaries : Boundaries
+    anchors : int
+        What begins a transaction: GTID events, or BEGIN and XA START.
+    splittable : bool
+    """
+
+    description: FormatDescription
+    boundaries: Boundaries
+    anchors: int
+    splittable: bool
+
+    @classmethod
+    def of(cls, source: Source) -> Head | None:
+        """None where the log ends before it says what it is. A source without a view stands at its beginning.
+
+        Raises
+        ------
+        BinlogError
+            It is no log, or encrypted.
+        """
+        view = source.view()
+        head = source.peek(_HEAD_LEN) if view is None else view[:_HEAD_LEN]
+        found = detect(head, source.path)
+        if found.state is not LogState.OPEN or found.format is None:
+            return None
+        boundaries = Boundaries.of(head, found.format)
+        headers, _ = head_of(head, found.format)
+        types = set(headers["type_code"].tolist())
+        told = headers[headers["next_position"] != 0]
+        ends = (told["position"] + told["event_length"]) & 0xFFFFFFFF
+        splittable = (
+            boundaries.splittable
+            and bool(np.all(ends == told["next_position"]))
+            and source.splittable
+            and source.seekable
+            and EventType.MARIADB_START_ENCRYPTION not in types
+        )
+        anchors = _ANCHOR_GTID if _has_gtids(found.format, types) else _ANCHOR_BEGIN
+        return cls(found.format, boundaries, anchors, splittable)
+
+
+def _has_gtids(description: FormatDescription, types: set[int]) -> bool:
+    # To be wrong here must not hurt: where there are none after all the first split owns the log. BEGIN in
+    # a log with GTIDs would part a transaction from its GTID.
+    since = _GTIDS_SINCE_MARIADB if description.is_mariadb else _GTIDS_SINCE_MYSQL
+    return split_server_version(description.server_version) >= since or bool(types & (_GTIDS | _GTID_STATES))
+
+
+def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None:
+    """Where the first transaction begins that a split owns, found from any byte.
+
+    Parameters
+    ----------
+    source : Source
+        Splittable.
+    head : Head
+    start, end : int
+        The split.
+
+    Returns
+    -------
+    int or None
+        Position; None: no transaction begins there.
+    """
+    if start <= FIRST_EVENT_POSITION:
+        return FIRST_EVENT_POSITION if end > FIRST_EVENT_POSITION else None
+    size = source.size
+    if size is not None and start >= size:
+        return None
+    window, base, offset = window_at(source, start)
+    while True:
+        window, base, found = head.boundaries.next_event(
+            source, window, base, offset, limit=end, zeros=head.boundaries.zeros
+        )
+        if found is None:
+            return None
+        window, base, offset, status = walk_to_anchor(source, head, window, base, found, least=0, limit=end)
+        if status == _resync.WALK_FOUND:
+            return base + offset
+        if status != _resync.WALK_BROKEN:
+            return None
+        offset += 1  # damage: whoever owns it will say so
+
+
+def walk_to_anchor(
+    source: Source, head: Head, window: Window, base: int, offset: int, *, least: int, limit: int | None
+) -> tuple[Window, int, int, int]:
+    """Walk over headers, from a true event to the first anchor at a position in ``[least, limit)``.
+
+    Returns
+    -------
+    (window, base, offset, status)
+        Where the walk ended, and a WALK_* status.
+    """
+    header_length, lengths, canonical, checksum = head.description.core_arrays()
+    mapped = source.view() is not None
+    size = source.size
+    end = 1 << 63 if limit is None else limit
+    while base + offset < end:
+        offset, status = _resync.find_anchor(
+            window,
+            offset,
+            max(least - base, 0),
+            max(end - base, 0),
+            base=base,
+            header_length=header_length,
+            lengths=lengths,
+            canonical=canonical,
+            checksum=bool(checksum),
+            anchors=head.anchors,
+        )
+        if status != _resync.WALK_MORE or mapped:
+            return window, base, offset, status
+        left = len(window) - offset
+        length = int.from_bytes(window[offset + 9 : offset + 13], "little") if left >= 13 else 0
+        if length > max(left, _STEP_OVER) and size is not None and base + offset + length <= size:
+            base, window, offset = base + offset + length, b"", 0
+            source.seek(base)
+            continue
+        data = source.read(max(READ_LEN, left))
+        if not data:
+            return window, base, offset, status
+        window = bytes(window[offset:]) + data
+        base, offset = base + offset, 0
+    return window, base, offset, _resync.WALK_LIMIT
+
+
+def window_at(source: Source, position: int) -> tuple[Window, int, int]:
+    """(window, base, offset) to begin reading at a position."""
+    view = source.view()
+    if view is not None:
+        return view, 0, position
+    source.seek(position)
+    return b"", position, 0

@@ -1,0 +1,204 @@
+"""``on_error="skip"``: where a log goes on behind bytes that are damaged, and what is left of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import _resync
+from .._format.format_description import HEADER_LENGTH_V3
+from .._sources.sources import Source
+from ..batch import ChangeBatch
+from ..errors import DecodeError
+from ..report import Report
+from .resync import Boundaries, Window
+
+
+class Resumption(NamedTuple):
+    """How reading goes on.
+
+    Parameters
+    ----------
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    offset : int or None
+        In the window, of the next event; None: there is none, the log is lost from here on.
+    chained : bool
+        It follows directly on the damaged event, whose header can be believed.
+    ahead : bool
+        From here on positions run ahead of the log, which lacks events or bytes.
+    """
+
+    window: Window
+    base: int
+    offset: int | None
+    chained: bool
+    ahead: bool = False
+
+    def begins_at(self, position: int) -> bool:
+        """Whether nothing was damaged: the event there is the next one."""
+        return self.offset is not None and self.base + self.offset == position
+
+
+def resume(
+    boundaries: Boundaries,
+    source: Source,
+    window: Window,
+    base: int,
+    position: int,
+    length: int,
+    *,
+    doubtful: int | None = None,
+    in_parts: bool = False,
+    report: Report,
+) -> Resumption:
+    """Find the next event after a damaged one, and report the bytes between as lost if there is one.
+
+    Where no event behind it ends where it says, and it does not either, the log may lack events (a copy that
+    was fetched without MariaDB's annotations) or bytes. Then the next event is the first whose position runs
+    ahead of the log, and that may be the one at hand: then nothing is lost.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    source : Source
+    window : bytes-like
+    base : int
+        Position in the log of window[0].
+    position, length : int
+        Of the damaged event in the log, as far as its header can be believed.
+    doubtful : int or None
+        Position of the event before it, where that told no position: its length may be what is wrong.
+    in_parts : bool
+        Others read other parts of the log, and find no events that do not end where they say.
+    report : Report
+
+    Returns
+    -------
+    Resumption
+    """
+    offset = position - base
+    follows = position + length
+    if length and follows - base <= len(window) and boundaries.ends_where_it_says(window, base, offset):
+        report.lose(source.path, position, follows)
+        return Resumption(window, base, follows - base, True)
+    start = position
+    found: int | None = None
+    ahead = False
+    astray = not in_parts and boundaries.is_astray(window, base, offset)
+    if doubtful is not None and base <= doubtful < position:
+        end = position + 1
+        window, base, found = boundaries.next_event(source, window, base, doubtful + 1 - base, limit=end)
+        if found is not None and base + found < position:
+            start = doubtful
+        else:
+            found = None
+    if found is None:
+        window, base, found = boundaries.next_event(source, window, base, position + 1 - base)
+    if found is None and astray and (source.view() is not None or source.seekable):
+        if source.view() is None:
+            source.seek(position)
+            window, base = b"", position
+        window, base, found = boundaries.ahead().next_event(source, window, base, position - base)
+        ahead = found is not None
+    if found is None:
+        return Resumption(window, base, None, False)
+    if ahead:
+        report.add("missing_bytes", path=source.path, offset=base + found)
+    if base + found > start:
+        report.lose(source.path, start, base + found)
+    return Resumption(window, base, found, base + found in (position, follows), ahead)
+
+
+def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:
+    """Tell an event that a log was cut in from one whose length is damaged, behind which the log goes on.
+
+    Parameters
+    ----------
+    boundaries : Boundaries
+    window : bytes-like
+        To the end of the log.
+    base, offset : int
+        Position in the log of window[0], and in the window of the event that is not whole.
+    path : str
+
+    Raises
+    ------
+    DecodeError
+        It is damaged.
+    """
+    header = window[offset : offset + HEADER_LENGTH_V3]
+    if len(header) < HEADER_LENGTH_V3 or not boundaries.splittable:
+        return
+    type_code = boundaries.description.canonical(header[4])
+    if any(header[13:17]):
+        if not boundaries.ends_where_it_says(window, base, offset):
+            raise DecodeError(
+                "the event does not end where it says", path=path, offset=base + offset, type_code=type_code
+            )
+        return
+    found, status = boundaries.find(window, offset + 1, len(window), base=base, more=False, zeros=True)
+    if status == _resync.FOUND:
+        raise DecodeError(
+            f"the event is longer than the file, but another begins at {base + found}",
+            path=path,
+            offset=base + offset,
+            type_code=type_code,
+        )
+
+
+_UPDATE_PREIMAGE, _UPDATE_POSTIMAGE = 2, 3  # of image["op"]
+
+
+def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
+    """The records that stay where some are damaged: an update goes with both of its images.
+
+    Parameters
+    ----------
+    batch : ChangeBatch
+    damaged : iterable of int
+        Numbers of records.
+
+    Returns
+    -------
+    kept : ndarray of bool, shape (n,)
+    changes : list of int
+        Of each change that goes its first damaged record.
+    """
+    ops = batch.array["image"]["op"]
+    kept = np.ones(len(ops), np.bool_)
+    changes = []
+    for record in sorted(damaged):
+        if kept[record]:
+            changes.append(record)
+        kept[record] = False
+        if ops[record] == _UPDATE_PREIMAGE:
+            kept[record + 1] = False
+        elif ops[record] == _UPDATE_POSTIMAGE:
+            kept[record - 1] = False
+    return kept, changes
+
+
+def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
+    """A batch of some of a batch's records, with what belongs to them."""
+    places = np.cumsum(kept) - 1
+
+    def moved(entries: NDArray[np.void]) -> NDArray[np.void]:
+        chosen: NDArray[np.void] = entries[kept[entries["record"]]]
+        chosen["record"] = places[chosen["record"]]
+        return chosen
+
+    return ChangeBatch(
+        batch.table,
+        batch.columns,
+        batch.array[kept],
+        batch.buffer,
+        batch.transactions,
+        moved(batch.invalid),
+        moved(batch.json_diffs),
+        batch.path,
+    )

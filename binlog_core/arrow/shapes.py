@@ -1,0 +1,108 @@
+"""What batches of one shape share on their way to Arrow: made once, so that small batches are cheap."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core._capsules import schema_capsule
+from .._core._columns import Layout
+from .._tables.tables import Column
+from .types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arrow_fields, struct_field
+
+if TYPE_CHECKING:
+    import pyarrow
+
+OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
+IMAGE_COLUMNS = {
+    column.name: column
+    for column in (
+        ImageColumn("_change_type", "op", "u", OP_LABELS),
+        ImageColumn("_commit_timestamp", "transaction", "tsu:UTC"),
+        ImageColumn("_position", "position", "L"),
+        ImageColumn("_row", "row", "I"),
+        ImageColumn("_timestamp", "timestamp", "tsu:UTC"),
+        ImageColumn("_server_id", "server_id", "I"),
+    )
+}
+_MOST = 256  # shapes that are kept
+
+
+class Shape:
+    """Records of one dtype, the columns wanted of them, and how.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of the records.
+    columns : tuple of Column
+    changes : sequence of str
+        Keys of IMAGE_COLUMNS, for columns to follow those.
+    vectors, wide_decimals, geometry
+        As in ``ChangeBatch.export``.
+
+    Attributes
+    ----------
+    layout : Layout
+    names : frozenset of str
+        Of `columns`.
+    """
+
+    def __init__(
+        self,
+        dtype: np.dtype,
+        columns: tuple[Column, ...],
+        changes: tuple[str, ...],
+        vectors: Vectors,
+        wide_decimals: WideDecimals,
+        geometry: Geometry,
+    ) -> None:
+        fields = arrow_fields(columns, vectors=vectors, wide_decimals=wide_decimals, geometry=geometry)
+        self.columns = columns
+        self.names = frozenset([column.name for column in columns])
+        self.layout = Layout(dtype, columns, fields, [IMAGE_COLUMNS[name] for name in changes])
+
+    @cached_property
+    def schema(self) -> pyarrow.Schema:
+        """The schema of the layout's fields."""
+        return pyarrow_schema(self.layout.fields)
+
+
+# By the identity of columns and dtype, which the shapes hold: comparing them takes longer than all the rest.
+_shapes: dict[tuple[Any, ...], Shape] = {}
+
+
+def shape_of(
+    dtype: np.dtype,
+    columns: tuple[Column, ...],
+    changes: tuple[str, ...],
+    vectors: Vectors,
+    wide_decimals: WideDecimals,
+    geometry: Geometry,
+) -> Shape:
+    """The shape of these records and options, which may be known; parameters as in :class:`Shape`."""
+    key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = Shape(dtype, columns, changes, vectors, wide_decimals, geometry)
+        if len(_shapes) >= _MOST:
+            _shapes.clear()
+        _shapes[key] = shape
+    return shape
+
+
+def pyarrow_schema(fields: tuple[ArrowField, ...]) -> pyarrow.Schema:
+    """The schema of these fields for pyarrow, which is installed."""
+    import pyarrow
+
+    return pyarrow.schema(_Schema(fields))
+
+
+class _Schema:
+    def __init__(self, fields: tuple[ArrowField, ...]) -> None:
+        self._fields = fields
+
+    def __arrow_c_schema__(self) -> object:
+        return schema_capsule(struct_field(self._fields))

@@ -1,0 +1,405 @@
+"""Makes the summary of a log, in three passes of which none decodes a value.
+
+The first touches the headers (and verifies checksums), the second lets the compiled loop walk over the rows
+without a single column, the third parses the few events outside of transactions with rows. So a summary costs
+little more than a checksum of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._decode.gtid_selection import AnyGtidSet, gtid_text
+from .._format.event_types import EventType, event_name
+from .._format.statements import changes_rows, first_word, may_change_definitions
+from ..batch import OUTCOMES
+from ..events import (
+    GtidEvent,
+    IncidentEvent,
+    MariadbGtidEvent,
+    MariadbGtidListEvent,
+    PreviousGtidsEvent,
+    QueryEvent,
+)
+from ..events.query import query_text
+from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from .summary import (
+    MOST_SERVERS,
+    TOP,
+    FileSummary,
+    LogSummary,
+    Statement,
+    TableSummary,
+    TransactionSummary,
+    largest,
+    longest,
+)
+
+if TYPE_CHECKING:
+    from .._decode.group import Group
+    from ..batch import ChangeBatch
+    from ..log import Log
+
+Progress = Callable[[str, int], None]  # path, position
+
+_MOST_STATEMENTS = 2000  # kept of each log; all are counted
+_STATEMENT_LEN = 400
+_MERGE_AT = 4096  # intervals of GTIDs
+_TOLD_TYPES = frozenset(
+    (
+        EventType.GTID,
+        EventType.GTID_TAGGED,
+        EventType.MARIADB_GTID,
+        EventType.QUERY,
+        EventType.MARIADB_QUERY_COMPRESSED,
+        EventType.PREVIOUS_GTIDS,
+        EventType.MARIADB_GTID_LIST,
+        EventType.INCIDENT,
+    )
+)
+_FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
+_OPERATIONS = {"insert": 1, "update": 3, "delete": 4}  # the image that counts the row
+_GTID_FIELDS = ["gtid_kind", "uuid", "tag", "domain_id", "server_id"]
+_TALLY_DTYPE = np.dtype(
+    [("rows", "<i8"), ("first", "<u4")]
+)  # of a transaction: images, and when the first was
+
+
+def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
+    """Summarize a log, or several.
+
+    Parameters
+    ----------
+    log : Log
+        What it was opened to select holds for the rows: tables, operations, GTIDs and range. Events are told
+        of whole files.
+    progress : callable of (path, position), optional
+        Called now and then, with a position of the file in bytes.
+
+    Returns
+    -------
+    LogSummary
+
+    Raises
+    ------
+    BinlogError
+        As reading the log does.
+    """
+    files = [_Summarizer(one, progress).run() for one in log.each_file()]
+    return LogSummary(files, log.files.gaps)
+
+
+class _Summarizer:
+    """Gathers the summary of one file."""
+
+    def __init__(self, log: Log, progress: Progress | None) -> None:
+        self.log = log
+        self.progress = progress
+        self.out = FileSummary(log.files[0].path, log.format, log.size)
+        self.gtids = _Gtids()
+        self.spans: list[NDArray[np.uint64]] = []  # (begin, end) of transactions with rows
+        # The transaction in which the last group ended.
+        self.open: tuple[NDArray[np.void], NDArray[np.void]] | None = None
+
+    def run(self) -> FileSummary:
+        self._rows(_Bytes(*self._headers()))
+        self._statements()
+        self.out.gtids = self.gtids.as_set()
+        return self.out
+
+    # ------------------------------------------------------------ headers
+
+    def _headers(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        out = self.out
+        counts, sizes = np.zeros(256, np.int64), np.zeros(256, np.int64)
+        positions: list[NDArray[np.uint64]] = []
+        lengths: list[NDArray[np.uint32]] = []
+        for headers in self.log.header_chunks():
+            kinds = headers["type_code"]
+            counts += np.bincount(kinds, minlength=256)
+            sizes += np.bincount(kinds, weights=headers["event_length"], minlength=256).astype(np.int64)
+            servers, of_each = np.unique(headers["server_id"], return_counts=True)
+            for server, count in zip(servers.tolist(), of_each.tolist(), strict=True):
+                if server in out.servers or len(out.servers) < MOST_SERVERS:
+                    out.servers[server] += count
+            times = headers["timestamp"][headers["timestamp"] > 0]  # 0: an artificial event
+            if len(times):
+                first = int(times.min())
+                out.first_timestamp = min(out.first_timestamp or first, first)
+                out.last_timestamp = max(out.last_timestamp, int(times.max()))
+            positions.append(headers["position"].copy())
+            lengths.append(headers["event_length"].copy())
+            out.end_position = int(headers["position"][-1]) + int(headers["event_length"][-1])
+            self._tell(out.end_position // 2)
+        out.event_count = int(counts.sum())
+        for code in np.flatnonzero(counts).tolist():
+            name = event_name(code)
+            if name == "Unknown":
+                name = f"type {code}"
+            count, size = out.events.get(name, (0, 0))
+            out.events[name] = count + int(counts[code]), size + int(sizes[code])
+        if not positions:
+            return np.empty(0, np.uint64), np.empty(0, np.uint32)
+        return np.concatenate(positions), np.concatenate(lengths)
+
+    def _tell(self, position: int) -> None:
+        if self.progress is not None:
+            self.progress(self.out.path, position)
+
+    # ------------------------------------------------------------ rows
+
+    def _rows(self, sizes: _Bytes) -> None:
+        half = self.out.end_position // 2
+        for group in self.log.groups(columns={"*": ()}):
+            for batch in group.batches:
+                self._table(batch)
+            sizes.add(group.batches)
+            self._transactions(group)
+            self._tell(half + group.end_position // 2)
+        sizes.finish()
+        for name, size in sizes.by_table.items():
+            self.out.tables[self.out.told_name(name)].bytes += size
+        if self.open is not None:
+            self._count(*self.open)
+        self.out.tail = self.log.tail
+
+    def _table(self, batch: ChangeBatch) -> None:
+        name, image = self.out.told_name(batch.table.full_name), batch.array["image"]
+        for operation, op in _OPERATIONS.items():
+            moments = image["timestamp"][image["op"] == op]
+            if len(moments):
+                self.out.activity.add(name, operation, moments)
+        counts = np.bincount(image["op"], minlength=5)
+        seen = TableSummary(
+            inserts=int(counts[1]),
+            updates=int(counts[3]),
+            deletes=int(counts[4]),
+            first_timestamp=int(image["timestamp"].min()),
+            last_timestamp=int(image["timestamp"].max()),
+        )
+        self.out.tables.setdefault(name, TableSummary()).add(seen)
+
+    # ------------------------------------------------------------ transactions
+
+    def _transactions(self, group: Group) -> None:
+        transactions = group.transactions
+        if not len(transactions):
+            return
+        tallies = np.zeros(len(transactions), _TALLY_DTYPE)
+        tallies["first"] = 0xFFFFFFFF
+        # Of all tables at once: there may be as many as transactions.
+        images = [batch.array["image"][["transaction", "timestamp"]] for batch in group.batches]
+        if images:
+            image = np.concatenate(images)
+            tallies["rows"] = np.bincount(image["transaction"], minlength=len(transactions))
+            np.minimum.at(tallies["first"], image["transaction"], image["timestamp"])
+        if self.open is not None:
+            before, tally = self.open
+            if before["begin_position"][0] == transactions["begin_position"][0]:
+                tallies["rows"][0] += tally["rows"][0]
+                tallies["first"][0] = min(tallies["first"][0], tally["first"][0])
+            else:
+                self._count(before, tally)
+        self.open = None
+        if not transactions["end_position"][-1]:
+            self.open = transactions[-1:], tallies[-1:]
+            transactions, tallies = transactions[:-1], tallies[:-1]
+        self._count(transactions, tallies)
+
+    def _count(self, transactions: NDArray[np.void], tallies: NDArray[np.void]) -> None:
+        """Count transactions that are complete (or will never be)."""
+        if not len(transactions):
+            return
+        out = self.out
+        for outcome, count in enumerate(
+            np.bincount(transactions["outcome"], minlength=len(OUTCOMES)).tolist()
+        ):
+            if count:
+                out.transactions[OUTCOMES[outcome]] += count
+        begin, end = transactions["begin_position"], transactions["end_position"]
+        ends = np.where(end > 0, end, np.uint64(out.end_position))
+        self.spans.append(np.stack([begin, ends], axis=1))
+        self.gtids.add(transactions)
+        commit = transactions["commit_time"] / 1e6
+        # In whole seconds, as the first change is told: fractions of one side only would invent a duration.
+        last = np.where(transactions["commit_time"] >= 0, commit // 1, transactions["timestamp"])
+        first = np.minimum(tallies["first"], last)
+
+        def tell(i: int) -> TransactionSummary:
+            return TransactionSummary(
+                path=out.path,
+                begin_position=int(begin[i]),
+                end_position=int(end[i]),
+                first_timestamp=int(first[i]),
+                last_timestamp=int(last[i]),
+                gtid=gtid_text(transactions[i]),
+                xid=int(transactions["xid"][i]),
+                rows=int(tallies["rows"][i]),
+                outcome=OUTCOMES[transactions["outcome"][i]],
+            )
+
+        out.largest = largest((*out.largest, *map(tell, _top(ends - begin))))
+        out.longest = longest((*out.longest, *map(tell, _top(last - first))))
+
+    # ------------------------------------------------------------ the rest
+
+    def _statements(self) -> None:
+        out = self.out
+        spans = np.concatenate(self.spans) if self.spans else np.zeros((1, 2), np.uint64)
+        begins, ends = spans[np.argsort(spans[:, 0])].T
+
+        def outside(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+            # What stands in a transaction with rows is known already.
+            at = np.searchsorted(begins, headers["position"], side="right")
+            inside: NDArray[np.bool_] = (at > 0) & (headers["position"] < ends[np.maximum(at, 1) - 1])
+            return ~inside
+
+        for event in self.log.events(_TOLD_TYPES, where=outside):
+            match event:
+                case QueryEvent():
+                    self._statement(event)
+                case GtidEvent() if event.gno:
+                    self.gtids.add_mysql((event.uuid, event.tag), (event.gno, event.gno))
+                case MariadbGtidEvent():
+                    self.gtids.add_mariadb((event.domain_id, event.server_id), (event.seq_no, event.seq_no))
+                case PreviousGtidsEvent():
+                    out.gtids_before = event.gtid_set
+                case MariadbGtidListEvent():
+                    out.gtids_before = MariadbGtidSet(
+                        ((g.domain_id, g.server_id), (g.seq_no, g.seq_no)) for g in event.gtids
+                    )
+                case IncidentEvent():
+                    out.incidents += 1
+
+    def _statement(self, event: QueryEvent) -> None:
+        out = self.out
+        kind = "other"
+        if changes_rows(event.query_bytes):
+            kind = "change"
+            out.statement_count += 1
+        elif may_change_definitions(event.query_bytes):
+            kind = "definition"
+            out.definition_count += 1
+        elif first_word(event.query_bytes) in _FRAMES:
+            return
+        if len(out.statements) < _MOST_STATEMENTS:
+            # Of a large statement no more than what is kept is made a text.
+            query = query_text(event.query_bytes[: 4 * _STATEMENT_LEN], event.status.character_set_client)
+            text = " ".join(query[:_STATEMENT_LEN].split())
+            out.statements.append(
+                Statement(out.path, event.position, event.timestamp, event.database, text, kind)
+            )
+
+
+class _Gtids:
+    """Gathers intervals of GTIDs."""
+
+    def __init__(self) -> None:
+        self._mysql: list[tuple[tuple[str, str], tuple[int, int]]] = []
+        self._mariadb: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        self._merge_at = _MERGE_AT
+
+    def add_mysql(self, source: tuple[str, str], interval: tuple[int, int]) -> None:
+        """UUID and tag; first and last number."""
+        self._mysql.append((source, interval))
+        if len(self._mysql) >= self._merge_at:
+            self._mysql = list(GtidSet(self._mysql).intervals())
+            self._merge_at = 2 * len(self._mysql) + _MERGE_AT
+
+    def add_mariadb(self, source: tuple[int, int], interval: tuple[int, int]) -> None:
+        """Domain and server; first and last number."""
+        self._mariadb.append((source, interval))
+        if len(self._mariadb) >= self._merge_at:
+            self._mariadb = list(MariadbGtidSet(self._mariadb).intervals())
+            self._merge_at = 2 * len(self._mariadb) + _MERGE_AT
+
+    def add(self, transactions: NDArray[np.void]) -> None:
+        """Those of transactions, a run of following numbers as one interval."""
+        named = transactions[transactions["gtid_kind"] > 0]
+        if not len(named):
+            return
+        numbers = named["sequence_number"].astype(np.int64)
+        same = np.ones(len(named) - 1, bool)
+        for name in _GTID_FIELDS:
+            equal = named[name][1:] == named[name][:-1]
+            same &= equal.all(axis=1) if equal.ndim > 1 else equal
+        runs = np.flatnonzero(~same | (np.diff(numbers) != 1)) + 1
+        starts = np.concatenate([[0], runs])
+        stops = np.concatenate([runs, [len(named)]]) - 1
+        for i, j in zip(starts.tolist(), stops.tolist(), strict=True):
+            interval = int(numbers[i]), int(numbers[j])
+            one = named[i]
+            if one["gtid_kind"] == 1:
+                tag = one["tag"].decode("ascii", "replace")
+                self.add_mysql((uuid_text(one["uuid"].tobytes()), tag), interval)
+            else:
+                self.add_mariadb((int(one["domain_id"]), int(one["server_id"])), interval)
+
+    def as_set(self) -> AnyGtidSet | None:
+        """The set of all; None where there are none."""
+        if self._mysql:
+            return GtidSet(self._mysql)
+        return MariadbGtidSet(self._mariadb) if self._mariadb else None
+
+
+class _Bytes:
+    """Bytes of the rows events by table.
+
+    Rows of a compressed transaction all have its event's position: its bytes are shared among its tables by
+    their row images. An event may be spread over groups: the last one waits until the next group begins.
+
+    Parameters
+    ----------
+    positions, lengths : ndarray
+        Of every event in the file.
+    """
+
+    def __init__(self, positions: NDArray[np.uint64], lengths: NDArray[np.uint32]) -> None:
+        self.positions = positions
+        self.lengths = lengths
+        self.by_table: dict[str, int] = {}
+        self._waiting: dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
+
+    def add(self, batches: list[ChangeBatch]) -> None:
+        """Count a group in."""
+        found = dict(self._waiting)
+        last = np.uint64(0)
+        for batch in batches:
+            name = batch.table.full_name
+            at, images = np.unique(batch.array["image"]["position"], return_counts=True)
+            if name in found:
+                at = np.concatenate([found[name][0], at])
+                images = np.concatenate([found[name][1], images])
+            found[name] = at, images
+            last = max(last, at[-1])
+        # Tables of this event only: each group would look at all that were ever met.
+        self._waiting = {
+            name: (at[at == last], n[at == last]) for name, (at, n) in found.items() if at[-1] == last
+        }
+        self._share({name: (at[at < last], n[at < last]) for name, (at, n) in found.items()})
+
+    def finish(self) -> None:
+        """Count what is waiting."""
+        self._share(self._waiting)
+        self._waiting = {}
+
+    def _share(self, found: dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> None:
+        parts = [at for at, _ in found.values()]
+        if not parts or not sum(map(len, parts)):
+            return
+        every, place = np.unique(np.concatenate(parts), return_inverse=True)
+        images = np.bincount(place, weights=np.concatenate([n for _, n in found.values()]))
+        where = np.minimum(np.searchsorted(self.positions, every), len(self.positions) - 1)
+        per_image = self.lengths[where] / images
+        for name, (at, n) in found.items():
+            size = round(float((per_image[np.searchsorted(every, at)] * n).sum()))
+            self.by_table[name] = self.by_table.get(name, 0) + size
+
+
+def _top(sizes: NDArray[Any]) -> Iterator[int]:
+    count = min(TOP, len(sizes))
+    return iter(np.argpartition(sizes, len(sizes) - count)[len(sizes) - count :].tolist())

@@ -1,0 +1,309 @@
+"""What is in a log, at a glance: events, tables, transactions, GTIDs and when it happened.
+
+`binlog_core.inspect.summarize.summarize` makes a summary.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._decode.gtid_selection import AnyGtidSet, union
+
+if TYPE_CHECKING:
+    from .._decode.group import Tail
+    from .._format.format_description import FormatDescription
+    from .._sources.log_files import Gap
+
+TOP = 10  # largest and longest transactions that are kept
+MOST_SERVERS = 10_000  # of a file; events of others are in no count by server
+MOST_TABLES = 65536  # of a file that have a count of their own
+OTHER_TABLES = "other tables"  # all that came later: the name of a table has a dot
+_MOST_BUCKETS = 2048
+_MOST_BUCKETS_OF_ALL = 1 << 18
+
+OPERATIONS = ("insert", "update", "delete")
+
+
+@dataclass(slots=True)
+class TableSummary:
+    """Changes of one table.
+
+    Parameters
+    ----------
+    inserts, updates, deletes : int
+        Changed rows.
+    bytes : int
+        Of the rows events, as they are in the log; those of a compressed transaction are shared among its
+        tables by their row images.
+    first_timestamp, last_timestamp : int
+        Seconds since 1970 UTC.
+    """
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    bytes: int = 0
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Changed rows, whatever the operation."""
+        return self.inserts + self.updates + self.deletes
+
+    def add(self, other: TableSummary) -> None:
+        """Count another log's in."""
+        self.first_timestamp = min(filter(None, (self.first_timestamp, other.first_timestamp)), default=0)
+        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
+        self.inserts += other.inserts
+        self.updates += other.updates
+        self.deletes += other.deletes
+        self.bytes += other.bytes
+
+
+@dataclass(slots=True)
+class TransactionSummary:
+    """One transaction that changes rows.
+
+    Parameters
+    ----------
+    path : str
+    begin_position, end_position : int
+        Bytes; end 0: the log ends before it does.
+    first_timestamp, last_timestamp : float
+        When its first row was changed and when it was committed, as far as the log tells; seconds since 1970
+        UTC.
+    gtid : str or None
+    xid : int
+    rows : int
+        Row images.
+    outcome : str
+        One of ``OUTCOMES``.
+    """
+
+    path: str
+    begin_position: int
+    end_position: int
+    first_timestamp: int
+    last_timestamp: int
+    gtid: str | None
+    xid: int
+    rows: int
+    outcome: str
+
+    @property
+    def bytes(self) -> int:
+        """As they are in the log; 0 where the end is not known."""
+        return max(0, self.end_position - self.begin_position)
+
+    @property
+    def seconds(self) -> int:
+        """From the first change to the commit."""
+        return max(0, self.last_timestamp - self.first_timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement in the log that is no frame of a transaction.
+
+    Parameters
+    ----------
+    kind : "definition", "change" or "other"
+        DDL, row changes logged as a statement, or anything else.
+    """
+
+    path: str
+    position: int
+    timestamp: int
+    database: str
+    text: str
+    kind: str
+
+
+class Activity:
+    """Row changes over time, by table and operation; memory does not grow with the log.
+
+    Buckets are 1 second wide, and as much wider (by powers of two) as it takes to hold the whole time range.
+    """
+
+    def __init__(self) -> None:
+        self.width = 1
+        self.counts: dict[tuple[str, str], Counter[int]] = {}
+        self._buckets = 0
+
+    def add(self, table: str, operation: str, timestamps: NDArray[np.uint32]) -> None:
+        """Count changes at some times (seconds since 1970)."""
+        moments, counts = np.unique(timestamps // self.width, return_counts=True)
+        bucket = self.counts.setdefault((table, operation), Counter())
+        before = len(bucket)
+        for moment, count in zip(moments.tolist(), counts.tolist(), strict=True):
+            bucket[moment] += count
+        self._buckets += len(bucket) - before
+        if len(bucket) > _MOST_BUCKETS or self._too_many():
+            self.widen(self.width * 2)
+
+    def _too_many(self) -> bool:
+        # Each table has one at least, and what it takes to widen has to be worth it.
+        return self._buckets > max(_MOST_BUCKETS_OF_ALL, 2 * len(self.counts))
+
+    def widen(self, width: int) -> None:
+        """Make the buckets `width` seconds wide, a multiple of what they are."""
+        factor = width // self.width
+        if factor == 1:
+            return
+        for key, old in self.counts.items():
+            new: Counter[int] = Counter()
+            for moment, count in old.items():
+                new[moment // factor] += count
+            self.counts[key] = new
+        self.width = width
+        self._buckets = sum(map(len, self.counts.values()))
+
+    def merge(self, other: Activity) -> None:
+        """Count another log's in."""
+        width = max(self.width, other.width)
+        self.widen(width)
+        other.widen(width)
+        for key, counts in other.counts.items():
+            bucket = self.counts.setdefault(key, Counter())
+            self._buckets -= len(bucket)
+            bucket.update(counts)
+            self._buckets += len(bucket)
+        if self._too_many():
+            self.widen(self.width * 2)
+
+    def span(self) -> tuple[int, int]:
+        """First and last bucket; (0, -1) where there is nothing."""
+        moments = [moment for counts in self.counts.values() for moment in counts]
+        return (min(moments), max(moments)) if moments else (0, -1)
+
+
+@dataclass(slots=True)
+class FileSummary:
+    """What is in one log.
+
+    Parameters
+    ----------
+    events : dict of type name to (events, bytes)
+        Events of the file; those inside compressed transactions are not among them.
+    servers : Counter
+        Events by server id, of the first 10,000 that come.
+    tables : dict of "database.table" to TableSummary
+        Of the first 65536 that come; the rest is counted as "other tables".
+    transactions : Counter
+        Transactions that change rows, by outcome.
+    gtids, gtids_before : GtidSet, MariadbGtidSet or None
+        In this log, and in those before it as this one tells.
+    statement_count, definition_count : int
+        Of statements that changed rows, and of DDL; `statements` holds the first of them.
+    """
+
+    path: str
+    format: FormatDescription
+    size: int | None
+    end_position: int = 0
+    tail: Tail | None = None
+    event_count: int = 0
+    events: dict[str, tuple[int, int]] = field(default_factory=dict)
+    servers: Counter[int] = field(default_factory=Counter)
+    first_timestamp: int = 0
+    last_timestamp: int = 0
+    tables: dict[str, TableSummary] = field(default_factory=dict)
+    transactions: Counter[str] = field(default_factory=Counter)
+    largest: list[TransactionSummary] = field(default_factory=list)
+    longest: list[TransactionSummary] = field(default_factory=list)
+    gtids: AnyGtidSet | None = None
+    gtids_before: AnyGtidSet | None = None
+    statements: list[Statement] = field(default_factory=list)
+    statement_count: int = 0
+    definition_count: int = 0
+    incidents: int = 0
+    activity: Activity = field(default_factory=Activity)
+    compressed: bool = False
+
+    def told_name(self, full_name: str) -> str:
+        """The name under which a table is counted."""
+        known = full_name in self.tables or len(self.tables) < MOST_TABLES
+        return full_name if known else OTHER_TABLES
+
+
+@dataclass(slots=True)
+class LogSummary:
+    """What is in some logs together.
+
+    Parameters
+    ----------
+    files : list of FileSummary
+    gaps : tuple of Gap
+        Numbers missing between the files.
+    """
+
+    files: list[FileSummary]
+    gaps: tuple[Gap, ...] = ()
+
+    def tables(self) -> dict[str, TableSummary]:
+        """Of all logs, the most changed one first."""
+        total: dict[str, TableSummary] = {}
+        for file in self.files:
+            for name, table in file.tables.items():
+                total.setdefault(name, TableSummary()).add(table)
+        return dict(sorted(total.items(), key=lambda item: (-item[1].rows, item[0])))
+
+    def events(self) -> dict[str, tuple[int, int]]:
+        """Events and bytes by type, the type with most bytes first."""
+        total: dict[str, tuple[int, int]] = {}
+        for file in self.files:
+            for name, (count, size) in file.events.items():
+                before = total.get(name, (0, 0))
+                total[name] = before[0] + count, before[1] + size
+        return dict(sorted(total.items(), key=lambda item: -item[1][1]))
+
+    def transactions(self) -> Counter[str]:
+        """Transactions that change rows, by outcome."""
+        return sum((file.transactions for file in self.files), Counter())
+
+    def largest(self) -> list[TransactionSummary]:
+        """By bytes."""
+        return largest(transaction for file in self.files for transaction in file.largest)
+
+    def longest(self) -> list[TransactionSummary]:
+        """By the time from the first change to the commit; those of less than a second are left out."""
+        return longest(transaction for file in self.files for transaction in file.longest)
+
+    def gtids(self) -> AnyGtidSet | None:
+        """Of all logs; None where there are none."""
+        # In pairs: a set of all so far would be made anew for each file.
+        sets = [file.gtids for file in self.files]
+        while len(sets) > 1:
+            sets = [union(a, b) for a, b in zip_longest(sets[::2], sets[1::2])]
+        return sets[0] if sets else None
+
+    def statements(self) -> list[Statement]:
+        """Statements that are no frame of a transaction, in log order."""
+        return [statement for file in self.files for statement in file.statements]
+
+    def activity(self) -> Activity:
+        """Row changes over time."""
+        total = Activity()
+        for file in self.files:
+            total.merge(file.activity)
+        return total
+
+
+def largest(transactions: Iterable[TransactionSummary]) -> list[TransactionSummary]:
+    """The TOP ones by bytes."""
+    return heapq.nlargest(TOP, transactions, key=lambda transaction: transaction.bytes)
+
+
+def longest(transactions: Iterable[TransactionSummary]) -> list[TransactionSummary]:
+    """The TOP ones by time, of those that took a second or more."""
+    slow = (transaction for transaction in transactions if transaction.seconds >= 1)
+    return heapq.nlargest(TOP, slow, key=lambda transaction: transaction.seconds)

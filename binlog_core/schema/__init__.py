@@ -1,0 +1,1 @@
+"""Definitions of tables: given, or followed through the statements of a log."""

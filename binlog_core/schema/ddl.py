@@ -1,0 +1,489 @@
+"""Following the definitions of tables through the DDL statements of a log.
+
+Each row then gets the names that its table had at that point. A statement that cannot be
+followed is told, and the definitions of its tables are forgotten: rows of a table are never
+given names of which we are not sure.
+
+Source: MySQL manual, "Data Definition Statements"; MariaDB knowledge base, "Data Definition".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from .._decode.selection import DEFAULT_LIMITS, Limits
+from .._tables import charsets
+from ..errors import SchemaError
+from ..events.query import query_text
+from .alter_table import Alteration
+from .create_table import Dialect, Keys, NotADefinition, new_table_options, read_column, read_table_body
+from .table_definitions import ColumnSchema, TableSchema, with_keys
+from .tokens import Token, TokenKind, TokenReader, tokenize_statements
+
+if TYPE_CHECKING:
+    from ..events.query import QueryEvent
+
+# Bits of flags_extra of a MariaDB GTID event: the statement after it only announces or takes
+# back an ALTER, whose effect comes with COMMIT ALTER.
+FLAG_START_ALTER = 2
+FLAG_ROLLBACK_ALTER = 8
+
+_CONCERNED = re.compile(
+    r"(?: \s+ | /\*M?!\d* | /\*.*?\*/ | --\s[^\n]* | \#[^\n]* )*+"
+    r"(?: CREATE | ALTER | DROP | RENAME | TRUNCATE | SET \s+ STATEMENT )\b",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """A statement after which a table's definition is not known.
+
+    Parameters
+    ----------
+    position : int
+        Of its event.
+    table : str or None
+        ``database.table``; None where not even the table could be told.
+    reason : str
+    """
+
+    position: int
+    table: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """From `position` on, a table has this definition (None: none that is known)."""
+
+    position: int
+    database: str
+    table: str
+    definition: TableSchema | None
+
+
+TableKey = tuple[str, str]
+_ANY_DIALECT = Dialect()
+
+
+class DdlTracker:
+    """The definitions of all tables, as far as given definitions and the log's DDL tell them.
+
+    Parameters
+    ----------
+    initial : Schema, iterable of TableSchema or None
+        The definitions at the beginning of the log. Without them a table is known from its
+        CREATE TABLE on.
+    limits : Limits
+        Of them `statement_bytes` and `definition_columns`.
+    keep_timeline : bool
+        Keep the definitions that tables had, too.
+
+    Attributes
+    ----------
+    unfollowed : list of Unfollowed
+        The statements that could not be followed; who has told them may clear it.
+    timeline : list of DefinitionChange
+        With `keep_timeline` every change so far in log order: the definitions of a part of the log can be
+        told from it without reading what comes before.
+    """
+
+    def __init__(
+        self,
+        initial: Iterable[TableSchema] | None = None,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        keep_timeline: bool = True,
+    ) -> None:
+        self._limits = limits
+        self._keep_timeline = keep_timeline
+        self._tables: dict[str, dict[str, TableSchema]] = {}
+        for table in initial or ():
+            self._tables.setdefault(table.database, {})[table.name] = table
+        self._weight = sum(map(_weight, self))
+        self._database_charsets: dict[str, str | None] = {}
+        self.unfollowed: list[Unfollowed] = []
+        self.timeline: list[DefinitionChange] = []
+
+    def __iter__(self) -> Iterator[TableSchema]:
+        return chain.from_iterable(tables.values() for tables in self._tables.values())
+
+    def definition(self, database: str, table: str) -> TableSchema | None:
+        """The definition that a table has now; None: not known, or there is no such table."""
+        return self._tables.get(database, {}).get(table)
+
+    def apply_event(self, event: QueryEvent, *, mariadb: bool | None = None) -> frozenset[str] | None:
+        """Follow a QUERY event: its statement, in the light of its status variables.
+
+        Parameters
+        ----------
+        event : QueryEvent
+        mariadb : bool or None
+            As in `apply_statement`, whose result it gives.
+        """
+        status = event.status
+        # One byte more than is read, so that a longer statement is told.
+        sql = query_text(event.query_bytes[: self._limits.statement_bytes + 1], status.character_set_client)
+        return self.apply_statement(
+            event.database,
+            sql,
+            mariadb,
+            event.position,
+            sql_mode=status.sql_mode or 0,
+            server_collation=status.collation_server,
+            gtid_flags_extra=status.gtid_flags3 or 0,
+        )
+
+    def apply_statement(
+        self,
+        default_database: str,
+        sql: str,
+        mariadb: bool | None = None,
+        position: int = 0,
+        *,
+        sql_mode: int = 0,
+        server_collation: int | None = None,
+        gtid_flags_extra: int = 0,
+    ) -> frozenset[str] | None:
+        """Follow one statement of the log.
+
+        Parameters
+        ----------
+        default_database : str
+            Database of the QUERY event.
+        sql : str
+            Its statement.
+        mariadb : bool or None
+            Which vendor's server wrote the log; None: not known.
+        position : int
+            Of the event, for `unfollowed` and `timeline`.
+        sql_mode : int
+            From the event's status variables.
+        server_collation : int or None
+            From the event's status variables: a database gets it where CREATE DATABASE names none.
+        gtid_flags_extra : int
+            From the event's status variables, or of the MariaDB GTID event before it. An ALTER that
+            is only announced (START ALTER), or taken back, changes nothing.
+
+        Returns
+        -------
+        frozenset of str or None
+            ``database.table`` of the tables whose definition is another, or is no longer known;
+            empty where none is. None: no statement that could change a definition.
+        """
+        if _CONCERNED.match(sql) is None or gtid_flags_extra & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
+            return None
+        charset = charsets.charset_of(server_collation) if server_collation is not None else None
+        # A ; ends the statement only in the body of a routine or trigger: the first part tells what it is.
+        statements = tokenize_statements(sql, sql_mode, most=self._limits.statement_bytes)
+        return self.apply_reader(
+            default_database,
+            TokenReader(chain.from_iterable(islice(statements, 1))),
+            position,
+            Dialect(mariadb, sql_mode),
+            server_charset=charset,
+        )
+
+    def apply_reader(
+        self,
+        default_database: str,
+        reader: TokenReader,
+        position: int,
+        dialect: Dialect = _ANY_DIALECT,
+        *,
+        server_charset: str | None = None,
+    ) -> frozenset[str] | None:
+        """As `apply_statement`, of a statement already split into tokens."""
+        statement = _Statement(self, reader, default_database, dialect, server_charset)
+        try:
+            if not statement.run():
+                return None
+        except NotADefinition:
+            statement.forget("its columns come from a SELECT")
+        except SchemaError as error:
+            column = "" if error.column is None else f": column {error.column}"
+            statement.forget(error.message + column)
+        changed = set()
+        for (database, name), definition in statement.changes.items():
+            before = self.definition(database, name)
+            if before == definition:
+                continue
+            added = _weight(definition, before)
+            if self._weight + added > self._limits.definition_columns:
+                reason = f"more definitions than Limits.definition_columns={self._limits.definition_columns}"
+                statement.unfollowed.append((f"{database}.{name}", reason))
+                definition, added = None, 0
+                if before is None:
+                    continue
+            self._weight += added - (0 if self._keep_timeline else _weight(before, definition))
+            if definition is None:
+                del self._tables[database][name]
+            else:
+                self._tables.setdefault(database, {})[name] = definition
+            if self._keep_timeline:
+                self.timeline.append(DefinitionChange(position, database, name, definition))
+            changed.add(f"{database}.{name}")
+        self._database_charsets.update(statement.database_charsets)
+        self.unfollowed += [Unfollowed(position, table, reason) for table, reason in statement.unfollowed]
+        return frozenset(changed)
+
+    def database_charset(self, database: str) -> str | None:
+        """The default character set of a database, where the log has told it."""
+        return self._database_charsets.get(database)
+
+    def tables_of(self, database: str) -> list[TableKey]:
+        """The known tables of a database."""
+        return [(database, name) for name in self._tables.get(database, ())]
+
+
+def _weight(definition: TableSchema | None, beside: TableSchema | None = None) -> int:
+    """What a definition takes, in columns; those that it shares with another hardly count."""
+    if definition is None:
+        return 0
+    shared = set(map(id, beside.columns)) if beside is not None else set()
+    own = [column for column in definition.columns if id(column) not in shared]
+    texts = sum(len(c.name) + sum(map(len, c.members or ())) for c in own)
+    return 1 + len(own) + texts // 256 + len(definition.columns) // 32
+
+
+@dataclass(slots=True)
+class _Statement:
+    """One statement being followed; its changes take effect together, at its end."""
+
+    tracker: DdlTracker
+    reader: TokenReader
+    default_database: str
+    dialect: Dialect
+    server_charset: str | None
+    changes: dict[TableKey, TableSchema | None] = field(default_factory=dict)
+    unfollowed: list[tuple[str | None, str]] = field(default_factory=list)
+    database_charsets: dict[str, str | None] = field(default_factory=dict)
+    _at_work: TableKey | None = None
+
+    def run(self) -> bool:
+        """Follow the statement; False where it is none of ours."""
+        reader = self.reader
+        if reader.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable = value FOR statement
+            while not reader.accept("FOR"):
+                reader.take()
+        verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+        or_replace = reader.accept("OR", "REPLACE")
+        while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+            pass
+        if reader.word() == "TEMPORARY":
+            return False
+        unique = reader.accept("UNIQUE")
+        what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA", "SEQUENCE", "INDEX")
+        match verb, "TABLE" if what == "TABLES" else "DATABASE" if what == "SCHEMA" else what:
+            case "CREATE", "TABLE":
+                self._create_table()
+            case "CREATE", "SEQUENCE":
+                self._create_sequence()
+            case "ALTER", "TABLE":
+                self._alter_table()
+            case "DROP", "TABLE" | "SEQUENCE":
+                self._drop_tables()
+            case "RENAME", "TABLE":
+                self._rename_tables()
+            case "TRUNCATE", _:
+                pass
+            case "CREATE" | "ALTER", "DATABASE":
+                self._database_options(created=verb == "CREATE", or_replace=or_replace)
+            case "DROP", "DATABASE":
+                self._drop_database()
+            case "CREATE", "INDEX" if unique:
+                self._create_unique_index()
+            case "DROP", "INDEX":
+                self._drop_index()
+            case _:
+                return False
+        return True
+
+    # --- definitions as this statement has left them
+
+    def get(self, key: TableKey) -> TableSchema | None:
+        return self.changes[key] if key in self.changes else self.tracker.definition(*key)
+
+    def put(self, table: TableSchema) -> None:
+        self.changes[table.database, table.name] = table
+
+    def drop(self, key: TableKey) -> None:
+        self.changes[key] = None
+
+    def forget(self, reason: str) -> None:
+        """The statement cannot be followed: the table it was about is no longer known."""
+        if self._at_work is None:
+            self.unfollowed.append((None, reason))
+            return
+        self.drop(self._at_work)
+        self.unfollowed.append((".".join(self._at_work), reason))
+
+    def _table_name(self) -> TableKey:
+        return self.reader.qualified_name(self.default_database)
+
+    # --- statements
+
+    def _create_table(self) -> None:
+        reader = self.reader
+        if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+        key = self._at_work = self._table_name()
+        if if_not_exists and self.get(key) is not None:
+            return
+        parenthesized = reader.symbol() == "(" and reader.word(1) == "LIKE"
+        if parenthesized:
+            reader.take()
+        if reader.accept("LIKE"):
+            source = self._table_name()
+            like = self.get(source)
+            if like is None:
+                raise SchemaError(f"the definition of {'.'.join(source)} is not known")
+            self.put(replace(like, database=key[0], name=key[1]))
+            return
+        if reader.symbol() != "(":
+            raise NotADefinition
+        self.put(read_table_body(reader, *key, self.dialect, self.tracker.database_charset(key[0])))
+
+    def _create_sequence(self) -> None:
+        reader = self.reader
+        if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+        key = self._at_work = self._table_name()
+        if if_not_exists and self.get(key) is not None:
+            return
+        integer = ColumnSchema("", "bigint", unsigned=False, nullable=False)
+        if reader.accept("AS"):
+            integer = replace(read_column(_with_name(reader), self.dialect).column, nullable=False)
+        names = ("next_not_cached_value", "minimum_value", "maximum_value", "start_value")
+        self.put(
+            TableSchema(
+                *key,
+                (
+                    *(replace(integer, name=name) for name in names),
+                    ColumnSchema("increment", "bigint", unsigned=False, nullable=False),
+                    ColumnSchema("cache_size", "bigint", unsigned=True, nullable=False),
+                    ColumnSchema("cycle_option", "tinyint", unsigned=True, nullable=False),
+                    ColumnSchema("cycle_count", "bigint", unsigned=False, nullable=False),
+                ),
+            )
+        )
+
+    def _drop_tables(self) -> None:
+        self.reader.accept("IF", "EXISTS")
+        while True:
+            self.drop(self._table_name())
+            if not self.reader.accept_symbol(","):
+                return
+
+    def _rename_tables(self) -> None:
+        reader = self.reader
+        reader.accept("IF", "EXISTS")
+        while True:
+            source = self._at_work = self._table_name()
+            if reader.accept("WAIT"):
+                reader.number()
+            reader.accept("NOWAIT")
+            if not reader.accept("TO"):
+                raise reader.unexpected("TO")
+            self._rename(source, self._table_name())
+            if not reader.accept_symbol(","):
+                return
+
+    def _rename(self, source: TableKey, target: TableKey) -> None:
+        table = self.get(source)
+        self.drop(source)
+        if table is None:
+            self.drop(target)
+        else:
+            self.put(replace(table, database=target[0], name=target[1]))
+
+    def _database_options(self, *, created: bool, or_replace: bool) -> None:
+        reader = self.reader
+        # With IF NOT EXISTS nobody knows whether the database was there, and with what.
+        certain = not reader.accept("IF", "NOT", "EXISTS")
+        options = new_table_options()
+        has_name = reader.word() not in ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ")
+        database = reader.name() if has_name else self.default_database
+        while not reader.done:
+            if not options.read(reader):
+                reader.take()
+        if or_replace:
+            for key in self.tracker.tables_of(database):
+                self.drop(key)
+        charset = options.charset.name
+        if charset is None and created:
+            charset = self.server_charset
+        if charset is not None and certain:
+            self.database_charsets[database] = charset
+
+    def _drop_database(self) -> None:
+        self.reader.accept("IF", "EXISTS")
+        database = self.reader.name()
+        self.database_charsets[database] = None
+        for key in self.tracker.tables_of(database):
+            self.drop(key)
+
+    def _create_unique_index(self) -> None:
+        reader = self.reader
+        reader.accept("IF", "NOT", "EXISTS")
+        name = reader.name()
+        while not reader.accept("ON"):
+            reader.take()
+        key = self._at_work = self._table_name()
+        table = self.get(key)
+        if table is not None:
+            keys = Keys(table.primary_key, list(table.unique_keys))
+            keys.read_unique(reader, name)
+            self.put(with_keys(table, keys.primary, keys.unique))
+
+    def _drop_index(self) -> None:
+        reader = self.reader
+        reader.accept("IF", "EXISTS")
+        name = reader.name().casefold()
+        if not reader.accept("ON"):
+            raise reader.unexpected("ON")
+        key = self._at_work = self._table_name()
+        table = self.get(key)
+        if table is not None:
+            primary = None if name == "primary" else table.primary_key
+            unique = (k for k in table.unique_keys if k.name.casefold() != name)
+            self.put(with_keys(table, primary, unique))
+
+    def _alter_table(self) -> None:
+        reader = self.reader
+        reader.accept("IF", "EXISTS")
+        key = self._at_work = self._table_name()
+        if reader.accept("WAIT"):
+            reader.number()
+        reader.accept("NOWAIT")
+        before = self.get(key)
+        if before is None:
+            # Nothing is known that could be altered, but the name may go to or come from elsewhere.
+            while not reader.done:
+                if reader.accept("RENAME") and reader.word() not in ("COLUMN", "INDEX", "KEY"):
+                    if not reader.accept_any("TO", "AS"):
+                        reader.accept_symbol("=")
+                    self.drop(self._table_name())
+                reader.skip_element()
+                if not reader.done:
+                    reader.take()
+            return
+        alteration = Alteration(before, self.dialect)
+        alteration.read(reader, self.default_database)
+        after = alteration.result()
+        if alteration.renamed is not None:
+            self.drop(key)
+            self._at_work = alteration.renamed
+            after = replace(after, database=alteration.renamed[0], name=alteration.renamed[1])
+        self.put(after)
+
+
+def _with_name(reader: TokenReader) -> TokenReader:
+    """A reader that gives a name before the type that comes, so that it reads as a column."""
+    tokens = [Token(TokenKind.NAME, "")]
+    while not reader.done and reader.word() not in ("START", "INCREMENT", "MINVALUE", "MAXVALUE", "CACHE"):
+        tokens.append(reader.take())
+    return TokenReader(tokens)

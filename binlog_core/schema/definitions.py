@@ -1,0 +1,105 @@
+"""Given table definitions, and how they follow the DDL in the log (``schema=``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._decode.selection import DEFAULT_LIMITS, Limits
+from .._tables.tables import Table
+from ..errors import SchemaError
+from ..report import Report
+
+if TYPE_CHECKING:
+    from ..events import QueryEvent
+    from .ddl import DdlTracker, DefinitionChange
+    from .given import Schema
+
+
+class Definitions:
+    """What `open` was given as ``schema=``.
+
+    Parameters
+    ----------
+    schema : dict, str, path or None
+        "db.table" to CREATE TABLE text; a .sql file; ``mysql://…``; or "ddl": the statements in the
+        log itself.
+    start : same as schema
+        For "ddl": the definitions at the beginning of the log.
+    limits : Limits
+    keep_timeline : bool
+        For "ddl": keep the definitions that tables had, see `timeline`.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        start: Any = None,
+        limits: Limits = DEFAULT_LIMITS,
+        keep_timeline: bool = False,
+    ) -> None:
+        from .ddl import DdlTracker
+        from .given import Schema
+
+        self._tracker: DdlTracker | None = None
+        self._schema: Schema | None = None
+        if isinstance(schema, str) and schema == "ddl":
+            self._tracker = DdlTracker(
+                Schema.load(start) if start is not None else None, limits=limits, keep_timeline=keep_timeline
+            )
+        else:
+            self._schema = Schema.load(schema)
+
+    @property
+    def timeline(self) -> list[DefinitionChange]:
+        """What statements have changed so far, in log order; with `keep_timeline`."""
+        return self._tracker.timeline if self._tracker is not None else []
+
+    @property
+    def follows(self) -> bool:
+        """Statements of the log change the definitions."""
+        return self._tracker is not None
+
+    @property
+    def notes_changes(self) -> bool:
+        """Statements that the log has instead of rows are handed to `follow` too."""
+        return False
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        """The table with what the definition adds to the log's own metadata.
+
+        A definition that does not fit is reported, never papered over: with "ddl" the table stays as
+        the log has it, otherwise SchemaError is raised.
+        """
+        from .given import apply
+
+        source = self._tracker if self._tracker is not None else self._schema
+        assert source is not None
+        given = source.definition(table.database, table.name)
+        if given is None:
+            return table
+        try:
+            return apply(table, given)
+        except SchemaError as error:
+            if self._tracker is None:
+                raise error.located(path=path, offset=offset, type_code=19) from None
+            report.add(
+                "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
+            )
+            return table
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        """Apply a statement of the log; `transaction`: the position where its transaction begins."""
+        assert self._tracker is not None
+        self._tracker.apply_event(event, mariadb=mariadb)
+        for unfollowed in self._tracker.unfollowed:
+            report.add(
+                "ddl_not_followed",
+                path=path,
+                offset=event.position,
+                table=unfollowed.table,
+                detail=unfollowed.reason,
+            )
+        self._tracker.unfollowed.clear()

@@ -1,0 +1,170 @@
+"""PyCapsules of the Arrow C data interface: schemas, and streams whose arrays Python hands over."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.errno cimport EIO, ENOMEM
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from arrow.c_data cimport ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, init_schema
+
+
+cdef char* c_bytes(bytes value) except NULL:
+    # A NUL-terminated copy that its node frees.
+    cdef size_t size = <size_t> PyBytes_GET_SIZE(value)
+    cdef char* copy = <char*> malloc(size + 1)
+    if copy == NULL:
+        raise MemoryError
+    memcpy(copy, PyBytes_AS_STRING(value), size + 1)
+    return copy
+
+
+cdef bytes encode_metadata(object pairs):
+    # Native-endian counts and lengths; strings without a NUL.
+    parts = [len(pairs).to_bytes(4, "little")]
+    for pair in pairs:
+        for item in pair:
+            data = item.encode()
+            parts += (len(data).to_bytes(4, "little"), data)
+    return b"".join(parts)
+
+
+cdef int fill_schema(ArrowSchema* node, object field) except -1:
+    # On failure the node is releasable as far as it got.
+    cdef int64_t i
+    children = field.children
+    if not init_schema(node, len(children)):
+        raise MemoryError
+    node.format = c_bytes(field.format.encode())
+    node.name = c_bytes(field.name.encode("utf-8", "replace"))
+    if field.metadata:
+        node.metadata = c_bytes(encode_metadata(field.metadata))
+    if field.nullable:
+        node.flags = ARROW_FLAG_NULLABLE
+    for i in range(node.n_children):
+        fill_schema(node.children[i], children[i])
+    if field.dictionary is not None:
+        node.dictionary = <ArrowSchema*> calloc(1, sizeof(ArrowSchema))
+        if node.dictionary == NULL:
+            raise MemoryError
+        fill_schema(node.dictionary, field.dictionary)
+    return 0
+
+
+cdef void destroy_schema_capsule(object capsule) noexcept:
+    cdef ArrowSchema* node = <ArrowSchema*> PyCapsule_GetPointer(capsule, "arrow_schema")
+    if node.release != NULL:
+        node.release(node)
+    free(node)
+
+
+def schema_capsule(field):
+    """An ArrowSchema in a capsule named "arrow_schema".
+
+    Parameters
+    ----------
+    field : ArrowField
+        For a schema the struct of its fields (format "+s").
+
+    Returns
+    -------
+    PyCapsule
+    """
+    cdef ArrowSchema* node = <ArrowSchema*> calloc(1, sizeof(ArrowSchema))
+    if node == NULL:
+        raise MemoryError
+    capsule = PyCapsule_New(node, "arrow_schema", destroy_schema_capsule)
+    fill_schema(node, field)
+    return capsule
+
+
+# --- Streams -------------------------------------------------------------------------------------
+
+cdef class _StreamSource:
+    # What a stream reads from: the field of its schema, and an iterator of array capsules.
+    cdef object field, arrays
+    cdef bytes error
+
+    def __cinit__(self, field, arrays):
+        self.field = field
+        self.arrays = arrays
+
+
+cdef int note(_StreamSource source, object error) noexcept:
+    # The consumer gets the message; the C interface has no place for more.
+    source.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
+    return ENOMEM if isinstance(error, MemoryError) else EIO
+
+
+cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with gil:
+    source = <_StreamSource> stream.private_data
+    try:
+        memset(out, 0, sizeof(ArrowSchema))
+        fill_schema(out, source.field)
+        return 0
+    except BaseException as error:
+        if out.release != NULL:
+            out.release(out)
+        return note(source, error)
+
+
+cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gil:
+    cdef ArrowArray* node
+    source = <_StreamSource> stream.private_data
+    try:
+        memset(out, 0, sizeof(ArrowArray))      # release NULL: the end
+        capsule = next(source.arrays, None)
+        if capsule is not None:
+            node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
+            out[0] = node[0]
+            node.release = NULL                 # moved
+        return 0
+    except BaseException as error:
+        return note(source, error)
+
+
+cdef const char* stream_error(ArrowArrayStream* stream) noexcept with gil:
+    source = <_StreamSource> stream.private_data
+    return NULL if source.error is None else PyBytes_AS_STRING(source.error)
+
+
+cdef void release_stream(ArrowArrayStream* stream) noexcept with gil:
+    Py_DECREF(<object> stream.private_data)
+    stream.private_data = NULL
+    stream.release = NULL
+
+
+cdef void destroy_stream_capsule(object capsule) noexcept:
+    cdef ArrowArrayStream* stream = <ArrowArrayStream*> PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    if stream.release != NULL:
+        stream.release(stream)
+    free(stream)
+
+
+def stream_capsule(field, arrays):
+    """An ArrowArrayStream in a capsule named "arrow_array_stream".
+
+    Parameters
+    ----------
+    field : ArrowField
+        The struct ("+s") that every array has.
+    arrays : iterator of PyCapsule
+        Each named "arrow_array", and moved out of its capsule when the consumer asks for it.
+
+    Returns
+    -------
+    PyCapsule
+    """
+    cdef ArrowArrayStream* stream = <ArrowArrayStream*> calloc(1, sizeof(ArrowArrayStream))
+    if stream == NULL:
+        raise MemoryError
+    source = _StreamSource(field, iter(arrays))
+    Py_INCREF(source)
+    stream.private_data = <void*> source
+    stream.get_schema = stream_schema
+    stream.get_next = stream_next
+    stream.get_last_error = stream_error
+    stream.release = release_stream
+    return PyCapsule_New(stream, "arrow_array_stream", destroy_stream_capsule)

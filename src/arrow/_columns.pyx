@@ -1,0 +1,617 @@
+"""Structured array to Arrow-layout column buffers, handed out through the Arrow C data interface.
+
+No Arrow library takes part. Everything exported lies in an arena that its nodes hold, so it
+outlives the batch that it was made from.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pythread cimport PyThread_allocate_lock
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+cimport numpy as cnp
+
+from arrow.arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
+from arrow.c_data cimport ArrowArray
+from arrow.column_plan cimport plan_change, plan_column
+from arrow.copy_spans cimport binlog_has_wide
+from arrow.gather cimport gather
+from arrow.gather_spans cimport take_spans
+from arrow.labels cimport fill_change_column
+from arrow.nodes cimport fill_node
+from arrow.tile cimport (
+    GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
+    GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
+    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch,
+    reserve, store_validity, tile_t,
+)
+from memory.memory cimport pool_t
+from memory.text_buffer cimport free_text
+from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+
+import numpy as np
+
+from binlog_core.arrow import text as transcoding
+from binlog_core.errors import DecodeError
+
+cnp.import_array()
+
+
+cdef void destroy_array_capsule(object capsule) noexcept:
+    cdef ArrowArray* node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
+    if node.release != NULL:
+        node.release(node)
+    free(node)
+
+
+cdef bint wide = binlog_has_wide()
+
+
+def use_wide(bint on):
+    """Whether loops for wide vectors are used, where the processor has them; what it was before. For tests."""
+    global wide
+    before = wide
+    wide = on and binlog_has_wide()
+    return before
+
+
+# --- Memory ------------------------------------------------------------------------------------------
+
+cdef pool_t column_pool                 # blocks of columns that their users have released
+column_pool.lock = PyThread_allocate_lock()
+if column_pool.lock == NULL:
+    raise MemoryError
+
+
+# --- Columns -----------------------------------------------------------------------------------------
+
+cdef class Layout:
+    """How records of one dtype become Arrow columns: made once, used for every batch of that shape.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of the records: ``record_dtype(…, …)``.
+    columns : sequence of Column
+        The columns to export; each is a field of ``records["row"]``, or one that the records do not have,
+        which is exported as nulls.
+    fields : sequence of ArrowField
+        One for each column, from ``arrow_field``.
+    changes : sequence of ImageColumn
+        Columns to follow those.
+    """
+
+    cdef column_t* items
+    cdef int count
+    cdef uint32_t record_len
+    cdef uint32_t bitmap_len
+    cdef uint32_t null_bitmap         # where in a record
+    cdef uint32_t absent_bitmap
+    cdef readonly object dtype
+    cdef readonly tuple columns       # those of changes behind the table's
+    cdef readonly tuple fields
+    cdef list keep
+
+    def __cinit__(self, dtype, columns, fields, changes=()):
+        self.keep = []
+        self.dtype = dtype
+        self.columns = (*columns, *changes)
+        self.fields = (*fields, *[change.field for change in changes])
+        image, image_offset = dtype.fields["image"][:2]
+        null_bitmap, null_offset = image.fields["null_bitmap"][:2]
+        self.record_len = dtype.itemsize
+        self.bitmap_len = null_bitmap.itemsize
+        self.null_bitmap = image_offset + null_offset
+        self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
+        if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
+            raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
+        self.items = <column_t*> calloc(<size_t> len(self.columns) + 1, sizeof(column_t))
+        if self.items == NULL:
+            raise MemoryError
+        row, row_offset = dtype.fields["row"][:2]
+        places = row.fields or {}
+        for column, field in zip(columns, fields, strict=True):
+            self.add(column, field, places, row_offset)
+        for change in changes:
+            self.add_change(change, image.fields, image_offset)
+
+    cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
+        # A column of the table's
+        cdef column_t* c = &self.items[self.count]
+        c.missing = column.name not in places
+        if c.missing:
+            plan_column(c, column, field, column.dtype.itemsize, self.keep)
+            self.count += 1
+            return 0
+        dtype, offset = places[column.name][:2]
+        if dtype != column.dtype:
+            raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
+        if column.index // 8 >= self.bitmap_len:
+            raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
+        plan_column(c, column, field, dtype.itemsize, self.keep)
+        c.field = row_offset + offset
+        c.stored = dtype.itemsize
+        if column.index >= 0:       # else no column of the table (RAW_COLUMN): no bit is its own
+            c.bitmap_byte = column.index // 8
+            c.bit = column.index % 8
+            c.mask = 1 << c.bit
+        self.count += 1
+        return 0
+
+    cdef int add_change(self, object change, object places, uint32_t offset) except -1:
+        # A column made of what stands in front of the row
+        cdef column_t* c = &self.items[self.count]
+        dtype, place = places[change.source][:2]
+        c.field = offset + place
+        c.stored = dtype.itemsize
+        plan_change(c, change, self.keep)
+        self.count += 1
+        return 0
+
+    def __dealloc__(self):
+        free(self.items)
+
+
+cdef class _Columns:
+    # The C side of a batch: where its records are, and one column_t per column.
+    cdef Layout layout
+    cdef column_t* items
+    cdef int count
+    cdef arena_t* arena               # what comes out
+    cdef const uint8_t* base          # of the first record
+    cdef int64_t stride
+    cdef int64_t rows                 # of the result
+    cdef const int64_t* selected      # rows of the result, or NULL: all
+    cdef bint fill_absent
+    cdef uint32_t record_len
+    cdef uint32_t bitmap_len
+    cdef uint32_t null_bitmap
+    cdef uint32_t absent_bitmap
+    cdef uint8_t* copies              # a tile's records, where they do not lie in a row; else NULL
+    cdef uint8_t* nulls               # of a tile: NULL_BYTES for each column, and as many for those without
+    cdef uint8_t* seen                # a tile's NULL bitmaps, ORed, and its absent bitmaps; then both of them
+    cdef Py_buffer buffer
+    cdef bint has_buffer
+    cdef object records, chosen, transactions
+
+    def __cinit__(self, Layout layout not None, cnp.ndarray records not None, buffer, rows, bint fill_absent,
+                  transactions):
+        cdef size_t items_len = <size_t> layout.count * sizeof(column_t)
+        cdef size_t nulls_len = (8 * <size_t> layout.bitmap_len + 1) * NULL_BYTES
+        cdef size_t seen_len = 2 * <size_t> layout.bitmap_len + 1
+        if records.dtype is not layout.dtype and records.dtype != layout.dtype:
+            raise ValueError(f"records of {records.dtype}, the layout is of {layout.dtype}")
+        self.layout = layout
+        self.records = records
+        self.base = <const uint8_t*> cnp.PyArray_DATA(records)
+        self.stride = records.strides[0]
+        self.rows = records.shape[0]
+        self.fill_absent = fill_absent
+        self.record_len = layout.record_len
+        self.bitmap_len = layout.bitmap_len
+        self.null_bitmap = layout.null_bitmap
+        self.absent_bitmap = layout.absent_bitmap
+        if rows is not None:
+            self.choose(rows)
+        PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
+        self.has_buffer = True
+        self.arena = new_arena(&column_pool)
+        self.items = <column_t*> malloc(items_len + nulls_len + seen_len)
+        if self.arena == NULL or self.items == NULL:
+            raise MemoryError
+        memcpy(self.items, layout.items, items_len)
+        self.count = layout.count
+        self.nulls = <uint8_t*> self.items + items_len
+        self.seen = self.nulls + nulls_len
+        memset(self.seen, 0, seen_len)
+        if transactions is not None:
+            self.refer_to(transactions)
+        if self.selected != NULL or fill_absent:
+            self.copies = <uint8_t*> malloc(TILE * <size_t> self.record_len)
+            if self.copies == NULL:
+                raise MemoryError
+
+    cdef int choose(self, object rows) except -1:
+        # The records that are exported
+        cdef const int64_t[::1] selected
+        rows = np.ascontiguousarray(rows, np.int64)
+        if rows.size and (rows.min() < 0 or rows.max() >= self.rows):
+            raise IndexError(f"rows: outside of 0 to {self.rows - 1}")
+        self.chosen = rows
+        self.rows = rows.size
+        selected = rows
+        self.selected = &selected[0] if self.rows else NULL
+        return 0
+
+    cdef int refer_to(self, object transactions) except -1:
+        # What numbers of transactions mean in this batch
+        cdef int k
+        cdef column_t* c
+        for k in range(self.count):
+            c = &self.items[k]
+            if c.layout == LAYOUT_COMMIT_TIME:
+                if transactions.dtype.itemsize != c.transaction_len:
+                    raise ValueError("transactions: not of TRANSACTION_DTYPE")
+                self.transactions = np.ascontiguousarray(transactions)
+                c.transactions = <const uint8_t*> cnp.PyArray_DATA(self.transactions)
+                c.code_count = len(transactions)
+        return 0
+
+    def __dealloc__(self):
+        if self.arena != NULL:
+            drop_arena(self.arena)
+        free(self.items)
+        free(self.copies)
+        if self.has_buffer:
+            PyBuffer_Release(&self.buffer)
+
+    cdef void clear(self, column_t* c) noexcept nogil:
+        c.validity = NULL
+        c.slots = NULL
+        c.offsets = NULL
+        c.data = NULL
+        c.null_count = 0
+        c.data_len = 0
+        c.data_capacity = 0
+        c.status = GATHER_OK
+
+    cdef void begin_tile(self, tile_t* tile, int64_t first, int begin, int end) noexcept nogil:
+        # The records of a tile, and the nulls of columns begin to end in it
+        cdef int i, k
+        cdef uint32_t b
+        cdef int64_t known = -1
+        cdef uint8_t* copy
+        cdef column_t* c
+        tile.arena = self.arena
+        tile.wide = wide
+        tile.first = first
+        tile.rows = self.rows
+        tile.count = <int> min(<int64_t> TILE, self.rows - first)
+        tile.buffer = <const uint8_t*> self.buffer.buf
+        tile.buffer_len = <uint64_t> self.buffer.len
+        tile.records = self.base + first * self.stride
+        tile.stride = self.stride
+        if self.copies != NULL:
+            tile.records = self.copies
+            tile.stride = self.record_len
+            for i in range(tile.count):
+                copy = self.copies + i * tile.stride
+                memcpy(copy, self.base + self.index(first + i) * self.stride, self.record_len)
+                if self.fill_absent:
+                    self.fill(copy, first + i, begin, end)
+        else:
+            self.prefetch_records(first + tile.count)
+        or_bytes(tile, self.null_bitmap, 2 * self.bitmap_len, self.seen)
+        for b in range(self.bitmap_len):
+            self.seen[b] |= self.seen[self.bitmap_len + b]
+        for k in range(begin, end):
+            c = &self.items[k]
+            if self.seen[c.bitmap_byte] & c.mask and c.bitmap_byte != known:
+                known = c.bitmap_byte
+                gather_nulls(
+                    tile, self.null_bitmap + c.bitmap_byte, self.absent_bitmap + c.bitmap_byte,
+                    self.nulls + 8 * <size_t> known * NULL_BYTES,
+                )
+
+    cdef inline void prefetch_records(self, int64_t first) noexcept nogil:
+        # Of the next tile, while this one is worked on
+        cdef int64_t size = min(<int64_t> TILE, self.rows - first) * self.stride
+        cdef int64_t at = 0
+        while at < size:
+            prefetch(self.base + first * self.stride + at)
+            at += 64
+
+    cdef inline int64_t index(self, int64_t row) noexcept nogil:
+        return self.selected[row] if self.selected != NULL else row
+
+    cdef inline int64_t preimage_of(self, int64_t row) noexcept nogil:
+        # The record before it, where both belong to one update; else -1
+        cdef int64_t i = self.index(row)
+        cdef const uint8_t* record = self.base + i * self.stride
+        if i and record[0] == OP_UPDATE_POSTIMAGE and (record - self.stride)[0] == OP_UPDATE_PREIMAGE:
+            return i - 1
+        return -1
+
+    cdef void fill(self, uint8_t* record, int64_t row, int begin, int end) noexcept nogil:
+        # What a postimage lacks, from the preimage: the values, and whether they are null.
+        cdef int64_t i = self.preimage_of(row)
+        cdef const uint8_t* preimage = self.base + i * self.stride
+        cdef uint8_t* absent
+        cdef uint8_t* null
+        cdef column_t* c
+        cdef int k
+        if i < 0:
+            return
+        for k in range(begin, end):
+            c = &self.items[k]
+            absent = record + self.absent_bitmap + c.bitmap_byte
+            if absent[0] & c.mask:
+                null = record + self.null_bitmap + c.bitmap_byte
+                memcpy(record + c.field, preimage + c.field, c.stored)
+                null[0] = (null[0] & ~c.mask) | (preimage[self.null_bitmap + c.bitmap_byte] & c.mask)
+                absent[0] = (absent[0] & ~c.mask) | (preimage[self.absent_bitmap + c.bitmap_byte] & c.mask)
+
+    cdef void begin_column(self, const column_t* c, tile_t* tile) noexcept nogil:
+        # Which of the tile's values are there
+        cdef size_t place = 8 * <size_t> c.bitmap_byte + c.bit if c.mask else 8 * <size_t> self.bitmap_len
+        tile.has_nulls = self.seen[c.bitmap_byte] & c.mask != 0
+        tile.nulls = self.nulls + place * NULL_BYTES
+
+    cdef void run(self, int begin, int end) noexcept nogil:
+        # Take columns begin to end out of all records; what fails is noted in its column.
+        cdef tile_t tile
+        cdef int64_t first
+        cdef size_t size = 0
+        cdef int k
+        cdef column_t* c
+        memset(&tile.text, 0, sizeof(tile.text))
+        for k in range(begin, end):
+            size += fixed_size(&self.items[k], self.rows)
+        if not EXACT and self.arena.blocks == NULL:
+            add_block(self.arena, size)     # where it fails, so will what needs it
+        for k in range(begin, end):
+            c = &self.items[k]
+            if (not allocate_slots(self.arena, c, self.rows)
+                    or (c.missing and not all_null(self.arena, c, self.rows))):
+                c.status = GATHER_NO_MEMORY
+        first = 0
+        while first < self.rows:
+            self.begin_tile(&tile, first, begin, end)
+            for k in range(begin, end):
+                c = &self.items[k]
+                if c.status != GATHER_OK or c.missing or c.layout in (LAYOUT_OBJECT, LAYOUT_NULL):
+                    continue
+                self.begin_column(c, &tile)
+                c.status = gather(c, &tile)
+                if c.status == GATHER_OK and tile.has_nulls and not store_validity(c, &tile):
+                    c.status = GATHER_NO_MEMORY
+            first += tile.count
+        free_text(&tile.text)
+
+    cdef int run_object(self, int k, object convert, object given) except -1:
+        # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
+        # given[record] is used instead where it is there.
+        cdef tile_t tile
+        cdef int64_t first = 0
+        cdef int i
+        cdef uint64_t total
+        cdef column_t* c = &self.items[k]
+        cdef bytes value
+        cdef size_t size
+        cdef int64_t record
+        cdef uint8_t absent
+        self.clear(c)
+        if not allocate_slots(self.arena, c, self.rows):
+            raise MemoryError
+        while first < self.rows:
+            self.begin_tile(&tile, first, k, k + 1)
+            self.begin_column(c, &tile)
+            c.status = take_spans(c, &tile, &total)
+            if c.status != GATHER_OK:
+                return 0
+            for i in range(tile.count):
+                record = self.index(first + i)
+                absent = (self.base + record * self.stride)[self.absent_bitmap + c.bitmap_byte]
+                if self.fill_absent and absent & c.mask:
+                    record = self.preimage_of(first + i)
+                if is_null(&tile, i):
+                    value = None
+                elif record in given:
+                    value = given[record]
+                else:
+                    value = PyBytes_FromStringAndSize(<const char*> tile.starts[i], tile.lengths[i])
+                    try:
+                        value = convert(value)
+                    except UnicodeDecodeError:
+                        c.failed = first + i
+                        c.status = GATHER_BAD_TEXT
+                        return 0
+                    except DecodeError as error:
+                        error.offset = int(self.records[self.index(first + i)]["image"]["position"])
+                        raise
+                if value is None:
+                    mark_null(&tile, i)
+                else:
+                    size = <size_t> PyBytes_GET_SIZE(value)
+                    if c.data_len + size > <size_t> INT32_MAX:
+                        c.failed = first + i
+                        c.status = GATHER_TOO_LARGE
+                        return 0
+                    if not reserve(c, &tile, size):
+                        raise MemoryError
+                    memcpy(c.data + c.data_len, PyBytes_AS_STRING(value), size)
+                    c.data_len += size
+                c.offsets[first + i + 1] = <int32_t> c.data_len
+            if tile.has_nulls and not store_validity(c, &tile):
+                raise MemoryError
+            first += tile.count
+        return 0
+
+# --- What Python calls -------------------------------------------------------------------------------
+
+cdef object failure(_Columns gathered, int k, object column):
+    # The error of column k, told with the place in the file where its row was logged.
+    cdef column_t* c = &gathered.items[k]
+    cdef int64_t record
+    if c.status == GATHER_NO_MEMORY:
+        return MemoryError()
+    record = gathered.index(c.failed)
+    charset, kind = getattr(column, "charset", None), getattr(column, "kind", None)
+    name = column.name if kind is None else kind.name
+    message = {
+        GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
+        GATHER_BAD_TEXT: f"record {record}: invalid {charset} text; "
+        "text_errors='replace' or 'binary' lets it pass",
+        GATHER_BAD_JSON: f"record {record}: a binary JSON document that cannot be; "
+        "text_errors='binary' lets it pass",
+        GATHER_BAD_LENGTH: f"record {record}: a value of a length that {name} cannot have",
+        GATHER_BAD_NUMBER: f"record {record}: a number that {name} cannot have",
+        GATHER_TOO_LARGE: f"more than {INT32_MAX} bytes of values in one batch; read in smaller groups",
+    }[c.status]
+    if c.status == GATHER_BAD_LENGTH and kind == KIND_VECTOR and column.dimensions is not None:
+        message += f" with {column.dimensions} dimensions; vectors='list' takes shorter ones"
+    return DecodeError(
+        message,
+        offset=int(gathered.records[record]["image"]["position"]),
+        column=column.name,
+    )
+
+
+cdef object take_out(_Columns gathered, object fields, object text_errors, object documents):
+    # Fill every column. The fields: those given, unless text_errors="binary" made bytes of text.
+    cdef int k, count = gathered.count
+    cdef column_t* c
+    if documents:
+        for k in range(count):
+            if gathered.layout.columns[k].name in documents:
+                gathered.items[k].layout = LAYOUT_OBJECT
+    with nogil:
+        gathered.run(0, count)
+    for k in range(count):
+        c = &gathered.items[k]
+        if c.status == GATHER_OK and (c.layout != LAYOUT_OBJECT or c.missing):
+            continue
+        column = gathered.layout.columns[k]
+        if c.layout == LAYOUT_OBJECT and not c.missing:
+            try:
+                gathered.run_object(
+                    k, transcoding.converter(column, "raise"), documents.get(column.name, {})
+                )
+            except DecodeError as error:
+                error.column = column.name
+                raise
+        if c.status in (GATHER_BAD_TEXT, GATHER_BAD_JSON) and text_errors == "binary":
+            gathered.clear(c)
+            c.layout = LAYOUT_BYTES
+            fields = (*fields[:k], fields[k].as_binary(), *fields[k + 1:])
+            gathered.run(k, k + 1)
+        elif c.status == GATHER_BAD_TEXT:
+            # Again, value by value: to replace what is invalid, or to find the row it is in.
+            c.layout = LAYOUT_OBJECT
+            gathered.run_object(k, transcoding.converter(column, text_errors), {})
+        if c.status != GATHER_OK:
+            raise failure(gathered, k, column)
+    return fields
+
+
+cdef object array_capsule(_Columns gathered, object extras):
+    cdef int64_t k
+    cdef ArrowArray* node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
+    if node == NULL:
+        raise MemoryError
+    capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
+    if not init_array(gathered.arena, node, gathered.rows, 1, gathered.count + len(extras)):
+        raise MemoryError
+    for k in range(gathered.count):
+        if not fill_node(gathered.arena, node.children[k], &gathered.items[k], gathered.rows):
+            raise MemoryError
+    for k, extra in enumerate(extras, gathered.count):
+        fill_change_column(gathered.arena, node.children[k], extra, gathered.rows)
+    return capsule
+
+
+def export_batch(
+    Layout layout not None,
+    cnp.ndarray records not None,
+    buffer,
+    *,
+    rows=None,
+    bint fill_absent=False,
+    text_errors="raise",
+    documents=None,
+    extras=(),
+    transactions=None,
+):
+    """Records as one Arrow struct array, in a capsule named "arrow_array".
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the dtype of `records`.
+    records : ndarray, shape (n,)
+    buffer : bytes-like
+        What the spans of the records refer to.
+    rows : ndarray of int64, shape (m,), or None
+        The records to export, in this order; None: all.
+    fill_absent : bool
+        Take a column that an update's postimage lacks from the preimage, the record before it.
+    text_errors : "raise", "replace" or "binary"
+        What to do with bytes that are not text in the column's character set.
+    documents : dict of str to dict of int to (bytes or None), or None
+        For each JSON column name and record the text that is used instead of its span.
+    extras : sequence of ChangeColumn
+        Columns to append, of m (or n) values each.
+    transactions : ndarray of TRANSACTION_DTYPE, or None
+        What the records' transaction numbers refer to, where the layout needs it.
+
+    Returns
+    -------
+    fields : tuple of ArrowField
+        Those of the layout, except where "binary" changed one, and those of the extras.
+    array : PyCapsule
+
+    Raises
+    ------
+    DecodeError
+        A span reaches outside the buffer, text is invalid, a value cannot be of its type. It tells neither table nor
+        file.
+    """
+    if records.ndim != 1:
+        raise ValueError(f"records: {records.ndim} dimensions, expected 1")
+    if text_errors not in ("raise", "replace", "binary"):
+        raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
+    gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions)
+    fields = take_out(gathered, layout.fields, text_errors, documents or {})
+    if extras:
+        fields = (*fields, *[extra.field for extra in extras])
+    return fields, array_capsule(gathered, extras)
+
+
+def array_address(capsule):
+    """Where the ArrowArray of a capsule named "arrow_array" is, as a number; who moves it out marks it released."""
+    return <uintptr_t> PyCapsule_GetPointer(capsule, "arrow_array")
+
+
+def span_values(cnp.ndarray records not None, column, field, buffer, *, text_errors="raise", documents=None):
+    """One column's values of variable length as Python objects.
+
+    Parameters
+    ----------
+    records, buffer, text_errors, documents
+        As in :func:`export_batch`.
+    column : Column
+        With a span in the records.
+    field : ArrowField
+        A string ("u") gives str, binary ("z") bytes.
+
+    Returns
+    -------
+    list of (str, bytes or None), length n
+
+    Raises
+    ------
+    DecodeError
+        As in :func:`export_batch`.
+    """
+    cdef int64_t i
+    cdef column_t* c
+    cdef bint as_text
+    gathered = _Columns(Layout(records.dtype, (column,), (field,)), records, buffer, None, False, None)
+    if column.kind == KIND_GEOMETRY:
+        gathered.items[0].layout = LAYOUT_BYTES     # as logged: SRID and WKB
+    fields = take_out(gathered, (field,), text_errors, documents or {})
+    c = &gathered.items[0]
+    as_text = fields[0].format == "u"
+    values = []
+    for i in range(gathered.rows):
+        if c.validity != NULL and not (c.validity[i >> 3] >> (i & 7)) & 1:
+            values.append(None)
+        else:
+            value = PyBytes_FromStringAndSize(
+                <const char*> c.data + c.offsets[i], c.offsets[i + 1] - c.offsets[i]
+            )
+            values.append(value.decode() if as_text else value)
+    return values

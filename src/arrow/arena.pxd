@@ -1,0 +1,154 @@
+# A batch's memory in Arrow's layout: a few blocks that all of its buffers and nodes are cut from. The nodes hold it,
+# and with the last of them that is released the blocks go back to their pool, in whatever thread that is.
+# Header-only: used by _columns.pyx.
+# Source: Apache Arrow documentation, "The Arrow C data interface".
+
+from libc.stdint cimport int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+from arrow.c_data cimport ArrowArray
+from memory.memory cimport POOLED, fresh_block, give_back, memory_t, pool_t, take_block
+
+cdef extern from *:
+    """
+    #define BINLOG_DROP(count) __atomic_sub_fetch((count), 1, __ATOMIC_ACQ_REL)
+    #define BINLOG_EXACT 0
+    #if defined(__SANITIZE_ADDRESS__)
+    #undef BINLOG_EXACT
+    #define BINLOG_EXACT 1
+    #elif defined(__has_feature)
+    #if __has_feature(address_sanitizer)
+    #undef BINLOG_EXACT
+    #define BINLOG_EXACT 1
+    #endif
+    #endif
+    """
+    int drop_one "BINLOG_DROP"(int* count) noexcept nogil
+    # Under the sanitizer each buffer is a block of just its size: what is written behind it is seen.
+    const bint EXACT "BINLOG_EXACT"
+
+cdef enum:
+    ALIGNED = 64                # what Arrow recommends, and a line of the cache
+
+
+cdef struct block_t:            # at the beginning of its memory
+    block_t* next
+    size_t capacity             # 0: not for the pool
+
+
+cdef struct arena_t:
+    pool_t* pool
+    int holders
+    block_t* blocks             # the newest first
+    uint8_t* free               # what is left of the newest
+    size_t left
+    size_t total
+
+
+cdef inline arena_t* new_arena(pool_t* pool) noexcept nogil:
+    # With one holder, the caller; NULL: no memory
+    cdef arena_t* arena = <arena_t*> calloc(1, sizeof(arena_t))
+    if arena != NULL:
+        arena.pool = pool
+        arena.holders = 1
+    return arena
+
+
+cdef inline void drop_arena(arena_t* arena) noexcept nogil:
+    # One holder less
+    cdef block_t* block
+    if drop_one(&arena.holders) == 0:
+        while arena.blocks != NULL:
+            block = arena.blocks
+            arena.blocks = block.next
+            give_back(arena.pool, <uint8_t*> block, block.capacity)
+        free(arena)
+
+
+cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
+    cdef memory_t memory
+    cdef block_t* block
+    cdef size_t before = sizeof(block_t)
+    if EXACT:
+        memory.data = <uint8_t*> malloc(before + least)
+        memory.capacity = 0
+        if memory.data == NULL:
+            return False
+        arena.left = least
+    else:
+        # Large enough for what else comes, so that there are few; none of many times the size, which would be kept.
+        least = max(least + 2 * <size_t> ALIGNED, arena.total // 2)
+        if ((least < POOLED or not take_block(arena.pool, least, 4 * least, &memory))
+                and not fresh_block(least, &memory)):
+            return False
+        before += (ALIGNED - <uintptr_t> (memory.data + before) % ALIGNED) % ALIGNED
+        arena.left = memory.capacity - before
+    block = <block_t*> memory.data
+    block.next = arena.blocks
+    block.capacity = memory.capacity
+    arena.blocks = block
+    arena.free = memory.data + before
+    arena.total += arena.left
+    return True
+
+
+cdef inline void* take(arena_t* arena, size_t size) noexcept nogil:
+    # So many bytes of any content, aligned; NULL: no memory
+    cdef uint8_t* place
+    if not EXACT:
+        size = (size + ALIGNED - 1) // ALIGNED * ALIGNED
+    if (EXACT or size > arena.left) and not add_block(arena, size):
+        return NULL
+    place = arena.free
+    arena.free += size
+    arena.left -= size
+    return place
+
+
+# --- Nodes -------------------------------------------------------------------------------------------
+
+cdef inline void release_node(ArrowArray* array) noexcept nogil:
+    # A consumer may have moved a child out: its release is NULL then.
+    cdef arena_t* arena = <arena_t*> array.private_data
+    cdef int64_t i
+    for i in range(array.n_children):
+        if array.children[i].release != NULL:
+            array.children[i].release(array.children[i])
+    if array.dictionary != NULL and array.dictionary.release != NULL:
+        array.dictionary.release(array.dictionary)
+    array.release = NULL
+    drop_arena(arena)
+
+
+cdef inline ArrowArray* add_dictionary(arena_t* arena, ArrowArray* array) noexcept nogil:
+    # To be made by init_array
+    array.dictionary = <ArrowArray*> take(arena, sizeof(ArrowArray))
+    if array.dictionary != NULL:
+        array.dictionary.release = NULL
+    return array.dictionary
+
+
+cdef inline bint init_array(
+    arena_t* arena, ArrowArray* array, int64_t length, int64_t n_buffers, int64_t n_children
+) noexcept nogil:
+    # An empty node, with children that are to be made alike; its buffers are NULL until blocks of the arena are
+    # given to it. False: no memory, nothing to release.
+    cdef size_t pointers = <size_t> (n_buffers + n_children) * sizeof(void*)
+    cdef uint8_t* place = <uint8_t*> take(arena, pointers + <size_t> n_children * sizeof(ArrowArray))
+    cdef int64_t i
+    memset(array, 0, sizeof(ArrowArray))
+    if place == NULL:
+        return False
+    memset(place, 0, pointers + <size_t> n_children * sizeof(ArrowArray))
+    array.length = length
+    array.n_buffers = n_buffers
+    array.buffers = <const void**> place
+    array.n_children = n_children
+    array.children = <ArrowArray**> place + n_buffers
+    for i in range(n_children):
+        array.children[i] = <ArrowArray*> (place + pointers) + i
+    array.private_data = arena
+    array.release = release_node
+    arena.holders += 1          # by plain addition, since nobody else knows the arena yet
+    return True

@@ -1,0 +1,154 @@
+# Which loop takes a column out of the records, and what that loop needs. Header-only: used by _columns.pyx.
+# What must outlive the loops goes into the list `keep`.
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t
+
+from arrow.tile cimport (
+    LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT,
+    LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS,
+    LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE,
+    LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, column_t,
+)
+from wire.codes cimport (
+    KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL,
+    KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR,
+)
+
+
+cdef inline object kept(list keep, object array):
+    keep.append(array)
+    return array
+
+
+cdef inline int plan_members(column_t* c, object field, list keep) except -1:
+    # The dictionary of an ENUM or SET, and its numbers' places in it
+    import numpy as np
+
+    cdef const uint32_t[::1] words = kept(keep, np.array(field.codes, np.uint32))
+    cdef const int32_t[::1] ends
+    cdef bytes members
+    texts = [label.encode("utf-8", "replace") for label in field.labels]
+    members = kept(keep, b"".join(texts))
+    if len(members) > INT32_MAX:
+        from binlog_core.errors import DecodeError
+
+        raise DecodeError(f"{len(members)} bytes of members: at most {INT32_MAX}")
+    ends = kept(keep, np.cumsum([0, *map(len, texts)], dtype=np.int32))
+    c.codes = &words[0] if len(field.codes) else NULL
+    c.code_count = len(field.codes)
+    c.members = <const uint8_t*> PyBytes_AS_STRING(members)
+    c.ends = &ends[0]
+    c.member_count = len(texts)
+    return 0
+
+
+cdef inline int plan_span(column_t* c, object column, object field, list keep) except -1:
+    cdef const uint32_t[::1] table
+    cdef int kind = column.kind
+    if field.format.startswith("w:"):
+        c.layout = LAYOUT_FIXED_BYTES
+        c.width = c.pad = int(field.format[2:])
+    elif field.format.startswith("+w:"):
+        c.layout = LAYOUT_FIXED_BYTES
+        c.width = 4 * <uint32_t> int(field.format[3:])
+        c.nested = True
+    elif field.format == "z":
+        c.layout = LAYOUT_EWKB if kind == KIND_GEOMETRY else LAYOUT_BYTES
+        c.pad = column.pad_to if kind == KIND_BINARY else 0
+    elif kind == KIND_GEOMETRY:
+        c.layout = LAYOUT_GEOMETRY
+        c.width = 4
+    elif kind == KIND_VECTOR:
+        c.layout = LAYOUT_VECTOR
+    elif kind == KIND_JSON:
+        c.layout = LAYOUT_JSON
+    else:
+        from binlog_core.arrow import text as transcoding
+
+        encoding = transcoding.encoding_of(column.charset)
+        if encoding == "utf8":
+            c.layout = LAYOUT_UTF8
+        elif encoding == "utf16be":
+            c.layout = LAYOUT_UTF16_BE
+        elif encoding == "utf16le":
+            c.layout = LAYOUT_UTF16_LE
+        elif encoding == "utf32be":
+            c.layout = LAYOUT_UTF32
+        elif encoding == "table":
+            c.layout = LAYOUT_TABLE
+            words, c.keeps_ascii = transcoding.utf8_table(column.charset)
+            table = kept(keep, words)
+            c.table = &table[0]
+        else:
+            c.layout = LAYOUT_OBJECT
+    return 0
+
+
+cdef inline int plan_column(column_t* c, object column, object field, uint32_t itemsize, list keep) except -1:
+    # A column of the table's
+    cdef int kind = column.kind
+    c.width = itemsize
+    c.layout = LAYOUT_COPY
+    if kind == KIND_NULL:
+        c.layout = LAYOUT_NULL
+        c.width = 0
+    elif kind == KIND_DATE:
+        c.layout = LAYOUT_DAYS
+        c.width = 4
+    elif kind in (KIND_DATETIME, KIND_TIMESTAMP, KIND_TIME):
+        c.layout = LAYOUT_MICROS
+    elif kind == KIND_DECIMAL and itemsize == 8:
+        c.layout = LAYOUT_DECIMAL64
+        c.width = 16
+    elif kind == KIND_DECIMAL and field.format == "u":
+        from binlog_core.errors import DecodeError
+
+        if itemsize != 32 or not 0 <= column.scale <= 40:
+            raise DecodeError(f"no text of DECIMAL({column.precision},{column.scale})", column=column.name)
+        c.layout = LAYOUT_DECIMAL_TEXT
+        c.width = 0
+        c.scale = column.scale
+    elif kind == KIND_ENUM and field.dictionary is not None:
+        c.layout = LAYOUT_ENUM
+        c.width = 2 if field.format == "s" else 4
+        plan_members(c, field, keep)
+    elif kind == KIND_SET and field.children:
+        c.layout = LAYOUT_SET
+        c.width = 0
+        plan_members(c, field.children[0], keep)
+    elif kind in (KIND_TEXT, KIND_BINARY, KIND_JSON, KIND_GEOMETRY, KIND_VECTOR):
+        c.width = 0
+        plan_span(c, column, field, keep)
+    return 0
+
+
+cdef inline bytes label_slots(object labels):
+    # As LAYOUT_LABEL reads them
+    texts = [label.encode() for label in labels]
+    return b"".join([text.ljust(LABEL - 1, b"\0") + bytes([len(text)]) for text in texts])
+
+
+cdef inline int plan_change(column_t* c, object change, list keep) except -1:
+    # An ImageColumn; a batch has transactions of its own
+    cdef bytes slots
+    c.width = c.stored
+    c.layout = LAYOUT_COPY
+    if change.labels is not None:
+        slots = kept(keep, label_slots(change.labels))
+        c.layout = LAYOUT_LABEL
+        c.width = 0
+        c.labels = <const uint8_t*> PyBytes_AS_STRING(slots)
+        c.code_count = len(change.labels)
+    elif change.name == "_timestamp":
+        c.layout = LAYOUT_SECONDS
+        c.width = 8
+    elif change.name == "_commit_timestamp":
+        c.layout = LAYOUT_COMMIT_TIME
+        c.width = 8
+        from binlog_core.batch import TRANSACTION_DTYPE
+
+        c.transaction_len = TRANSACTION_DTYPE.itemsize
+        c.commit_time = TRANSACTION_DTYPE.fields["commit_time"][1]
+        c.begin_time = TRANSACTION_DTYPE.fields["timestamp"][1]
+    return 0

@@ -1,0 +1,26 @@
+# Values of variable length, copied out of a tile of records. Header-only, like all of src/*.pxd.
+# binlog_has_wide() is asked once; the loops are told what it said.
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+cdef extern from "arrow/copy_spans.h" nogil:
+    enum:
+        BINLOG_STEP
+        BINLOG_SHORT
+
+    ctypedef struct binlog_spans_t:
+        const uint8_t* span
+        ptrdiff_t stride
+        int count
+        const uint8_t* nulls
+        const uint8_t* buffer
+        uint64_t buffer_len
+        uint8_t* data
+        size_t room
+        size_t at
+        int32_t* offsets
+
+    bint binlog_has_wide() noexcept
+    int binlog_copy_spans(bint wide, binlog_spans_t* spans, int i) noexcept
+    bint binlog_is_ascii(bint wide, const uint8_t* p, size_t n) noexcept

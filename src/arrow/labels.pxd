@@ -1,0 +1,84 @@
+# Arrow arrays made from columns that NumPy already holds: numbers, and text from a few labels.
+# Header-only: used by _columns.pyx.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from arrow.arena cimport arena_t, init_array, take
+from arrow.c_data cimport ArrowArray
+from arrow.tile cimport SLACK
+
+
+cdef inline int fill_labels(
+    arena_t* arena, ArrowArray* node, object texts, const uint32_t* codes, int64_t count
+) except -1:
+    # An array of text: texts[codes[i]] for each i
+    cdef int32_t* offsets
+    cdef uint8_t* data
+    cdef const char** starts
+    cdef size_t* lengths
+    cdef int64_t i
+    cdef uint64_t total = 0
+    cdef uint32_t code
+    cdef list labels = [text.encode("utf-8", "replace") for text in texts]
+    cdef Py_ssize_t k, label_count = len(labels)
+    # Each with room behind it, so that most are copied as one block of fixed size.
+    cdef list padded = [label + bytes(SLACK) for label in labels]
+    if not init_array(arena, node, count, 3, 0):
+        raise MemoryError
+    starts = <const char**> malloc(<size_t> (label_count + 1) * (sizeof(char*) + sizeof(size_t)))
+    if starts == NULL:
+        raise MemoryError
+    try:
+        lengths = <size_t*> (starts + label_count + 1)
+        for k in range(label_count):
+            starts[k] = PyBytes_AS_STRING(padded[k])
+            lengths[k] = <size_t> PyBytes_GET_SIZE(labels[k])
+        for i in range(count):
+            total += lengths[codes[i]]
+        if total > <uint64_t> INT32_MAX:
+            from binlog_core.errors import DecodeError
+
+            raise DecodeError(f"{total} bytes of text in one batch: at most {INT32_MAX}")
+        offsets = <int32_t*> take(arena, (<size_t> count + 1) * sizeof(int32_t))
+        node.buffers[1] = offsets
+        data = <uint8_t*> take(arena, total + SLACK)
+        node.buffers[2] = data
+        if offsets == NULL or data == NULL:
+            raise MemoryError
+        offsets[0] = 0
+        for i in range(count):
+            code = codes[i]
+            if lengths[code] <= SLACK:
+                memcpy(data, starts[code], SLACK)
+            else:
+                memcpy(data, starts[code], lengths[code])
+            data += lengths[code]
+            offsets[i + 1] = offsets[i] + <int32_t> lengths[code]
+    finally:
+        free(starts)
+    return 0
+
+
+cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
+    # A ChangeColumn, which has seen to its values being contiguous and its codes being uint32 within range.
+    cdef const uint32_t[::1] codes
+    cdef const uint8_t[::1] values
+    cdef void* copy
+    if len(extra.values) != count:
+        raise ValueError(f"change column {extra.name!r}: {len(extra.values)} values, expected {count}")
+    if extra.labels is not None:
+        codes = extra.values
+        return fill_labels(arena, node, extra.labels, &codes[0] if count else NULL, count)
+    if not init_array(arena, node, count, 2, 0):
+        raise MemoryError
+    values = extra.values.view("u1")
+    copy = take(arena, <size_t> values.shape[0])
+    if copy == NULL:
+        raise MemoryError
+    if count:
+        memcpy(copy, &values[0], <size_t> values.shape[0])
+    node.buffers[1] = copy
+    return 0

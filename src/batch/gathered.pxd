@@ -1,0 +1,63 @@
+# What a batch gathers while its group fills: records, a heap for values whose buffer will not
+# last, and two short side lists. Plain memory that grows; Python takes it over at the end.
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from memory.memory cimport append, memory_t, release
+from types.temporal cimport datetime_fields_t
+
+
+cdef packed struct span_t:                 # twin of SPAN_DTYPE
+    uint64_t offset
+    uint32_t length
+
+
+cdef packed struct invalid_date_t:         # twin of INVALID_DATE_DTYPE
+    uint32_t record
+    uint16_t column
+    uint16_t year
+    uint8_t month
+    uint8_t day
+    uint8_t hour
+    uint8_t minute
+    uint8_t second
+    uint32_t microsecond
+
+
+cdef packed struct json_diff_t:            # twin of JSON_DIFF_DTYPE
+    uint32_t record
+    uint16_t column
+
+
+cdef struct batch_t:
+    memory_t records
+    uint32_t count                         # of them
+    bint copies                            # values go to the heap; else spans point into the buffer
+    memory_t heap
+    memory_t invalid_dates
+    memory_t json_diffs
+    uint32_t definition                    # its index
+    uint32_t chunk                         # where its records are, while their memory is lent …
+    uint32_t chunk_offset                  # … and where in it
+
+
+cdef inline int add_invalid_date(batch_t* batch, uint16_t column, const datetime_fields_t* at) noexcept nogil:
+    cdef invalid_date_t entry
+    entry.record = batch.count
+    entry.column = column
+    entry.year = <uint16_t> at.year
+    entry.month = <uint8_t> at.month
+    entry.day = <uint8_t> at.day
+    entry.hour = <uint8_t> at.hour
+    entry.minute = <uint8_t> at.minute
+    entry.second = <uint8_t> at.second
+    entry.microsecond = at.microsecond
+    return append(&batch.invalid_dates, &entry, sizeof(entry))
+
+
+cdef inline void release_batch(batch_t* batch) noexcept nogil:
+    release(&batch.records)
+    release(&batch.heap)
+    release(&batch.invalid_dates)
+    release(&batch.json_diffs)
+    batch.count = 0

@@ -1,0 +1,168 @@
+# Rows whose images all have the same length on the wire, and no NULL: not row by row, but a column of many rows
+# at a time, at fixed strides. Nothing then is asked for once a row that the rows share.
+
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from batch.gathered cimport batch_t
+from decode.column_runs cimport (
+    run_copy1, run_copy2, run_copy4, run_copy8, run_date, run_datetime2, run_decimal64, run_joined, run_number,
+    run_skip, run_timestamp2,
+)
+from decode.plan cimport ROOM, image_set_t, plan_t, rows_t, run_t, step_t
+from decode.row_image cimport IMAGE_LEN, IMAGE_ROW, any_null, image_t, put_image
+from memory.memory cimport reserve
+from wire.codes cimport DECODE_OK, OP_UPDATE_POSTIMAGE
+
+cdef enum:
+    FIXED_ROWS = 128                # at once, so that their records stay in the nearest cache
+    FEW_ROWS = 8                    # fewer are not worth it
+    FIXED_BITMAPS = 32              # bytes of a bitmap, at most
+
+
+# Of one image of each row: where its rows and records begin, and how far apart they are.
+cdef struct strides_t:
+    const uint8_t* pos
+    size_t wire_len
+    uint8_t* record
+    size_t record_len
+    uint32_t count
+
+
+cdef inline bint take_strides(const step_t* step, const strides_t* at, size_t offset, rows_t* rows,
+                              run_t run) noexcept nogil:
+    cdef step_t own = step[0]       # which no store into a record can change, as the compiler sees it
+    cdef const uint8_t* pos = at.pos + offset
+    cdef uint8_t* out = at.record + own.out
+    cdef size_t wire_len = at.wire_len
+    cdef size_t record_len = at.record_len
+    cdef uint32_t _i
+    for _i in range(at.count):
+        if run(&own, pos, out, 0, rows) == NULL:
+            return False
+        pos += wire_len
+        out += record_len
+    return True
+
+
+cdef inline bint take_step(const step_t* step, const strides_t* at, size_t offset, rows_t* rows) noexcept nogil:
+    # With each function named, so that it is inlined
+    if step.run == run_skip:
+        return True
+    if step.run == run_joined:
+        return take_strides(step, at, offset, rows, run_joined)
+    if step.run == run_copy1:
+        return take_strides(step, at, offset, rows, run_copy1)
+    if step.run == run_copy2:
+        return take_strides(step, at, offset, rows, run_copy2)
+    if step.run == run_copy4:
+        return take_strides(step, at, offset, rows, run_copy4)
+    if step.run == run_copy8:
+        return take_strides(step, at, offset, rows, run_copy8)
+    if step.run == run_decimal64:
+        return take_strides(step, at, offset, rows, run_decimal64)
+    if step.run == run_date:
+        return take_strides(step, at, offset, rows, run_date)
+    if step.run == run_datetime2:
+        return take_strides(step, at, offset, rows, run_datetime2)
+    if step.run == run_timestamp2:
+        return take_strides(step, at, offset, rows, run_timestamp2)
+    if step.run == run_number:
+        return take_strides(step, at, offset, rows, run_number)
+    return take_strides(step, at, offset, rows, step.run)
+
+
+cdef inline bint take_images(const image_set_t* images, const strides_t* at, rows_t* rows) noexcept nogil:
+    # False: a value is not valid. Steps in order: a copy may spill over into the next field, or into the next
+    # record's image part, which is written last.
+    cdef const step_t* step = images.dense
+    cdef const step_t* last = step + images.dense_count
+    cdef size_t offset = images.null_len
+    while step < last:
+        if not take_step(step, at, offset, rows):
+            return False
+        offset += step.width * <size_t> step.count
+        step += 1
+    return True
+
+
+cdef inline void put_images(const plan_t* plan, const image_set_t* images, image_t image, uint8_t op,
+                            uint32_t row, const strides_t* at) noexcept nogil:
+    # All the same but for the row's number. The bytes of a record's fields are not touched.
+    cdef uint8_t[IMAGE_LEN + 2 * FIXED_BITMAPS + ROOM] whole
+    cdef uint8_t[16] first
+    cdef uint8_t[16] last
+    cdef uint8_t* record = at.record
+    cdef size_t length = plan.image_len
+    cdef uint32_t number
+    put_image(whole, image, op, row, plan, images)
+    memcpy(first, whole, 16)
+    memcpy(last, whole + length - 16, 16)
+    for number in range(row, row + at.count):
+        memcpy(record, first, 16)
+        if length > 32:
+            memcpy(record + 16, whole + 16, length - 32)
+        memcpy(record + length - 16, last, 16)
+        memcpy(record + IMAGE_ROW, &number, 4)
+        record += at.record_len
+
+
+cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_set_t* after, const uint8_t* pos,
+                                        size_t wire_len, uint32_t most) noexcept nogil:
+    # How many of the next rows have no NULL; after: of an update's second image
+    cdef uint32_t n = 0
+    while n < most and not any_null(images, pos):
+        if after != NULL and any_null(after, pos + images.null_len + images.fixed_len):
+            break
+        pos += wire_len
+        n += 1
+    return n
+
+
+cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, const image_set_t* after,
+                                       image_t image, uint32_t row, size_t most_memory,
+                                       rows_t* rows) noexcept nogil:
+    # How many of the next rows were decoded at once.
+    # Where it is fewer than FEW_ROWS, none was: so many have no NULL. after: of an update's second image, else NULL;
+    # most_memory: of the batch's records.
+    cdef batch_t* batch = rows.batch
+    cdef uint32_t images_per_row = 1 if after == NULL else 2
+    cdef size_t dates = batch.invalid_dates.length
+    cdef size_t before_len = images.null_len + <size_t> images.fixed_len
+    cdef size_t most
+    cdef strides_t at
+    cdef bint good
+    at.pos = rows.pos
+    at.wire_len = before_len if after == NULL else before_len + after.null_len + after.fixed_len
+    at.record_len = plan.record_len * <size_t> images_per_row
+    most = <size_t> (rows.end - rows.pos) // at.wire_len
+    if most > FIXED_ROWS:
+        most = FIXED_ROWS
+    if plan.bitmap_len > FIXED_BITMAPS or batch.records.length + most * at.record_len > most_memory:
+        return 0
+    at.count = rows_without_nulls(images, after, at.pos, at.wire_len, <uint32_t> most)
+    if at.count < FEW_ROWS:
+        return at.count
+    if reserve(&batch.records, at.count * at.record_len + ROOM) != DECODE_OK:
+        return 0
+    at.record = batch.records.data + batch.records.length
+    good = take_images(images, &at, rows)
+    if after != NULL:
+        at.pos += before_len
+        at.record += plan.record_len
+        good = good and take_images(after, &at, rows)
+        at.record -= plan.record_len
+    if not good or batch.invalid_dates.length != dates:
+        # Row by row, then, which tells the one that it was; and what one event of a table has, others have, too.
+        batch.invalid_dates.length = dates
+        rows.failed_column = plan.column_count
+        images.fixed = False
+        return 0
+    put_images(plan, images, image, image.op, row, &at)
+    if after != NULL:
+        at.record += plan.record_len
+        put_images(plan, after, image, OP_UPDATE_POSTIMAGE, row, &at)
+    batch.count += at.count * images_per_row
+    batch.records.length += at.count * at.record_len
+    rows.pos += at.count * at.wire_len
+    return at.count

@@ -1,0 +1,120 @@
+# Which columns an event's rows have, and the steps that decode them: made when an event names other
+# columns than the one before it of the same table, which is rare.
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcmp, memcpy, memset
+
+from decode.column_runs cimport decimal_layout_of, run_joined, run_of
+from decode.plan cimport (
+    OP_COPY, OP_COPY8, OP_DECIMAL64, OP_SKIP, OP_SKIP_VALUE, OP_SPAN, OP_SPAN1, ROOM, RUN_MAX, image_set_t,
+    op_t, plan_t, step_t,
+)
+from types.decimal cimport decimal64_of
+from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
+from wire.cursor cimport unlikely
+
+
+cdef inline step_t step_of(const op_t* op) noexcept nogil:
+    cdef step_t step
+    memset(&step, 0, sizeof(step))
+    step.code = op.code
+    step.a = op.a
+    step.b = op.b
+    step.c = op.c
+    step.column = op.column
+    step.count = 1
+    step.width = op.width
+    step.out = op.out
+    step.out_width = op.out_width
+    step.run = run_of(&step)
+    if op.code == OP_DECIMAL64 and op.width <= 8:
+        step.decimal64 = decimal64_of(decimal_layout_of(&step), op.width)
+    return step
+
+
+cdef inline bint repeats(const step_t* step, const op_t* op) noexcept nogil:
+    # op is the step's columns once more
+    return (step.code == op.code and step.a == op.a and step.b == op.b and step.c == op.c
+            and step.width == op.width and step.out_width == op.out_width and step.count < RUN_MAX
+            and step.column + step.count == op.column and step.out + step.count * step.out_width == op.out)
+
+
+cdef inline bint joins(const step_t* step, const op_t* op) noexcept nogil:
+    # The step's bytes and op's follow each other on the wire: do they in the record, too?
+    if step.code == OP_SKIP and op.code == OP_SKIP:
+        return True
+    return (OP_COPY <= step.code <= OP_COPY8 and OP_COPY <= op.code <= OP_COPY8
+            and step.out + step.width == op.out)
+
+
+cdef inline bint same_bytes(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
+    # For bitmaps, most of which are too short for a call
+    cdef size_t i
+    if n > 8:
+        return memcmp(a, b, n) == 0
+    for i in range(n):
+        if a[i] != b[i]:
+            return False
+    return True
+
+
+cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
+    cdef uint32_t n = plan.column_count
+    cdef uint32_t i
+    cdef const op_t* op
+    cdef step_t* last
+    cdef uint8_t* absent
+    if out.sparse == NULL:
+        out.sparse = <step_t*> malloc(2 * <size_t> n * sizeof(step_t) + 4 * <size_t> plan.bitmap_len + 2 * ROOM)
+        if out.sparse == NULL:
+            return DECODE_NO_MEMORY
+    out.dense = out.sparse + n
+    out.present = <uint8_t*> (out.dense + n)
+    out.bitmaps = out.present + plan.bitmap_len             # ROOM behind: copied in whole words
+    out.no_nulls = out.bitmaps + 2 * plan.bitmap_len + ROOM
+    memcpy(out.present, present, plan.bitmap_len)
+    memset(out.bitmaps, 0, 3 * <size_t> plan.bitmap_len + 2 * ROOM)
+    absent = out.bitmaps + plan.bitmap_len
+    out.count = 0
+    out.fixed_len = 0
+    out.sparse_count = 0
+    out.dense_count = 0
+    out.fixed = True
+    for i in range(n):
+        if not present[i >> 3] >> (i & 7) & 1:
+            absent[i >> 3] |= <uint8_t> (1 << (i & 7))
+            continue
+        op = &plan.ops[i]
+        out.count += 1
+        out.fixed_len += op.width
+        if OP_SPAN1 <= op.code <= OP_SPAN or op.code == OP_SKIP_VALUE:
+            out.fixed = False
+        if out.sparse_count and repeats(&out.sparse[out.sparse_count - 1], op):
+            out.sparse[out.sparse_count - 1].count += 1
+        else:
+            out.sparse[out.sparse_count] = step_of(op)
+            out.sparse_count += 1
+        last = &out.dense[out.dense_count - 1] if out.dense_count else NULL
+        if last != NULL and joins(last, op):
+            last.width += op.width
+            if last.code != OP_SKIP:
+                last.code = OP_COPY
+                last.run = run_joined
+        elif last != NULL and repeats(last, op):
+            last.count += 1
+        else:
+            out.dense[out.dense_count] = step_of(op)
+            out.dense_count += 1
+    out.whole = out.count == n
+    out.fixed = out.fixed and out.whole and n != 0
+    out.null_len = (out.count + 7) // 8
+    out.null_mask = ((<uint64_t> 1 << ((out.count - 1) & 63)) << 1) - 1 if out.count else 0
+    return DECODE_OK
+
+
+cdef inline int fill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
+    # out takes the columns that `present` names; nothing to do where it has them already
+    if unlikely(out.sparse == NULL or not same_bytes(out.present, present, plan.bitmap_len)):
+        return refill_image_set(plan, present, out)
+    return DECODE_OK

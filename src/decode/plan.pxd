@@ -1,0 +1,142 @@
+# A plan: how the rows of tables of one shape are taken off the wire, one operation per
+# column. Made once per shape (binlog_core/_decode/plans.py), walked once per row.
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+
+from batch.gathered cimport batch_t
+from types.decimal cimport decimal64_t
+
+cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
+    OP_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
+    OP_SKIP = 1                   # a fixed-size column nobody asked for
+    OP_SKIP_VALUE = 2             # the same with a length before it
+    OP_COPY = 3                   # as it is; neighbours are merged
+    OP_COPY1 = 4
+    OP_COPY2 = 5
+    OP_COPY4 = 6
+    OP_COPY8 = 7
+    OP_INT24 = 8
+    OP_UINT24 = 9
+    OP_WIDEN = 10                 # little-endian into a wider unsigned: ENUM, SET
+    OP_BIT = 11                   # big-endian
+    OP_YEAR = 12
+    OP_DATE = 13
+    OP_TIME = 14
+    OP_DATETIME = 15
+    OP_TIMESTAMP = 16
+    OP_TIME2 = 17
+    OP_DATETIME2 = 18
+    OP_TIMESTAMP2 = 19
+    OP_MARIA_TIME = 20
+    OP_MARIA_DATETIME = 21
+    OP_MARIA_TIMESTAMP = 22
+    OP_DECIMAL64 = 23
+    OP_DECIMAL128 = 24
+    OP_DECIMAL256 = 25
+    OP_SPAN1 = 26                 # length of 1 byte, then the value
+    OP_SPAN2 = 27
+    OP_SPAN = 28                  # length of 3 or 4 bytes
+
+
+cdef enum:
+    # Bytes behind a value, and behind a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
+    # none of its 30 bytes, the last group is loaded all the same, with 8.
+    ROOM = 48
+    RUN_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
+
+
+cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
+    uint8_t code
+    uint8_t a                     # temporal: fraction bytes or digits; decimal: head digits
+    uint8_t b                     # decimal: full groups
+    uint8_t c                     # decimal: tail digits
+    uint16_t column               # index in the table
+    uint16_t out_width            # bytes in the record
+    uint32_t width                # bytes on the wire, or of the length before a value
+    uint32_t out                  # offset in the record
+
+
+cdef struct image_set_t
+cdef struct step_t
+
+
+# What the rows of an event share, and where we are in them.
+cdef struct rows_t:
+    const uint8_t* pos
+    const uint8_t* end
+    const uint8_t* buffer         # where offsets of values count from
+    batch_t* batch
+    const image_set_t* images     # of the row image at hand
+    const uint8_t* nulls          # its bitmap
+    int64_t budget                # bytes that its values behind lengths may take
+    bint exact                    # of budget: NULL columns are counted off already
+    int status
+    uint32_t failed_column
+
+
+# Decodes the columns of a step; bits of nulls: which are NULL. NULL: see rows.status.
+ctypedef const uint8_t* (*run_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                 rows_t* rows) noexcept nogil
+
+
+# Neighbouring columns that are stored alike, on the wire and in the record.
+cdef struct step_t:
+    run_t run
+    uint8_t code
+    uint8_t a
+    uint8_t b
+    uint8_t c
+    uint16_t column               # index of the first in the table; the others follow it
+    uint16_t count
+    uint32_t width                # of each, as in op_t
+    uint32_t out                  # of the first
+    uint32_t out_width            # of each
+    decimal64_t decimal64         # where run_decimal64 is their function
+
+
+# The columns of one kind of image: those that its columns-present bitmap names.
+cdef struct image_set_t:
+    uint32_t count                # columns present
+    uint32_t null_len             # bytes of the NULL bitmap
+    uint64_t null_mask            # bits of its last one to eight bytes that mean something
+    bint whole                    # all columns are present
+    bint fixed                    # … and none has a length of its own; not where some were dates that are none
+    uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
+    step_t* sparse                # all present columns, up to RUN_MAX to a step
+    step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths
+    uint32_t sparse_count
+    uint32_t dense_count
+    uint8_t* present              # bitmap as on the wire
+    uint8_t* bitmaps              # of a record without NULLs: null_bitmap, absent_bitmap
+    uint8_t* no_nulls             # a NULL bitmap without NULLs
+
+
+cdef struct plan_t:
+    uint32_t column_count
+    uint32_t bitmap_len
+    uint32_t image_len
+    uint32_t record_len
+    bint wanted                   # False: rows are not decoded at all
+    bint raw                      # rows cannot be decoded: one record per event, a span of its row area
+    bint compressed               # some values are: Python inflates them when it takes the batch
+    op_t* ops
+    uint16_t* json_columns        # indexes of the table's JSON columns, in order
+    uint32_t json_count
+    uint8_t* nullable             # 1 byte per column, for rows of version 0
+    image_set_t[2] images         # before and after, as the last event had them
+
+
+cdef inline void free_image_set(image_set_t* images) noexcept nogil:
+    free(images.sparse)         # one block holds all arrays
+    images.sparse = NULL
+
+
+cdef inline void free_plan(plan_t* plan) noexcept nogil:
+    if plan != NULL:
+        free_image_set(&plan.images[0])
+        free_image_set(&plan.images[1])
+        free(plan.ops)
+        free(plan.json_columns)
+        free(plan.nullable)
+        free(plan)

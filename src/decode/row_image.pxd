@@ -1,0 +1,213 @@
+# One row image: NULL bitmap and values into one record. The innermost loop of all.
+#
+# Bounds are checked once per image: the bytes that all fixed parts take, lengths included, are
+# set aside first; what is left is the budget that values behind lengths may use. So a read of
+# a fixed part can never pass the end, and a value costs one comparison.
+#
+# Loads and copies come in whole words, so they may touch ROOM bytes behind what they are for:
+# behind the event on the wire (decode_rows sees to it), and behind the record in memory.
+# Fields are written in the order of the record, so what spills over is written again.
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove, memset
+
+from batch.gathered cimport batch_t, invalid_date_t
+from decode.column_runs cimport bits_from, null_width
+from decode.plan cimport OP_BIT, image_set_t, op_t, plan_t, rows_t, step_t
+from wire.codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_OK
+from wire.cursor cimport load_u64
+
+
+cdef enum:
+    IMAGE_LEN = 25                  # up to the NULL bitmap
+    IMAGE_ROW = 17                  # where the row's number is
+
+
+cdef inline void copy_over(uint8_t* to, const uint8_t* from_, size_t n) noexcept nogil:
+    # n bytes in steps of 16: touches up to ROOM bytes more on both sides
+    cdef size_t i = 0
+    while i < n:
+        memcpy(to + i, from_ + i, 16)
+        i += 16
+
+
+cdef packed struct image_t:         # twin of the fixed part of image_dtype
+    uint8_t op
+    uint32_t timestamp
+    uint32_t server_id
+    uint64_t position
+    uint32_t row
+    uint32_t transaction
+
+
+cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t row,
+                           const plan_t* plan, const image_set_t* images) noexcept nogil:
+    # By value, for the fields to be in registers: a copy of memory would wait for the stores that made it.
+    cdef image_t* out = <image_t*> record
+    out.op = op
+    out.timestamp = image.timestamp
+    out.server_id = image.server_id
+    out.position = image.position
+    out.row = row
+    out.transaction = image.transaction
+    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
+    if plan.bitmap_len > 8:
+        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
+
+
+cdef inline bint bit_at(const uint8_t* bitmap, uint32_t i) noexcept nogil:
+    return bitmap[i >> 3] >> (i & 7) & 1
+
+
+cdef inline bint any_null(const image_set_t* images, const uint8_t* nulls) noexcept nogil:
+    cdef uint32_t left = images.null_len
+    while left > 8:
+        if load_u64(nulls):
+            return True
+        nulls += 8
+        left -= 8
+    return load_u64(nulls) & images.null_mask != 0
+
+
+cdef inline void put_nulls(const image_set_t* images, const uint8_t* nulls, uint8_t* null_bitmap) noexcept nogil:
+    # The row's NULLs by column index: as they come, or past the columns that are absent
+    cdef uint32_t at = 0
+    cdef uint32_t column
+    cdef uint32_t i
+    cdef uint32_t k
+    cdef uint64_t word
+    if images.whole and images.null_len <= 8:
+        # What spills over are zeros: the absent_bitmap of a whole image, and values yet to be written.
+        word = load_u64(nulls) & images.null_mask
+        memcpy(null_bitmap, &word, 8)
+        return
+    if images.whole:
+        memcpy(null_bitmap, nulls, images.null_len)
+        if images.count & 7:
+            null_bitmap[images.null_len - 1] &= <uint8_t> ((1 << (images.count & 7)) - 1)
+        return
+    for i in range(images.sparse_count):
+        for k in range(images.sparse[i].count):
+            column = images.sparse[i].column + k
+            null_bitmap[column >> 3] |= <uint8_t> (bit_at(nulls, at) << (column & 7))
+            at += 1
+
+
+cdef inline int decode_dense(const image_set_t* images, uint8_t* record, rows_t* rows) noexcept nogil:
+    # A row of all columns, none of them NULL
+    cdef const step_t* step = images.dense
+    cdef const step_t* last = step + images.dense_count
+    cdef const uint8_t* pos = rows.pos
+    while step < last:
+        pos = step.run(step, pos, record + step.out, 0, rows)
+        if pos == NULL:
+            return rows.status
+        step += 1
+    rows.pos = pos
+    return DECODE_OK
+
+
+cdef inline int decode_sparse(const image_set_t* images, uint8_t* record, rows_t* rows) noexcept nogil:
+    # Any row. Slots of absent columns are not written.
+    cdef const step_t* step = images.sparse
+    cdef const step_t* last = step + images.sparse_count
+    cdef const uint8_t* pos = rows.pos
+    cdef uint32_t at = 0
+    while step < last:
+        pos = step.run(step, pos, record + step.out, bits_from(rows.nulls, at), rows)
+        if pos == NULL:
+            return rows.status
+        at += step.count
+        step += 1
+    rows.pos = pos
+    return DECODE_OK
+
+
+cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, uint8_t* record,
+                                 rows_t* rows) noexcept nogil:
+    # record: its image part is written already, with an empty null_bitmap. On an error the
+    # column it happened in is told, if it was in one.
+    cdef const uint8_t* nulls = rows.pos
+    cdef int64_t budget
+    if <size_t> (rows.end - nulls) < images.null_len:
+        return DECODE_MALFORMED
+    rows.pos = nulls + images.null_len
+    budget = <int64_t> (rows.end - rows.pos) - images.fixed_len
+    rows.exact = True
+    if images.whole and not any_null(images, nulls):
+        rows.budget = budget
+        return decode_dense(images, record, rows) if budget >= 0 else DECODE_MALFORMED
+
+    # Fixed parts of NULL columns are not there. They are counted off only where the
+    # budget would not do without them, which is near the end of the event.
+    if budget < 0:
+        budget += null_width(images, nulls)
+        if budget < 0:
+            return DECODE_MALFORMED
+    else:
+        rows.exact = False
+    rows.budget = budget
+    rows.images = images
+    rows.nulls = nulls
+    if not images.whole:
+        memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
+    put_nulls(images, nulls, record + plan.image_len - 2 * plan.bitmap_len)
+    return decode_sparse(images, record, rows)
+
+
+cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept nogil:
+    # The newest record's entry for a column, should it have one
+    cdef size_t at = batch.invalid_dates.length
+    cdef invalid_date_t* entry
+    while at >= sizeof(invalid_date_t):
+        at -= sizeof(invalid_date_t)
+        entry = <invalid_date_t*> (batch.invalid_dates.data + at)
+        if entry.record != batch.count:
+            return
+        if entry.column == column:
+            memmove(entry, entry + 1, batch.invalid_dates.length - at - sizeof(invalid_date_t))
+            batch.invalid_dates.length -= sizeof(invalid_date_t)
+            return
+
+
+cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* images, uint8_t* record,
+                                    rows_t* rows) noexcept nogil:
+    # Before 5.1.18 a row began with the storage record's null bytes: a bit per nullable column,
+    # behind one that is reserved; and NULL columns have a value too. Which table options change
+    # that, the log does not tell: this is the layout of tables without BIT columns.
+    cdef const uint8_t* nulls = rows.pos
+    cdef const op_t* op
+    cdef uint8_t* bitmaps = record + plan.image_len - 2 * plan.bitmap_len     # null, absent
+    cdef uint32_t bits = 1
+    cdef uint32_t i
+    cdef int status
+    rows.failed_column = plan.column_count
+    for i in range(plan.column_count):
+        bits += plan.nullable[i]
+        if plan.ops[i].code == OP_BIT:
+            rows.failed_column = i
+            return DECODE_BAD_VALUE
+    if <size_t> (rows.end - nulls) < (bits + 7) // 8:
+        return DECODE_MALFORMED
+    rows.pos = nulls + (bits + 7) // 8
+    rows.budget = <int64_t> (rows.end - rows.pos) - images.fixed_len
+    rows.exact = True
+    rows.images = images
+    rows.nulls = images.no_nulls
+    if rows.budget < 0:
+        return DECODE_MALFORMED
+    memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
+    status = decode_sparse(images, record, rows)
+    if status != DECODE_OK:
+        return status
+    bits = 1
+    for i in range(plan.column_count):
+        if not plan.nullable[i]:
+            continue
+        op = &plan.ops[i]
+        if bit_at(nulls, bits) and not bit_at(bitmaps + plan.bitmap_len, i):
+            bitmaps[i >> 3] |= <uint8_t> (1 << (i & 7))
+            memset(record + op.out, 0, op.out_width)
+            forget_invalid_date(rows.batch, <uint16_t> i)
+        bits += 1
+    return DECODE_OK

@@ -1,0 +1,312 @@
+# Rows events into records.
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from batch.gathered cimport batch_t, invalid_date_t, json_diff_t, span_t
+from decode.fixed_rows cimport FEW_ROWS, decode_fixed_rows
+from decode.group cimport batch_for, group_is_full, note_transaction
+from decode.image_set cimport fill_image_set
+from decode.loop cimport RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, fail, loop_t, post_header_len_of, window_t
+from decode.plan cimport OP_SKIP_VALUE, ROOM, image_set_t, plan_t, rows_t
+from decode.row_image cimport decode_row_image, decode_row_image_v0, image_t, put_image
+from decode.table_cache cimport NO_TABLE, definition_of_id, slot_of_id
+from decode.transaction_events cimport begin
+from memory.memory cimport append, memory_t, reserve
+from wire.codes cimport (
+    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE,
+    OP_UPDATE_PREIMAGE, PARTIAL_UPDATE_ROWS_EVENT, PRE_GA_DELETE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT,
+    TABLE_MAP_EVENT,
+)
+from wire.cursor cimport Cursor, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc, unlikely
+
+
+cdef enum:
+    DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
+    PARTIAL_JSON_UPDATES = 1        # bit of value_options
+    MANY_TABLES = 64                # from which on it pays to look ahead
+    EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
+    EVENT_AHEAD_LEN = 512
+
+
+cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
+    return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
+
+
+cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
+    return (loop.op_mask & op and load_u32(loop.event) >= loop.start_timestamp
+            and (loop.server_id < 0 or load_u32(loop.event + 5) == <uint64_t> loop.server_id))
+
+
+cdef inline void look_ahead(loop_t* loop) noexcept nogil:
+    # Of thousands of tables few are in the processor's cache, and what would be done next is to wait for them. So while
+    # these rows are decoded, what the next table map's id means is fetched. A hint: nothing read here is relied on.
+    cdef const window_t* window = &loop.windows[loop.depth]
+    cdef const uint8_t* pos = window.cur.pos
+    cdef uint32_t length
+    cdef int _i
+    for _i in range(EVENTS_AHEAD):
+        if <size_t> (window.cur.end - pos) < 64:
+            return
+        if pos[4] == TABLE_MAP_EVENT:
+            loop.slot_ahead = slot_of_id(load_u48(pos + loop.descriptor.header_len), loop.tables.id_mask)
+            prefetch(&loop.tables.ids[loop.slot_ahead])
+            return
+        length = load_u32(pos + 9)
+        if length > EVENT_AHEAD_LEN or length > <size_t> (window.cur.end - pos):
+            return
+        pos += length
+
+
+cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Cursor body) noexcept nogil:
+    # op: 1 insert, 2 update, 4 delete
+    cdef uint32_t post_header_len = post_header_len_of(loop, kind)
+    cdef uint32_t definition
+    cdef plan_t* plan
+    cdef uint64_t id
+    cdef uint64_t width
+    cdef uint32_t extra_len
+    if remaining(&body) < post_header_len or post_header_len < 6:
+        return fail(loop, DECODE_MALFORMED, NO_TABLE, b"rows event too short")
+    id = load_u32(body.pos) if post_header_len < 8 else load_u48(body.pos)
+    definition = definition_of_id(&loop.tables, id)
+    if definition == NO_TABLE:
+        if id == DUMMY_TABLE_ID:
+            return RUN_MORE
+        loop.without_map = True
+        return RUN_EVENT
+    plan = loop.plans[loop.tables.definitions[definition].plan]
+    if not plan.wanted or loop.skip_transaction or (loop.selects and not is_selected(loop, op)):
+        return RUN_MORE
+    if post_header_len >= 10:
+        extra_len = load_u16(body.pos + 8)          # its own two bytes included
+        skip(&body, post_header_len)
+        if extra_len < 2 or extra_len - 2 > remaining(&body):
+            return fail(loop, DECODE_MALFORMED, definition, b"extra row info runs past the event")
+        skip(&body, extra_len - 2)
+    else:
+        skip(&body, post_header_len)
+    if not take_lenenc(&body, &width):
+        return fail(loop, DECODE_MALFORMED, definition, b"no column count")
+    if width != plan.column_count:
+        return fail(loop, DECODE_MALFORMED, definition, b"column count is not that of the table map")
+    if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
+        return fail(loop, DECODE_MALFORMED, definition, b"columns-present bitmaps run past the event")
+    loop.slot_ahead = 0
+    if unlikely(loop.tables.id_count >= MANY_TABLES):
+        look_ahead(loop)
+    loop.group_wire += <uint64_t> (body.end - loop.event)
+    return decode_rows(loop, kind, definition, plan, op, body)
+
+
+cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, plan_t* plan, uint32_t op,
+                            Cursor body) noexcept nogil:
+    # body: from the first columns-present bitmap to the end of the event
+    cdef bint update = op == 2
+    cdef bint v0 = is_rows_v0(kind)
+    cdef window_t* window = &loop.windows[loop.depth]
+    cdef batch_t* batch = batch_for(loop, definition, window.copies)
+    cdef image_set_t* images = &plan.images[0]
+    cdef image_set_t* after = images if v0 else images + 1      # in v0 one bitmap describes both images
+    cdef image_t image
+    cdef rows_t rows
+    cdef memory_t* records
+    cdef size_t record_len = plan.record_len
+    cdef size_t row_len = 2 * record_len if update else record_len      # of the records of a row
+    cdef size_t before_event
+    cdef uint8_t* record
+    cdef const uint8_t* row_start
+    cdef const uint8_t* json_bits
+    cdef uint32_t count
+    cdef uint32_t row = loop.row_in_event
+    cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
+    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
+    cdef uint32_t many
+    cdef int status = DECODE_OK
+    if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    skip(&body, plan.bitmap_len)
+    if update and not v0:
+        if fill_image_set(plan, body.pos, after) != DECODE_OK:
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+        skip(&body, plan.bitmap_len)
+    if loop.trx_index < 0:
+        if not loop.trx_open:
+            begin(loop, True)
+        if note_transaction(loop) != DECODE_OK:
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    loop.trx_has_rows = True
+    image.op = first_op
+    image.timestamp = load_u32(loop.event)
+    image.server_id = load_u32(loop.event + 5)
+    image.position = loop.event_position
+    image.row = row
+    image.transaction = <uint32_t> loop.trx_index
+    if unlikely(plan.raw):
+        return add_raw_rows(loop, definition, plan, batch, image, &body)
+    rows.pos = body.pos
+    rows.end = body.end
+    rows.buffer = window.data
+    rows.batch = batch
+    rows.failed_column = plan.column_count
+    if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    records = &batch.records
+    before_event = records.length
+    count = batch.count
+    if images.fixed and (not update or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
+        one_by_one = 0
+    while True:
+        if one_by_one == 0:
+            many = decode_fixed_rows(plan, images, after if update else NULL, image, row,
+                                     before_event + loop.max_event_memory, &rows)
+            if many < FEW_ROWS:
+                one_by_one = many + 1 if images.fixed else NO_TABLE
+                continue
+            row += many
+            if rows.pos == rows.end:
+                break
+            continue
+        one_by_one -= 1
+        row_start = rows.pos
+        if row_start == rows.end and (images.count or (update and after.count) or batch.count != count):
+            # Rows without any column take no bytes; how many there are cannot be told, but one.
+            break
+        if unlikely(records.length - before_event > loop.max_event_memory):
+            # A byte of wire can stand for a wide record of NULLs or absent columns: what the event made goes.
+            batch.count = count
+            records.length = before_event
+            forget_side_entries(batch)
+            return fail(loop, DECODE_MALFORMED, definition, b"more records than Limits.record_bytes allows")
+        if reserve(records, row_len + ROOM) != DECODE_OK:
+            status = DECODE_NO_MEMORY
+            break
+        record = records.data + records.length
+        put_image(record, image, first_op, row, plan, images)
+        status = (decode_row_image_v0(plan, images, record, &rows) if unlikely(v0)
+                  else decode_row_image(plan, images, record, &rows))
+        if status != DECODE_OK:
+            break
+        if update:
+            json_bits = NULL
+            if unlikely(kind == PARTIAL_UPDATE_ROWS_EVENT):
+                status = take_json_bits(plan, &rows, &json_bits)
+                if status != DECODE_OK:
+                    break
+            record += record_len
+            batch.count += 1
+            put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
+            status = (decode_row_image_v0(plan, after, record, &rows) if unlikely(v0)
+                      else decode_row_image(plan, after, record, &rows))
+            if unlikely(status == DECODE_OK and json_bits != NULL):
+                status = note_json_diffs(plan, after, record, json_bits, batch)
+            if status != DECODE_OK:
+                batch.count -= 1
+                break
+        batch.count += 1
+        records.length += row_len
+        row += 1
+        if rows.pos == row_start:
+            if rows.pos != rows.end:
+                status = DECODE_MALFORMED
+            break
+    if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
+        prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
+    loop.row_in_event = row
+    loop.group_records += batch.count - count
+    loop.group_memory += (batch.count - count) * <uint64_t> record_len
+    if status != DECODE_OK:
+        forget_side_entries(batch)
+        fail(loop, status, definition, b"row runs past its event" if status == DECODE_MALFORMED
+             else b"no memory" if status == DECODE_NO_MEMORY else b"bytes that no value of this type has")
+        loop.failure.column = rows.failed_column
+        return RUN_ERROR
+    return RUN_GROUP if group_is_full(loop) else RUN_MORE
+
+
+cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
+    # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
+    # room behind it. Offsets of values stay those of the buffer.
+    cdef size_t length = <size_t> (rows.end - rows.pos)
+    loop.tail.length = 0
+    if reserve(&loop.tail, length + ROOM) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    memcpy(loop.tail.data, rows.pos, length)
+    memset(loop.tail.data + length, 0, ROOM)
+    rows.buffer = <const uint8_t*> (<uintptr_t> loop.tail.data - <uintptr_t> (rows.pos - rows.buffer))
+    rows.pos = loop.tail.data
+    rows.end = loop.tail.data + length
+    return DECODE_OK
+
+
+cdef inline int take_json_bits(const plan_t* plan, rows_t* rows, const uint8_t** bits) noexcept nogil:
+    # What a partial update says before its after-image: which JSON columns hold diffs
+    cdef uint64_t options
+    cdef uint32_t length = (plan.json_count + 7) // 8
+    cdef Cursor cur
+    cur.pos = rows.pos
+    cur.end = rows.end
+    if not take_lenenc(&cur, &options):
+        return DECODE_MALFORMED
+    if options & PARTIAL_JSON_UPDATES:
+        if remaining(&cur) < length:
+            return DECODE_MALFORMED
+        bits[0] = cur.pos
+        skip(&cur, length)
+    rows.pos = cur.pos
+    return DECODE_OK
+
+
+cdef inline int note_json_diffs(const plan_t* plan, const image_set_t* after, const uint8_t* record,
+                                const uint8_t* bits, batch_t* batch) noexcept nogil:
+    cdef const uint8_t* nulls = record + plan.image_len - 2 * plan.bitmap_len
+    cdef json_diff_t entry
+    cdef uint32_t i
+    cdef uint32_t column
+    cdef int status
+    for i in range(plan.json_count):
+        column = plan.json_columns[i]
+        if (not bits[i >> 3] >> (i & 7) & 1 or not after.present[column >> 3] >> (column & 7) & 1
+                or nulls[column >> 3] >> (column & 7) & 1
+                or plan.ops[column].code == OP_SKIP_VALUE):
+            continue
+        entry.record = batch.count
+        entry.column = <uint16_t> column
+        status = append(&batch.json_diffs, &entry, sizeof(entry))
+        if status != DECODE_OK:
+            return status
+    return DECODE_OK
+
+
+cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
+    # Entries of a row that was not finished
+    while batch.invalid_dates.length and (<invalid_date_t*> (
+            batch.invalid_dates.data + batch.invalid_dates.length - sizeof(invalid_date_t))).record >= batch.count:
+        batch.invalid_dates.length -= sizeof(invalid_date_t)
+    while batch.json_diffs.length and (<json_diff_t*> (
+            batch.json_diffs.data + batch.json_diffs.length - sizeof(json_diff_t))).record >= batch.count:
+        batch.json_diffs.length -= sizeof(json_diff_t)
+
+
+cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* plan, batch_t* batch,
+                             image_t image, Cursor* rows) noexcept nogil:
+    # One record per event, its only field a span of the row area
+    cdef span_t span
+    cdef uint8_t* record
+    if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:
+        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    record = batch.records.data + batch.records.length
+    put_image(record, image, image.op, image.row, plan, &plan.images[0])
+    span.length = <uint32_t> remaining(rows)
+    span.offset = <uint64_t> (rows.pos - loop.windows[loop.depth].data)
+    if batch.copies:
+        span.offset = batch.heap.length
+        if append(&batch.heap, rows.pos, span.length) != DECODE_OK:
+            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+    memcpy(record + plan.image_len, &span, sizeof(span))
+    batch.records.length += plan.record_len
+    batch.count += 1
+    loop.group_records += 1
+    loop.group_memory += plan.record_len
+    loop.row_in_event += 1
+    return RUN_GROUP if group_is_full(loop) else RUN_MORE

@@ -1,0 +1,178 @@
+# Memory that grows while a group fills, and the blocks that batches have given back.
+#
+# Fresh memory costs the kernel more than decoding into it costs us: so large blocks are used again,
+# and ask for huge pages, where the system gives them, which come at a tenth of the price.
+
+from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock, WAIT_LOCK
+from libc.stdint cimport uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memmove
+
+from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
+from wire.cursor cimport unlikely
+
+cdef extern from *:
+    """
+    #define BINLOG_ANY ((size_t) -1)
+    #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
+    #if defined(__linux__)
+    #include <stdlib.h>
+    #include <sys/mman.h>
+    static void* binlog_large_block(size_t size) {  /* size: a multiple of BINLOG_LARGE */
+        void* block = aligned_alloc(BINLOG_LARGE, size);
+    #ifdef MADV_HUGEPAGE
+        if (block != NULL) {
+            (void) madvise(block, size, MADV_HUGEPAGE);
+        }
+    #endif
+        return block;
+    }
+    #else
+    #include <stdlib.h>
+    static void* binlog_large_block(size_t size) {
+        return malloc(size);
+    }
+    #endif
+    """
+    const size_t ANY "BINLOG_ANY"
+    const size_t LARGE "BINLOG_LARGE"
+    void* large_block "binlog_large_block"(size_t size) nogil
+
+cdef enum:
+    POOL_BLOCKS = 64
+    POOL_BYTES = 16 << 20
+    # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
+    # by chance they come to lie on top of its heap: they were fresh memory again each time.
+    POOLED = 1 << 16
+
+
+cdef struct memory_t:
+    uint8_t* data
+    size_t length
+    size_t capacity
+    pool_t* pool                        # NULL: none
+    bint lent                           # data is part of a block of somebody else's
+
+
+cdef struct pool_t:
+    PyThread_type_lock lock             # batches may die in any thread, while loops run in others
+    memory_t[POOL_BLOCKS] blocks        # of POOLED bytes and more each, the longest idle first
+    int count
+    size_t bytes
+
+
+cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
+    pool.count -= 1
+    pool.bytes -= pool.blocks[i].capacity
+    memmove(&pool.blocks[i], &pool.blocks[i + 1], <size_t> (pool.count - i) * sizeof(memory_t))
+
+
+cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcept nogil:
+    if pool != NULL and POOLED <= capacity <= POOL_BYTES:
+        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+        while pool.count == POOL_BLOCKS or pool.bytes + capacity > POOL_BYTES:
+            free(pool.blocks[0].data)
+            remove_block(pool, 0)
+        pool.blocks[pool.count].data = data
+        pool.blocks[pool.count].capacity = capacity
+        pool.count += 1
+        pool.bytes += capacity
+        PyThread_release_lock(pool.lock)
+    else:
+        free(data)
+
+
+cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
+    # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
+    # move again.
+    cdef int i
+    cdef int best = -1
+    cdef size_t capacity
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    for i in range(pool.count):
+        capacity = pool.blocks[i].capacity
+        if least <= capacity <= most and (
+            best < 0 or (capacity > pool.blocks[best].capacity) == (most == ANY)
+        ):
+            best = i
+    if best >= 0:
+        out.data = pool.blocks[best].data
+        out.capacity = pool.blocks[best].capacity
+        remove_block(pool, best)
+    PyThread_release_lock(pool.lock)
+    return best >= 0
+
+
+cdef inline bint fresh_block(size_t least, memory_t* out) noexcept nogil:
+    if least < LARGE:
+        out.capacity = least if least < POOLED else (least + POOLED - 1) // POOLED * POOLED
+        out.data = <uint8_t*> malloc(out.capacity)
+    else:
+        out.capacity = (least + LARGE - 1) // LARGE * LARGE
+        out.data = <uint8_t*> large_block(out.capacity)
+    return out.data != NULL
+
+
+cdef inline void leave_block(memory_t* memory) noexcept nogil:
+    if not memory.lent:
+        give_back(memory.pool, memory.data, memory.capacity)
+    memory.lent = False
+    memory.data = NULL
+    memory.capacity = 0
+
+
+cdef inline void move_to_block(memory_t* memory, const memory_t* block) noexcept nogil:
+    if memory.length:
+        memcpy(block.data, memory.data, memory.length)
+    leave_block(memory)
+    memory.data = block.data
+    memory.capacity = block.capacity
+
+
+cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
+    cdef memory_t block
+    cdef size_t capacity = memory.capacity if memory.capacity else 256
+    cdef uint8_t* data
+    while capacity < least:
+        capacity *= 2
+    if capacity >= POOLED and memory.pool != NULL and take_block(memory.pool, least, ANY, &block):
+        move_to_block(memory, &block)
+        return DECODE_OK
+    if capacity >= LARGE and memory.pool != NULL:
+        if not fresh_block(least if memory.data == NULL else capacity, &block):
+            return DECODE_NO_MEMORY
+        move_to_block(memory, &block)
+        return DECODE_OK
+    if memory.lent:
+        block.data = <uint8_t*> malloc(capacity)
+        block.capacity = capacity
+        if block.data == NULL:
+            return DECODE_NO_MEMORY
+        move_to_block(memory, &block)
+        return DECODE_OK
+    data = <uint8_t*> realloc(memory.data, capacity)
+    if data == NULL:
+        return DECODE_NO_MEMORY
+    memory.data = data
+    memory.capacity = capacity
+    return DECODE_OK
+
+
+cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
+    # Room for `more` bytes behind what is there
+    if unlikely(memory.capacity - memory.length < more):
+        return grow(memory, memory.length + more)
+    return DECODE_OK
+
+
+cdef inline int append(memory_t* memory, const void* data, size_t length) noexcept nogil:
+    cdef int status = reserve(memory, length)
+    if status == DECODE_OK and length:
+        memcpy(memory.data + memory.length, data, length)
+        memory.length += length
+    return status
+
+
+cdef inline void release(memory_t* memory) noexcept nogil:
+    leave_block(memory)
+    memory.length = 0

@@ -1,0 +1,59 @@
+# A scaled decimal from its unscaled limbs to text, with all digits of the scale. Header-only.
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from memory.text_buffer cimport put_digits
+
+cdef enum:
+    DECIMAL_TEXT_MAX = 128    # sign, 78 digits of 256 bits, scale up to 40 with its leading zeros, point
+
+
+cdef inline size_t decimal_text(const uint64_t* limbs, int limb_count, int scale, char* out) noexcept nogil:
+    # Writes into `out`, DECIMAL_TEXT_MAX long; returns the length.
+    # Limbs: two's complement, least first, 1 to 4 of them. scale: 0 to 40.
+    cdef char[DECIMAL_TEXT_MAX] digits        # from the right
+    cdef uint32_t[8] words
+    cdef uint64_t rest
+    cdef bint negative = limbs[limb_count - 1] >> 63
+    cdef int word_count = 2 * limb_count
+    cdef int at = DECIMAL_TEXT_MAX
+    cdef int whole, i
+    cdef char* place = out
+    memcpy(words, limbs, 8 * <size_t> limb_count)
+    if negative:
+        rest = 1
+        for i in range(word_count):
+            rest += <uint32_t> ~words[i]
+            words[i] = <uint32_t> rest
+            rest >>= 32
+    while word_count and not words[word_count - 1]:
+        word_count -= 1
+    while word_count:
+        # Nine digits per division. The highest word may be below the divisor, then it becomes 0.
+        rest = 0
+        for i in range(word_count - 1, -1, -1):
+            rest = rest << 32 | words[i]
+            words[i] = <uint32_t> (rest // 1000000000)
+            rest %= 1000000000
+        if not words[word_count - 1]:
+            word_count -= 1
+        at -= 9
+        put_digits(digits + at, rest, 9)
+    while at < DECIMAL_TEXT_MAX and digits[at] == c'0':
+        at += 1
+    if DECIMAL_TEXT_MAX - at <= scale:        # at least one digit before the point
+        whole = scale + 1 - (DECIMAL_TEXT_MAX - at)
+        at -= whole
+        memset(digits + at, c'0', <size_t> whole)
+    if negative:
+        place[0] = c'-'
+        place += 1
+    whole = DECIMAL_TEXT_MAX - at - scale
+    memcpy(place, digits + at, <size_t> whole)
+    place += whole
+    if scale:
+        place[0] = c'.'
+        memcpy(place + 1, digits + at + whole, <size_t> scale)
+        place += 1 + scale
+    return <size_t> (place - out)

@@ -1,0 +1,212 @@
+# Doubles, decimals, dates, times and bytes inside binary JSON, printed as the server prints them.
+# Header-only. Each function appends to a TextBuffer and returns a status_t.
+
+from libc.math cimport signbit
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from memory.text_buffer cimport TextBuffer, append_signed, digit_count, put_digits, reserve_text
+from types.shortest_double cimport shortest_double
+from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
+from wire.cursor cimport load_be
+
+
+cdef inline int append_double(TextBuffer* out, double value) noexcept nogil:
+    # With value = 0.d1d2... * 10^point the server writes points from -14 to 15 without exponent.
+    cdef char[20] digits
+    cdef char* place
+    cdef char* start
+    cdef uint64_t significand
+    cdef int exponent, count, point
+    if value - value != 0:
+        return DECODE_BAD_VALUE      # JSON has no NaN and no infinity
+    significand = shortest_double(value, &exponent)
+    count = digit_count(significand)
+    point = count + exponent
+    put_digits(digits, significand, count)
+    if not reserve_text(out, 48):
+        return DECODE_NO_MEMORY
+    start = place = out.data + out.length
+    if signbit(value):                # also -0.0
+        place[0] = c'-'
+        place += 1
+    if point < -14 or point > 15:
+        place[0] = digits[0]
+        place += 1
+        if count > 1:
+            place[0] = c'.'
+            memcpy(place + 1, digits + 1, count - 1)
+            place += count
+        place[0] = c'e'
+        place += 1
+        out.length += <size_t> (place - start)
+        return append_signed(out, point - 1)
+    if point <= 0:
+        memcpy(place, b"0.", 2)
+        memset(place + 2, c'0', -point)
+        memcpy(place + 2 - point, digits, count)
+        place += 2 - point + count
+    elif count <= point:
+        memcpy(place, digits, count)
+        memset(place + count, c'0', point - count)
+        memcpy(place + point, b".0", 2)
+        place += point + 2
+    else:
+        memcpy(place, digits, point)
+        place[point] = c'.'
+        memcpy(place + point + 1, digits + point, count - point)
+        place += count + 1
+    out.length += <size_t> (place - start)
+    return DECODE_OK
+
+
+cdef inline int append_packed_decimal(
+    TextBuffer* out, const uint8_t* data, size_t length, int precision, int scale
+) noexcept nogil:
+    # NEWDECIMAL straight to text. The server computes with up to 81 digits, more than the 65 of
+    # a column; as text any count will do.
+    cdef const uint8_t* group_bytes = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
+    cdef uint32_t* powers = [1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000]
+    cdef int whole = precision - scale
+    cdef size_t expected, n
+    cdef char* start
+    cdef char* place
+    cdef int digits
+    cdef int left = precision
+    cdef bint negative
+    cdef uint32_t group
+    cdef bint first = True
+    if precision < 1 or whole < 0:
+        return DECODE_BAD_VALUE
+    expected = 4u * <size_t> (whole // 9 + scale // 9) + group_bytes[whole % 9] + group_bytes[scale % 9]
+    if length != expected:
+        return DECODE_BAD_VALUE
+    if not reserve_text(out, <size_t> precision + 4):
+        return DECODE_NO_MEMORY
+    start = place = out.data + out.length
+    negative = not data[0] & 0x80
+    if negative:
+        place[0] = c'-'
+        place += 1
+    if whole == 0:
+        place[0] = c'0'
+        place += 1
+    while left:
+        # Whole digits are grouped from the point to the left, fraction digits to the right.
+        if left > scale:
+            digits = (left - scale) % 9 or 9
+        else:
+            if left == scale:
+                place[0] = c'.'
+                place += 1
+            digits = 9 if left >= 9 else left
+        n = group_bytes[digits]
+        group = <uint32_t> load_be(data, n)
+        if first:
+            group ^= <uint32_t> 0x80 << (8 * (n - 1))
+            first = False
+        if negative:
+            group ^= 0xFFFFFFFFu >> (32 - 8 * n)
+        if group >= powers[digits]:
+            return DECODE_BAD_VALUE
+        put_digits(place, group, digits)
+        place += digits
+        data += n
+        left -= digits
+        if left == scale and whole:
+            place = start + negative + drop_leading_zeros(start + negative, place - start - negative)
+    out.length += <size_t> (place - start)
+    return DECODE_OK
+
+
+cdef inline Py_ssize_t drop_leading_zeros(char* digits, Py_ssize_t count) noexcept nogil:
+    # All but the last digit; returns how many digits stay.
+    cdef Py_ssize_t zeros = 0
+    cdef Py_ssize_t i
+    while zeros < count - 1 and digits[zeros] == c'0':
+        zeros += 1
+    if zeros:
+        for i in range(count - zeros):
+            digits[i] = digits[i + zeros]
+    return count - zeros
+
+
+cdef inline int append_packed_datetime(TextBuffer* out, uint64_t packed, bint with_time) noexcept nogil:
+    cdef uint32_t microsecond = packed & 0xFFFFFF
+    cdef uint32_t second = (packed >> 24) & 63
+    cdef uint32_t minute = (packed >> 30) & 63
+    cdef uint32_t hour = (packed >> 36) & 31
+    cdef uint32_t day = (packed >> 41) & 31
+    cdef uint64_t month_count = packed >> 46
+    cdef char* place
+    if month_count > 9999u * 13 + 12 or hour > 23 or minute > 59 or second > 59 or microsecond > 999999:
+        return DECODE_BAD_VALUE
+    if not reserve_text(out, 28):
+        return DECODE_NO_MEMORY
+    place = out.data + out.length
+    memcpy(place, b'"0000-00-00 00:00:00.000000"', 28)
+    put_digits(place + 1, month_count // 13, 4)
+    put_digits(place + 6, month_count % 13, 2)
+    put_digits(place + 9, day, 2)
+    if not with_time:
+        place[11] = c'"'
+        out.length += 12
+        return DECODE_OK
+    put_digits(place + 12, hour, 2)
+    put_digits(place + 15, minute, 2)
+    put_digits(place + 18, second, 2)
+    put_digits(place + 21, microsecond, 6)
+    out.length += 28
+    return DECODE_OK
+
+
+cdef inline int append_packed_time(TextBuffer* out, int64_t packed) noexcept nogil:
+    cdef uint64_t size = 0 - <uint64_t> packed if packed < 0 else <uint64_t> packed
+    cdef uint32_t microsecond = size & 0xFFFFFF
+    cdef uint32_t second = (size >> 24) & 63
+    cdef uint32_t minute = (size >> 30) & 63
+    cdef uint64_t hour = size >> 36
+    cdef int hour_digits = 3 if hour > 99 else 2
+    cdef char* place
+    if hour > 838 or minute > 59 or second > 59 or microsecond > 999999:
+        return DECODE_BAD_VALUE
+    if not reserve_text(out, 20):
+        return DECODE_NO_MEMORY
+    place = out.data + out.length
+    memcpy(place, b'"-', 2)
+    place += 1 + (packed < 0)
+    put_digits(place, hour, hour_digits)
+    place += hour_digits
+    memcpy(place, b':00:00.000000"', 14)
+    put_digits(place + 1, minute, 2)
+    put_digits(place + 4, second, 2)
+    put_digits(place + 7, microsecond, 6)
+    out.length = <size_t> (place + 14 - out.data)
+    return DECODE_OK
+
+
+cdef inline int append_base64(TextBuffer* out, const uint8_t* data, size_t length) noexcept nogil:
+    cdef const char* alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    cdef size_t i
+    cdef uint32_t three
+    cdef char* place
+    # 4 characters for each 3 bytes, and 2 more for each line.
+    if not reserve_text(out, length // 3 * 4 + 4 + length // 57 * 2):
+        return DECODE_NO_MEMORY
+    place = out.data + out.length
+    for i in range(0, length, 3):
+        if i and i % 57 == 0:
+            memcpy(place, b"\\n", 2)      # the server's encoder breaks its lines after 76 characters
+            place += 2
+        three = <uint32_t> data[i] << 16
+        if i + 1 < length:
+            three |= <uint32_t> data[i + 1] << 8
+        if i + 2 < length:
+            three |= data[i + 2]
+        place[0] = alphabet[three >> 18]
+        place[1] = alphabet[(three >> 12) & 63]
+        place[2] = alphabet[(three >> 6) & 63] if i + 1 < length else c'='
+        place[3] = alphabet[three & 63] if i + 2 < length else c'='
+        place += 4
+    out.length = <size_t> (place - out.data)
+    return DECODE_OK

@@ -1,0 +1,240 @@
+# Dates and times: wire bytes to days or microseconds since 1970, one inline decoder per layout.
+#
+# A date that no calendar has (zero, partial, year 0, 31 February) is legal data in MySQL.
+# Decoders then return False and leave the fields in `at`, so that the caller can keep them.
+# Any bytes are safe: fields are masked to their width before they are used. Loads may read up
+# to 8 bytes from where a value begins: the caller sees to the room (see ROOM in _row_image.pxd).
+#
+# Source: MySQL server documentation, "Date and Time Data Type Representation";
+# MariaDB for the layouts of its own fractional types.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u32, load_u64
+
+cdef enum:
+    DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
+    SECONDS_PER_DAY = 86400
+    CALENDAR_LEN = 131072               # year * 13 + month of DATETIME2 has 17 bits
+
+cdef extern from *:
+    """
+    /* By year * 13 + month: days from 0000-01-01 to the month's first, times 32, plus its number of
+       days. 0 where there is no such month, or year: its every day is then too many. */
+    static uint32_t binlog_calendar[131072];
+    static const uint32_t binlog_power_of_ten[10] = {
+        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
+    };
+    #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
+    """
+    uint32_t[131072] calendar "binlog_calendar"
+    const uint32_t[10] power_of_ten "binlog_power_of_ten"
+    const int64_t NOT_A_TIME "BINLOG_NAT"
+
+
+cdef inline void fill_calendar() noexcept nogil:
+    # Called once when the module is imported; read-only from then on.
+    cdef uint32_t year
+    cdef uint32_t month
+    cdef uint32_t days = 366            # year 0 is none, and was a leap year
+    cdef uint32_t length
+    cdef bint leap
+    for year in range(1, 10000):
+        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        for month in range(1, 13):
+            if month == 2:
+                length = 29 if leap else 28
+            else:
+                length = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+            calendar[year * 13 + month] = days << 5 | length
+            days += length
+
+
+cdef struct datetime_fields_t:
+    uint32_t year
+    uint32_t month
+    uint32_t day
+    uint32_t hour
+    uint32_t minute
+    uint32_t second
+    uint32_t microsecond
+
+
+cdef inline bint days_of_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
+    # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
+    cdef uint32_t month = calendar[year_month]
+    out[0] = <int64_t> (month >> 5) + day - (DAYS_TO_1970 + 1)
+    return day - 1 < month & 31             # unsigned: day 0 is none
+
+
+cdef inline uint32_t year_month_of(uint32_t year, uint32_t month) noexcept nogil:
+    # Index into the calendar; 0, which is no month, for what lies outside
+    return year * 13 + month if month <= 12 and year <= 9999 else 0
+
+
+cdef inline bint us_of_datetime(const datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef int64_t days
+    cdef bint valid = days_of_date(year_month_of(at.year, at.month), at.day, &days)
+    out[0] = ((days * SECONDS_PER_DAY + at.hour * 3600 + at.minute * 60 + at.second) * 1000000
+              + at.microsecond)
+    return valid and at.hour < 24 and at.minute < 60 and at.second < 60
+
+
+cdef inline void split_packed_datetime(uint64_t v, datetime_fields_t* at) noexcept nogil:
+    # year * 13 + month (17 bits), day (5), hour (5), minute (6), second (6)
+    cdef uint32_t year_month = <uint32_t> (v >> 22) & 0x1FFFF
+    at.year = year_month // 13
+    at.month = year_month % 13
+    at.day = <uint32_t> (v >> 17) & 31
+    at.hour = <uint32_t> (v >> 12) & 31
+    at.minute = <uint32_t> (v >> 6) & 63
+    at.second = <uint32_t> v & 63
+
+
+cdef inline uint32_t load_fraction_us(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
+    # Big-endian hundredths, ten-thousandths or microseconds in 1, 2 or 3 bytes;
+    # damaged values are held at the largest fraction.
+    cdef uint32_t us
+    if fraction_len == 0:
+        return 0
+    us = <uint32_t> load_be_over(p, fraction_len)
+    us *= 10000 if fraction_len == 1 else 100 if fraction_len == 2 else 1
+    return us if us <= 999999 else 999999
+
+
+# ---------------------------------------------------------------- types of 5.6 and later
+
+cdef inline bint decode_datetime2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
+                                  int64_t* out) noexcept nogil:
+    # 2**39 is the sign's bias; negative values are not written
+    cdef uint64_t v = load_be_over(p, 5)
+    cdef uint32_t hms = <uint32_t> v & 0x1FFFF
+    cdef int64_t days
+    cdef uint32_t us = load_fraction_us(p + 5, fraction_len)
+    cdef uint32_t seconds = (hms >> 12) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)
+    if ((v >> 39) == 1 and days_of_date(<uint32_t> (v >> 22) & 0x1FFFF, <uint32_t> (v >> 17) & 31, &days)
+            and hms < 24 << 12 and (hms & 63) < 60 and (hms >> 6 & 63) < 60):
+        out[0] = (days * SECONDS_PER_DAY + seconds) * 1000000 + us
+        return True
+    split_packed_datetime(v & ((<uint64_t> 1 << 39) - 1), at)
+    at.microsecond = us
+    return False
+
+
+cdef inline bint decode_timestamp2(const uint8_t* p, uint32_t fraction_len, datetime_fields_t* at,
+                                   int64_t* out) noexcept nogil:
+    # Seconds since 1970 in UTC; 0 is the zero date
+    cdef uint32_t seconds = <uint32_t> load_be_over(p, 4)
+    out[0] = <int64_t> seconds * 1000000 + load_fraction_us(p + 4, fraction_len)
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t us_of_packed_time(int64_t packed) noexcept nogil:
+    # hours (10 bits), minutes (6), seconds (6), then 24 bits of microseconds; sign apart
+    cdef uint64_t t = <uint64_t> (-packed if packed < 0 else packed)
+    cdef uint64_t hms = t >> 24
+    cdef int64_t us = <int64_t> (((hms >> 12 & 1023) * 3600 + (hms >> 6 & 63) * 60 + (hms & 63)) * 1000000
+                                 + (t & 0xFFFFFF))
+    return -us if packed < 0 else us
+
+
+cdef inline int64_t decode_time2(const uint8_t* p, uint32_t fraction_len) noexcept nogil:
+    # The bias is taken off the whole value, so a negative fraction borrows from the integer part.
+    cdef int64_t whole
+    cdef int64_t fraction
+    if fraction_len == 3:
+        return us_of_packed_time(<int64_t> load_be_over(p, 6) - (<int64_t> 1 << 47))
+    whole = <int64_t> load_be_over(p, 3) - 0x800000
+    fraction = <int64_t> (load_be_over(p + 3, fraction_len) if fraction_len else 0)
+    if whole < 0 and fraction != 0:
+        whole += 1
+        fraction -= 256 if fraction_len == 1 else 65536
+    return us_of_packed_time(whole * (1 << 24) + fraction * (10000 if fraction_len == 1 else 100))
+
+
+# ---------------------------------------------------------------- types before 5.6
+
+cdef inline bint decode_date(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t v = load_u24_over(p)
+    if days_of_date(year_month_of(v >> 9, v >> 5 & 15), v & 31, out):
+        return True
+    at.day = v & 31
+    at.month = v >> 5 & 15
+    at.year = v >> 9
+    at.hour = at.minute = at.second = at.microsecond = 0
+    return False
+
+
+cdef inline bint decode_timestamp(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t seconds = load_u32(p)
+    out[0] = <int64_t> seconds * 1000000
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t decode_time(const uint8_t* p) noexcept nogil:
+    # Decimal HHHMMSS, signed, in 3 bytes
+    cdef int32_t v = <int32_t> (load_u24(p) << 8) >> 8
+    cdef int32_t t = -v if v < 0 else v
+    cdef int64_t us = <int64_t> (t // 10000 * 3600 + t // 100 % 100 * 60 + t % 100) * 1000000
+    return -us if v < 0 else us
+
+
+cdef inline bint decode_datetime(const uint8_t* p, datetime_fields_t* at, int64_t* out) noexcept nogil:
+    # Decimal YYYYMMDDhhmmss
+    cdef uint64_t v = load_u64(p)
+    cdef uint64_t date = v // 1000000
+    cdef uint32_t time = <uint32_t> (v % 1000000)
+    at.year = <uint32_t> (date // 10000 % 65536)
+    at.month = <uint32_t> (date // 100 % 100)
+    at.day = <uint32_t> (date % 100)
+    at.hour = time // 10000
+    at.minute = time // 100 % 100
+    at.second = time % 100
+    at.microsecond = 0
+    return date <= 99991231 and us_of_datetime(at, out)
+
+
+# ---------------------------------------------------------------- MariaDB's own fractions
+# Types 7, 11 and 12 with n > 0 digits (mysql56_temporal_format=OFF): unsigned, big-endian,
+# in units of the last digit. Only a schema tells n.
+
+cdef inline bint decode_maria_timestamp(const uint8_t* p, uint32_t width, uint32_t digits,
+                                        datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint32_t seconds = <uint32_t> load_be(p, 4)
+    cdef uint32_t fraction = <uint32_t> load_be(p + 4, width - 4) % power_of_ten[digits]
+    out[0] = <int64_t> seconds * 1000000 + <int64_t> fraction * power_of_ten[6 - digits]
+    if seconds == 0:
+        at.year = at.month = at.day = at.hour = at.minute = at.second = at.microsecond = 0
+        return False
+    return True
+
+
+cdef inline int64_t decode_maria_time(const uint8_t* p, uint32_t width, uint32_t digits) noexcept nogil:
+    # Biased by 839 hours
+    cdef int64_t v = <int64_t> load_be(p, width) - <int64_t> 3020400 * power_of_ten[digits]
+    return v * power_of_ten[6 - digits]
+
+
+cdef inline bint decode_maria_datetime(const uint8_t* p, uint32_t width, uint32_t digits,
+                                       datetime_fields_t* at, int64_t* out) noexcept nogil:
+    cdef uint64_t v = load_be(p, width)
+    cdef uint32_t unit = power_of_ten[6 - digits]
+    cdef uint64_t seconds = v // power_of_ten[digits]
+    at.microsecond = <uint32_t> (v % power_of_ten[digits]) * unit
+    at.second = <uint32_t> (seconds % 60)
+    seconds //= 60
+    at.minute = <uint32_t> (seconds % 60)
+    seconds //= 60
+    at.hour = <uint32_t> (seconds % 24)
+    seconds //= 24
+    at.day = <uint32_t> (seconds % 32)
+    seconds //= 32
+    at.month = <uint32_t> (seconds % 13)
+    at.year = <uint32_t> (seconds // 13 % 65536)
+    return us_of_datetime(at, out)

@@ -1,0 +1,173 @@
+# UTF-8: is it valid, and how other encodings become it.
+# Transcoders write at most three bytes for each byte that they read; the caller has reserved them.
+# Header-only: used by _columns.pyx.
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from wire.cursor cimport load_u64
+
+cdef enum:
+    UTF8_GROWTH = 3               # most bytes of output for one byte of input
+    TRANSCODE_FAILED = -1
+
+cdef extern from *:
+    """
+    #define HIGH_BITS 0x8080808080808080ULL
+    """
+    const uint64_t HIGH_BITS
+
+
+cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
+    # Bytes at the start that are ASCII for sure; up to 7 more may be.
+    cdef size_t i = 0
+    while length - i >= 32:
+        if (load_u64(p + i) | load_u64(p + i + 8) | load_u64(p + i + 16) | load_u64(p + i + 24)) & HIGH_BITS:
+            break
+        i += 32
+    while length - i >= 8:
+        if load_u64(p + i) & HIGH_BITS:
+            break
+        i += 8
+    return i
+
+
+cdef inline bint is_ascii(const uint8_t* p, size_t length) noexcept nogil:
+    # To the end always: a loop without a way out is one that compilers make wide steps of.
+    cdef size_t i, words = length // 8
+    cdef uint64_t bits = 0
+    for i in range(words):
+        bits |= load_u64(p + 8 * i)
+    for i in range(8 * words, length):
+        bits |= p[i]
+    return bits & HIGH_BITS == 0
+
+
+cdef inline bint is_utf8(const uint8_t* p, size_t length) noexcept nogil:
+    # Strict: no surrogates, no overlong forms, nothing above U+10FFFF.
+    cdef size_t i = 0
+    cdef uint8_t b, low, high
+    cdef int more
+    while i < length:
+        b = p[i]
+        if b < 0x80:
+            i += ascii_prefix(p + i, length - i)
+            while i < length and p[i] < 0x80:
+                i += 1
+            continue
+        low = 0x80
+        high = 0xBF
+        if b < 0xC2:
+            return False
+        elif b < 0xE0:
+            more = 1
+        elif b < 0xF0:
+            more = 2
+            if b == 0xE0:
+                low = 0xA0      # shorter forms exist
+            elif b == 0xED:
+                high = 0x9F     # surrogates
+        elif b < 0xF5:
+            more = 3
+            if b == 0xF0:
+                low = 0x90
+            elif b == 0xF4:
+                high = 0x8F
+        else:
+            return False
+        if length - i <= <size_t> more or p[i + 1] < low or p[i + 1] > high:
+            return False
+        if more > 1 and p[i + 2] & 0xC0 != 0x80:
+            return False
+        if more > 2 and p[i + 3] & 0xC0 != 0x80:
+            return False
+        i += 1 + more
+    return True
+
+
+cdef inline uint8_t* put_utf8(uint8_t* out, uint32_t code) noexcept nogil:
+    if code < 0x80:
+        out[0] = <uint8_t> code
+        return out + 1
+    if code < 0x800:
+        out[0] = <uint8_t> (0xC0 | (code >> 6))
+        out[1] = <uint8_t> (0x80 | (code & 0x3F))
+        return out + 2
+    if code < 0x10000:
+        out[0] = <uint8_t> (0xE0 | (code >> 12))
+        out[1] = <uint8_t> (0x80 | ((code >> 6) & 0x3F))
+        out[2] = <uint8_t> (0x80 | (code & 0x3F))
+        return out + 3
+    out[0] = <uint8_t> (0xF0 | (code >> 18))
+    out[1] = <uint8_t> (0x80 | ((code >> 12) & 0x3F))
+    out[2] = <uint8_t> (0x80 | ((code >> 6) & 0x3F))
+    out[3] = <uint8_t> (0x80 | (code & 0x3F))
+    return out + 4
+
+
+# Each returns the bytes written, or TRANSCODE_FAILED where the input is not of its encoding.
+
+cdef inline Py_ssize_t from_table(
+    const uint8_t* p, size_t length, uint8_t* out, const uint32_t* table, bint keeps_ascii
+) noexcept nogil:
+    # table: for each byte its UTF-8 in the low three bytes, their number in the top one; 0: undefined.
+    cdef uint8_t* start = out
+    cdef size_t i = 0, n
+    cdef uint32_t entry
+    while i < length:
+        if keeps_ascii:
+            n = ascii_prefix(p + i, length - i)
+            if n:
+                memcpy(out, p + i, n)
+                out += n
+                i += n
+                if i == length:
+                    break
+        entry = table[p[i]]
+        if entry == 0:
+            return TRANSCODE_FAILED
+        # Four bytes are written where up to three count: the caller reserves one more.
+        memcpy(out, &entry, 4)
+        out += entry >> 24
+        i += 1
+    return out - start
+
+
+cdef inline Py_ssize_t from_utf16(
+    const uint8_t* p, size_t length, uint8_t* out, bint big_endian
+) noexcept nogil:
+    cdef uint8_t* start = out
+    cdef size_t i = 0
+    cdef int hi = 0 if big_endian else 1
+    cdef uint32_t code, low
+    if length & 1:
+        return TRANSCODE_FAILED
+    while i < length:
+        code = (<uint32_t> p[i + hi] << 8) | p[i + 1 - hi]
+        i += 2
+        if code & 0xFC00 == 0xDC00:
+            return TRANSCODE_FAILED
+        if code & 0xFC00 == 0xD800:
+            if length - i < 2:
+                return TRANSCODE_FAILED
+            low = (<uint32_t> p[i + hi] << 8) | p[i + 1 - hi]
+            if low & 0xFC00 != 0xDC00:
+                return TRANSCODE_FAILED
+            i += 2
+            code = 0x10000 + ((code & 0x3FF) << 10) + (low & 0x3FF)
+        out = put_utf8(out, code)
+    return out - start
+
+
+cdef inline Py_ssize_t from_utf32(const uint8_t* p, size_t length, uint8_t* out) noexcept nogil:
+    cdef uint8_t* start = out
+    cdef size_t i
+    cdef uint32_t code
+    if length & 3:
+        return TRANSCODE_FAILED
+    for i in range(0, length, 4):
+        code = (<uint32_t> p[i] << 24) | (<uint32_t> p[i + 1] << 16) | (<uint32_t> p[i + 2] << 8) | p[i + 3]
+        if code > 0x10FFFF or code >> 11 == 0x1B:
+            return TRANSCODE_FAILED
+        out = put_utf8(out, code)
+    return out - start

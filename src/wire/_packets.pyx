@@ -1,0 +1,232 @@
+"""The packets of a replication stream: their headers stripped and their pieces joined, in place, without the GIL.
+
+A server sends each event as one packet, or as several of 16 MiB - 1 bytes and a last, shorter one. Bytes are
+received into one buffer at `fill`; `strip` moves what is in the packets together at its front, so that whole
+events lie there one behind the other, as in the log's file:
+
+    0        whole      written       unread       fill
+    |  events  |  a piece  |  (free)    |  packets  |
+
+Source: MySQL server documentation, "Packets", "COM_BINLOG_DUMP"; semi-synchronous replication,
+``plugin/semisync``.
+"""
+
+from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memmove
+
+from wire.codes cimport FORMAT_DESCRIPTION_EVENT, HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2, ROTATE_EVENT
+from wire.cursor cimport load_u16, load_u24, load_u32
+
+cdef enum:
+    PACKET_HEADER_LEN = 4
+    LONGEST_PIECE = 0xFFFFFF
+    EVENT_HEADER_LEN = 19
+    ARTIFICIAL = 0x20               # flag of an event that is in no log
+    SEMI_SYNC_MAGIC = 0xEF
+    FIRST_POSITION = 4
+
+cdef enum strip_status_t:
+    STRIP_MORE = 0
+    STRIP_SPECIAL
+    STRIP_HOLE
+    STRIP_REFUSED
+    STRIP_OUT_OF_ORDER
+    STRIP_NOT_AN_EVENT
+    STRIP_TOO_LARGE
+
+# What `strip` comes back with.
+MORE = STRIP_MORE                   # receive more
+SPECIAL = STRIP_SPECIAL             # an event that is in no log lies between whole and written: take it, then drop
+HOLE = STRIP_HOLE                   # so does one that is not where the one before it ends: see `gap`
+REFUSED = STRIP_REFUSED             # not an event but an error or EOF packet lies there: the dump is over
+OUT_OF_ORDER = STRIP_OUT_OF_ORDER   # a sequence number is not the next
+NOT_AN_EVENT = STRIP_NOT_AN_EVENT   # a packet that is not an event, or whose length is not that of its event
+TOO_LARGE = STRIP_TOO_LARGE         # an event of more than event_bytes: see `event_length`
+
+
+cdef class Packets:
+    """Strips one dump's packets.
+
+    Parameters
+    ----------
+    event_bytes : int
+        Most bytes of an event.
+    semi_sync : bool
+        Every event is preceded by two bytes that say whether to acknowledge it.
+
+    Attributes
+    ----------
+    position : int
+        In the server's file, of the byte behind the whole events.
+    whole, written, unread, fill : int
+        Places in the buffer, see above.
+    event_length : int
+        What the event at hand says of itself; 0 where it has not come so far.
+    gap : int
+        With HOLE: where the event begins.
+    acknowledge : bool
+        The server waits for the acknowledgement of one of the whole events.
+    """
+
+    cdef readonly uint64_t position
+    cdef readonly size_t whole
+    cdef readonly size_t written
+    cdef readonly size_t unread
+    cdef public size_t fill
+    cdef readonly uint32_t event_length
+    cdef readonly uint64_t gap
+    cdef public bint acknowledge
+    cdef uint64_t event_bytes
+    cdef bint semi_sync
+    cdef uint8_t sequence           # of the next packet
+    cdef uint32_t left              # bytes of the packet at hand
+    cdef bint joined                # it is followed by one that goes on with the same event
+    cdef bint inside                # an event, or what stands for one
+    cdef uint8_t kind               # its first byte: 0 an event
+    cdef bint asked                 # to acknowledge it
+
+    def __cinit__(self, uint64_t event_bytes, *, bint semi_sync=False):
+        self.event_bytes = event_bytes
+        self.semi_sync = semi_sync
+        self.sequence = 1           # the command was packet 0
+
+    def strip(self, uint8_t[::1] buffer not None):
+        """Take what was received.
+
+        Parameters
+        ----------
+        buffer : writable bytes-like
+            The same since the last `compact`.
+
+        Returns
+        -------
+        int
+            MORE, SPECIAL, HOLE, REFUSED, or what is wrong.
+        """
+        cdef int status
+        if self.fill > <size_t> buffer.shape[0] or not self.whole <= self.written <= self.unread <= self.fill:
+            raise ValueError("fill lies outside of the buffer")
+        if self.fill == 0:
+            return MORE
+        with nogil:
+            status = self.walk(&buffer[0])
+        return status
+
+    def accept(self, uint64_t position):
+        """The event between whole and written belongs to the log, at this position."""
+        self.position = position + (self.written - self.whole)
+        self.whole = self.written
+
+    def drop(self):
+        """The event between whole and written is done with."""
+        self.written = self.whole
+
+    def go_to(self, uint64_t position):
+        """The next event lies there."""
+        self.position = position
+
+    def compact(self, uint8_t[::1] source not None, uint8_t[::1] target not None):
+        """Forget the whole events: move what is behind them to the front of a buffer, maybe of the same one."""
+        cdef size_t piece = self.written - self.whole
+        cdef size_t rest = self.fill - self.unread
+        if self.fill > <size_t> source.shape[0] or piece + rest > <size_t> target.shape[0]:
+            raise ValueError("the buffer is too small")
+        if piece and &target[0] != &source[self.whole]:
+            memmove(&target[0], &source[self.whole], piece)
+        if rest:
+            memmove(&target[piece], &source[self.unread], rest)
+        self.whole = 0
+        self.written = self.unread = piece
+        self.fill = piece + rest
+        self.acknowledge = False
+
+    cdef int walk(self, uint8_t* data) noexcept nogil:
+        cdef const uint8_t* at
+        cdef uint32_t n
+        cdef uint32_t before
+        cdef int status
+        while True:
+            if not self.left:
+                if self.inside and not self.joined:
+                    self.inside = False
+                    status = self.end_event(data)
+                    if status != STRIP_MORE:
+                        return status
+                    continue
+                if self.fill - self.unread < PACKET_HEADER_LEN:
+                    return STRIP_MORE
+                at = data + self.unread
+                n = load_u24(at)
+                if at[3] != self.sequence:
+                    return STRIP_OUT_OF_ORDER
+                before = 0
+                if not self.inside:
+                    # The first byte of an event's first packet, and behind it what semi-sync adds, are not its own.
+                    if n == 0:
+                        return STRIP_NOT_AN_EVENT
+                    if self.fill - self.unread < PACKET_HEADER_LEN + 1:
+                        return STRIP_MORE
+                    self.kind = at[4]
+                    self.asked = False
+                    if self.kind == 0:
+                        before = 1
+                        if self.semi_sync:
+                            if n < 3:
+                                return STRIP_NOT_AN_EVENT
+                            if self.fill - self.unread < PACKET_HEADER_LEN + 3:
+                                return STRIP_MORE
+                            if at[5] != SEMI_SYNC_MAGIC:
+                                return STRIP_NOT_AN_EVENT
+                            self.asked = at[6] & 1
+                            before = 3
+                    self.event_length = 0
+                    self.inside = True
+                self.sequence += 1
+                self.joined = n == LONGEST_PIECE
+                self.left = n - before
+                self.unread += PACKET_HEADER_LEN + before
+                continue
+            n = <uint32_t> min(<size_t> self.left, self.fill - self.unread)
+            if n == 0:
+                return STRIP_MORE
+            if self.written != self.unread:
+                memmove(data + self.written, data + self.unread, n)
+            self.written += n
+            self.unread += n
+            self.left -= n
+            if self.kind != 0:
+                if self.written - self.whole > 4096:            # an error's text is 512 bytes long
+                    return STRIP_NOT_AN_EVENT
+                continue
+            if self.event_length == 0 and self.written - self.whole >= EVENT_HEADER_LEN:
+                self.event_length = load_u32(data + self.whole + 9)
+                if self.event_length < EVENT_HEADER_LEN:
+                    return STRIP_NOT_AN_EVENT
+                if self.event_length > self.event_bytes:
+                    return STRIP_TOO_LARGE
+            if self.event_length and self.written - self.whole > self.event_length:
+                return STRIP_NOT_AN_EVENT
+
+    cdef int end_event(self, const uint8_t* data) noexcept nogil:
+        cdef const uint8_t* event = data + self.whole
+        cdef uint32_t length = self.event_length
+        cdef uint32_t log_pos
+        cdef uint8_t kind
+        if self.kind != 0:
+            return STRIP_REFUSED
+        if length == 0 or self.written - self.whole != length:
+            return STRIP_NOT_AN_EVENT
+        kind = event[4]
+        log_pos = load_u32(event + 13)
+        if (load_u16(event + 17) & ARTIFICIAL or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
+                or (log_pos == 0 and (kind == FORMAT_DESCRIPTION_EVENT or kind == ROTATE_EVENT))):
+            return STRIP_SPECIAL
+        if log_pos != 0 and log_pos != <uint32_t> (self.position + length):
+            # Further on than the event before it ends: how far, the low half of the position tells.
+            self.gap = self.position + <uint32_t> (log_pos - <uint32_t> (self.position + length))
+            return STRIP_HOLE
+        self.position += length
+        self.whole = self.written
+        if self.asked:
+            self.acknowledge = True
+        return STRIP_MORE

@@ -1,0 +1,226 @@
+"""``binlog-core info`` and ``events`` against what the servers say of their logs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import DATA, Golden, golden_logs
+
+import binlog_core
+import binlog_core.gtids
+from binlog_core.inspect.summarize import summarize
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from support.cli import run
+
+PLAIN = [g for g in golden_logs() if not g.needs_schema and not g.open_arguments]
+
+
+def info(*arguments: object) -> dict[str, Any]:
+    ran = run("info", "--json", *arguments)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = json.loads(ran.out)
+    return found
+
+
+@pytest.mark.parametrize("golden", PLAIN, ids=str)
+def test_tables_are_those_of_the_truth(golden: Golden) -> None:
+    want: dict[str, Counter[str]] = {}
+    for change in golden.truth:
+        want.setdefault(f"{change['db']}.{change['table']}", Counter())[change["op"]] += 1
+    found = info(golden.path)
+    got = {
+        name: Counter({"insert": t["inserts"], "update": t["updates"], "delete": t["deletes"]})
+        for name, t in found["tables"].items()
+    }
+    assert {name: +counts for name, counts in got.items()} == want
+
+
+@pytest.mark.parametrize("golden", PLAIN, ids=str)
+def test_events_are_those_of_the_server(golden: Golden) -> None:
+    """Against SHOW BINLOG EVENTS, where no transaction is compressed: there it lists what is inside."""
+    with binlog_core.open(golden.path) as log:
+        summary = summarize(log)
+    if summary.files[0].compressed:
+        pytest.skip("SHOW BINLOG EVENTS lists the events inside compressed transactions")
+    want = Counter(e["type"] for e in golden.events if e["pos"] != e["end"])
+    got = Counter({name: count for name, (count, _) in summary.events().items()})
+    difference = (got - want) + (want - got)
+    assert difference.total() <= 1  # a STOP follows a clean shutdown; a cut file has less
+
+
+def test_bytes_of_a_table_are_those_of_its_rows_events() -> None:
+    """Two tables; the sizes by hand from SHOW BINLOG EVENTS."""
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    sizes: Counter[str] = Counter()
+    table = ""
+    for event in golden.events:
+        if event["type"] == "Table_map":
+            table = event["info"].split("(")[1].split(")")[0]
+        elif event["type"] in ("Write_rows", "Update_rows", "Delete_rows"):
+            sizes[table] += event["end"] - event["pos"]
+    got = {name: t["bytes"] for name, t in info(golden.path)["tables"].items()}
+    assert len(got) == 2
+    assert got == dict(sizes)
+
+
+def test_bytes_of_compressed_transactions_are_shared_whole() -> None:
+    """What the tables have together is what the payload events have, and the rows events outside."""
+    golden = next(g for g in PLAIN if str(g) == "mysql97/trx_compression")
+    found = info(golden.path)
+    events = found["events"]
+    together = sum(t["bytes"] for t in found["tables"].values())
+    want = sum(events[name]["bytes"] for name in ("Transaction_payload", "Write_rows", "Update_rows"))
+    assert abs(together - want) <= len(found["tables"])  # each is rounded
+
+
+def test_gtids() -> None:
+    """The set that the next log of the same server begins with, less the one that this log began with."""
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    file = info(golden.path)["files"][0]
+    gtids = [
+        e["info"].split("'")[1] for e in golden.events if "SESSION.GTID_NEXT=" in e["info"].replace(" ", "")
+    ]
+    want = binlog_core.gtids.GtidSet()
+    for gtid in gtids:
+        want |= binlog_core.gtids.GtidSet.parse(gtid)
+    assert want
+    assert binlog_core.gtids.GtidSet.parse(file["gtids"]) == want
+
+
+def test_mariadb_gtids() -> None:
+    golden = next(g for g in PLAIN if str(g) == "maria118/maria_gtid")
+    file = info(golden.path)["files"][0]
+    want = binlog_core.gtids.MariadbGtidSet()
+    for event in golden.events:
+        if event["type"] == "Gtid":
+            text = next(word for word in event["info"].split() if word.count("-") == 2)
+            want |= binlog_core.gtids.MariadbGtidSet.parse(text)
+    assert want
+    assert binlog_core.gtids.MariadbGtidSet.parse(file["gtids"]) == want
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 1000])
+def test_transactions_do_not_depend_on_groups(rows: int) -> None:
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    commits = sum(1 for e in golden.events if e["type"] == "Xid")
+    with binlog_core.open(golden.path, limits=binlog_core.Limits(group_rows=rows)) as log:
+        found = summarize(log)
+    assert dict(found.transactions()) == {"committed": commits}
+    images = sum(2 if change["op"] == "update" else 1 for change in golden.truth)
+    largest = {t.begin_position: t for t in found.largest()}
+    assert len(largest) == min(10, commits)
+    if commits <= 10:
+        assert sum(t.rows for t in largest.values()) == images
+
+
+def test_several_files_and_their_gap(tmp_path: Path) -> None:
+    for number, name in ((3, "gtid"), (7, "stop")):
+        (tmp_path / f"bin.00000{number}").write_bytes((DATA / "mysql97" / f"{name}.binlog").read_bytes())
+    found = info(tmp_path)
+    assert [Path(f["path"]).name for f in found["files"]] == ["bin.000003", "bin.000007"]
+    assert [(gap["first"], gap["last"]) for gap in found["gaps"]] == [(4, 6)]
+    given = info(tmp_path / "bin.000003", tmp_path / "bin.000007")
+    assert given["tables"] == found["tables"]
+    assert given["gaps"] == found["gaps"]
+
+
+def test_for_people() -> None:
+    ran = run("info", DATA / "mysql97" / "truncated.binlog")
+    assert ran.code == 0
+    assert "cut at 4,474" in ran.text
+    assert "crc32" in ran.text
+
+
+def test_standard_input() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    ran = run("info", "--json", "-", stdin=path.read_bytes())
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["tables"] == info(path)["tables"]
+
+
+def test_missing_file_and_wrong_option() -> None:
+    ran = run("info", "nowhere.000001")
+    assert ran.code == 1
+    assert ran.err.startswith("error: ")
+    assert "nowhere.000001" in ran.err
+    assert run("info").code == 2
+    assert run("info", "--nonsense", "x").code == 2
+
+
+# ------------------------------------------------------------ events
+
+
+def events(*arguments: object) -> list[dict[str, Any]]:
+    ran = run("events", "-f", "jsonl", *arguments)
+    assert ran.code == 0, ran.err
+    return [json.loads(line) for line in ran.lines]
+
+
+@pytest.mark.parametrize("name", ["mysql97/gtid", "maria118/maria_gtid", "mysql56/dml_mixed"])
+def test_events_one_line_each(name: str) -> None:
+    golden = next(g for g in PLAIN if str(g) == name)
+    want = [(e["pos"], e["type"], e["server_id"]) for e in golden.events if e["pos"] != e["end"]]
+    got = [(e["position"], e["type"], e["server_id"]) for e in events(golden.path)]
+    assert got[: len(want)] == want
+    assert len(run("events", golden.path).lines) == len(got)
+
+
+def test_filters() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    queries = [e["pos"] for e in golden.events if e["type"] == "Query"]
+    assert [e["position"] for e in events(path, "--type", "query")] == queries
+    part = [e["pos"] for e in golden.events if 1900 <= e["pos"] < 3000]
+    assert [e["position"] for e in events(path, "--start-position", 1900, "--stop-position", 3000)] == part
+    found = events(path, "--table", "Route66_b")
+    assert {e["table"] for e in found} == {"shop.Route66_b"}
+    assert {e["type"] for e in found} == {"Table_map", "Write_rows"}
+    commits = [e["pos"] for e in golden.events if e["type"] == "Xid"]
+    assert [e["position"] for e in events(path, "--grep", "^.*commit, XID")] == commits
+
+
+def test_gtids_and_databases_of_events() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    golden = next(g for g in PLAIN if str(g) == "mysql97/gtid")
+    begins = [e for e in golden.events if e["type"].startswith("Gtid")]
+    one = begins[7]["info"].split("'")[1]
+    begin, end = begins[7]["pos"], begins[8]["pos"]
+    want = [e["pos"] for e in golden.events if begin <= e["pos"] < end]
+    assert [e["position"] for e in events(path, "--include-gtids", one)] == want
+    rest = [e["position"] for e in events(path, "--exclude-gtids", one)]
+    every = [e["position"] for e in events(path)]
+    assert rest == [p for p in every if p not in want]
+    rows = events(path, "--include-gtids", one, "--type", "*_rows")
+    assert [e["position"] for e in rows] == [
+        e["pos"] for e in golden.events if e["pos"] in want and e["type"].endswith("_rows")
+    ]
+    assert run("events", path, "--include-gtids", "nonsense").code == 1
+    about = events(path, "--database", "shop")
+    assert {e["type"] for e in about} >= {"Query", "Table_map", "Write_rows"}
+    assert not {"Xid", "Gtid", "Rotate"} & {e["type"] for e in about}
+    assert events(path, "--database", "sho") == []
+
+
+def test_events_inside_compressed_transactions() -> None:
+    path = DATA / "mysql97" / "trx_compression.binlog"
+    with binlog_core.open(path) as log:
+        whole = [e.position for e in log.events() if e.name == "Table_map"]
+    assert [e["position"] for e in events(path, "--type", "Table_map")] == whole
+    assert len(set(whole)) < len(whole)
+
+
+def test_unknown_type_and_table() -> None:
+    path = DATA / "mysql97" / "gtid.binlog"
+    ran = run("events", path, "--type", "Wirte_rows")
+    assert ran.code == 2
+    assert "Write_rows" in ran.err
+    ran = run("events", path, "--table", "shop.rute66_b")
+    assert ran.code == 1
+    assert "near: shop.Route66_b" in ran.err

@@ -1,0 +1,141 @@
+"""Who holds the memory of Arrow columns, for how long, and what batches of one shape share."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.batches import column, make_batch
+
+from binlog_core._tables.column_types import Kind
+from binlog_core.arrow import shapes as arrow_shapes
+from binlog_core.batch import ChangeBatch
+
+COLUMNS = [
+    column("id", Kind.INT, bytes_=8, signed=True),
+    column("t", Kind.TEXT, charset="utf8mb4"),
+    column("kind", Kind.ENUM, members=("a", "b")),
+    column("flags", Kind.SET, members=("x", "y")),
+]
+
+
+def batch_of(count: int, seed: int) -> tuple[ChangeBatch, dict[str, list[Any]]]:
+    rows = [
+        {"id": i ^ seed, "t": b"%d:%d" % (seed, i), "kind": 1 + i % 2, "flags": i % 4} for i in range(count)
+    ]
+    expected = {
+        "id": [i ^ seed for i in range(count)],
+        "t": [f"{seed}:{i}" for i in range(count)],
+        "kind": ["ab"[i % 2] for i in range(count)],
+        "flags": [[name for bit, name in enumerate("xy") if i >> bit & 1] for i in range(count)],
+    }
+    return make_batch(COLUMNS, rows), expected
+
+
+def overwrite(count: int) -> None:
+    """Batches of the same size that come and go, into whatever blocks are free."""
+    other, _ = batch_of(count, 99)
+    for _ in range(8):
+        other.to_arrow()
+
+
+@pytest.mark.parametrize("count", [3, 700, 9000])
+@pytest.mark.parametrize("name", ["id", "t", "kind", "flags"])
+def test_one_column_holds_its_memory(count: int, name: str) -> None:
+    """The batch is gone, its other columns too: small ones from malloc, large ones from the pool."""
+    batch, expected = batch_of(count, 5)
+    kept = batch.to_arrow()[name]
+    del batch
+    overwrite(count)
+    kept.validate(full=True)
+    assert kept.to_pylist() == expected[name]
+
+
+class _Array(ctypes.Structure):
+    pass
+
+
+_Release = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Array))
+_Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
+    ("dictionary", ctypes.POINTER(_Array)),
+    ("release", _Release),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+@pytest.mark.parametrize("first", ["parent", "child"])
+def test_a_child_moved_out(first: str) -> None:
+    """As the interface allows: the struct is copied, its origin marked released; either may go first."""
+    count = 9000
+    batch, expected = batch_of(count, 6)
+    _, capsule = batch.export().__arrow_c_array__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    parent = ctypes.cast(get(capsule, b"arrow_array"), ctypes.POINTER(_Array))[0]
+    child = parent.children[1][0]
+    moved = _Array()
+    ctypes.memmove(ctypes.byref(moved), ctypes.byref(child), ctypes.sizeof(_Array))
+    ctypes.memset(ctypes.addressof(child) + _Array.release.offset, 0, ctypes.sizeof(ctypes.c_void_p))
+    if first == "parent":
+        del parent, child, capsule
+        overwrite(count)
+        ends = np.ctypeslib.as_array(
+            ctypes.cast(moved.buffers[1], ctypes.POINTER(ctypes.c_int32)), (count + 1,)
+        )
+        text = ctypes.string_at(moved.buffers[2], int(ends[-1])).decode()
+        assert [text[a:b] for a, b in pairwise(ends)] == expected["t"]
+        moved.release(ctypes.byref(moved))
+    else:
+        moved.release(ctypes.byref(moved))
+        overwrite(count)
+        ids = ctypes.cast(parent.children[0][0].buffers[1], ctypes.POINTER(ctypes.c_int64))
+        assert ids[:count] == expected["id"]
+    assert not moved.release
+
+
+def test_pyarrow_gets_what_others_get() -> None:
+    batch, _ = batch_of(20, 3)
+    for options in (
+        {},
+        {"change_columns": False},
+        {"change_columns": ("_file", "_row")},
+        {"text_errors": "binary"},
+    ):
+        mine, theirs = batch.to_arrow(**options), pa.record_batch(batch.export(**options))
+        assert mine.schema.equals(theirs.schema, check_metadata=True)
+        assert mine.equals(theirs)
+
+
+def test_batches_of_one_shape_share_it() -> None:
+    first, _ = batch_of(2, 0)
+    second = ChangeBatch(first.table, first.columns, first.array[:1], first.buffer, first.transactions)
+    assert first.export()._shape is second.export()._shape
+    assert first.export()._shape is not first.export(change_columns=("_row",))._shape
+    assert first.export(geometry="ewkb")._shape is not first.export()._shape
+
+
+def test_shapes_are_not_kept_without_end() -> None:
+    for i in range(600):
+        batch = make_batch([column(f"c{i}", Kind.INT, bytes_=4, signed=True)], [{f"c{i}": i}])
+        assert batch.to_arrow(change_columns=False).to_pylist() == [{f"c{i}": i}]
+    assert 0 < len(arrow_shapes._shapes) <= 256
+
+
+def test_change_columns_in_the_order_wanted() -> None:
+    batch, _ = batch_of(2, 0)
+    for names in (("_file", "_row"), ("_row", "_file", "_position"), ("_position",), ("_file",)):
+        arrow = batch.to_arrow(change_columns=names)
+        assert tuple(arrow.schema.names[4:]) == names
+        assert [column.name for column in batch.export(change_columns=names).change_columns] == list(names)
+        assert arrow.to_pylist()[1].get("_row", 1) == 1

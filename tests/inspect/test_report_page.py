@@ -1,0 +1,223 @@
+"""The page of ``binlog-core report``: what it says, that it needs nothing else, how a browser shows it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.golden import DATA, Golden, golden_logs
+
+import binlog_core
+from binlog_core.inspect.report_page import report_page
+from binlog_core.inspect.report_page.charts import Timeline
+from binlog_core.inspect.summarize import summarize
+from binlog_core.inspect.summary import Activity, LogSummary
+
+GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def summary(*paths: Path) -> LogSummary:
+    with binlog_core.open([str(path) for path in paths]) as log:
+        return summarize(log)
+
+
+class Page(HTMLParser):
+    """Tags that are balanced, texts, and whatever would be fetched."""
+
+    VOID = frozenset(("meta", "br"))
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.links: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.links += [
+            value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")
+        ]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("golden", [g for g in golden_logs() if not g.open_arguments], ids=str)
+def test_every_golden_log(golden: Golden) -> None:
+    Page(report_page(summary(golden.path)))
+
+
+def test_it_tells_what_the_server_knows() -> None:
+    text = report_page(summary(GTID.path))
+    page = Page(text)
+    for change in GTID.truth:
+        assert f"{change['db']}.{change['table']}" in page.texts
+    assert f"{len(GTID.truth)}" in page.texts
+    assert any("ALTER TABLE" in t.upper() for t in page.texts)
+    inserts = sum(c["op"] == "insert" for c in GTID.truth)
+    assert re.search(rf"<title>[^<]*UTC: {inserts} inserts", text), "they are all of one second"
+
+
+def test_it_needs_nothing_else() -> None:
+    text = report_page(summary(GTID.path))
+    page = Page(text)
+    assert page.links == []
+    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == page.tags["iframe"] == 0
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_names_are_escaped() -> None:
+    found = summary(GTID.path)
+    found.files[0].tables["a.<script>"] = next(iter(found.files[0].tables.values()))
+    text = report_page(found, title="<b>")
+    assert "<script>" not in text
+    assert "<b>" not in re.sub(r"<b [^>]*>", "", text)
+
+
+def test_a_missing_log_is_told(tmp_path: Path) -> None:
+    for number in (7, 9):
+        (tmp_path / f"bin.00000{number}").write_bytes(GTID.data)
+    texts = Page(report_page(summary(tmp_path / "bin.000007", tmp_path / "bin.000009"))).texts
+    assert any(t.startswith("missing: ") and t.endswith("bin 8") for t in texts)
+    assert "logs missing" in texts
+
+
+def test_activity_widens_and_keeps_every_row() -> None:
+    activity = Activity()
+    moments = np.arange(1_000_000_000, 1_000_000_000 + 5_000_000, 977, dtype=np.uint32)
+    for part in np.array_split(moments, 50):
+        activity.add("a.b", "insert", part)
+    assert activity.width > 1
+    assert sum(activity.counts["a.b", "insert"].values()) == len(moments)
+    timeline = Timeline.over(activity)
+    assert timeline.bars <= 121
+    assert sum(timeline.counts(activity)["insert"]) == len(moments)
+    assert timeline.first <= moments[0]
+    assert timeline.first + timeline.bars * timeline.width > moments[-1]
+    other = Activity()
+    other.add("a.b", "insert", moments[:3])
+    other.merge(activity)
+    assert sum(other.counts["a.b", "insert"].values()) == len(moments) + 3
+
+
+def test_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    path = tmp_path / "report.html"
+    assert run("report", GTID.path, "-o", path).code == 0
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert run("report", GTID.path, "-o", path).code == 1
+    assert run("report", GTID.path, "-o", path, "--overwrite", "--title", "Ours").code == 0
+    assert "<h1>Ours</h1>" in path.read_text(encoding="utf-8")
+    assert run("report", tmp_path / "none", "-o", tmp_path / "other.html").code == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+# ------------------------------------------------------------ in a browser
+
+
+def pixels(path: Path) -> tuple[int, int, Counter[tuple[int, ...]]]:
+    """Width, height and colours of a PNG with 8 bits per channel and no interlacing."""
+    data, chunks, at = path.read_bytes(), b"", 8
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        kind = data[at + 4 : at + 8]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack_from(">IIBB", data, at + 8)
+        elif kind == b"IDAT":
+            chunks += data[at + 8 : at + 8 + length]
+        at += 12 + length
+    assert depth == 8
+    channels = {2: 3, 6: 4}[colour]
+    raw = zlib.decompress(chunks)
+    stride = width * channels
+    above, found = bytearray(stride), Counter[tuple[int, ...]]()
+    for y in range(height):
+        begin = y * (stride + 1)
+        how, line = raw[begin], bytearray(raw[begin + 1 : begin + 1 + stride])
+        for i in range(stride):
+            left = line[i - channels] if i >= channels else 0
+            corner = above[i - channels] if i >= channels else 0
+            line[i] = (line[i] + _predict(how, left, above[i], corner)) & 0xFF
+        found.update(zip(*(line[c::channels] for c in range(3)), strict=True))
+        above = line
+    return width, height, found
+
+
+def _predict(how: int, left: int, up: int, corner: int) -> int:
+    """PNG's filters, by their numbers."""
+    if how == 4:
+        guess = left + up - corner
+        near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
+        return near[2]
+    return (0, left, up, (left + up) // 2)[how]
+
+
+def colour(name: str, text: str, *, dark: bool) -> tuple[int, ...]:
+    """A custom property of the page."""
+    values = re.findall(rf"--{name}: #([0-9a-f]{{6}})\b", text)
+    return tuple(bytes.fromhex(values[1 if dark else 0]))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_in_a_browser(dark: bool, tmp_path: Path) -> None:
+    """Paper, cards and the operations are to be seen in the colours of the theme; the console is silent."""
+    text = report_page(summary(DATA / "mysql97" / "dml_mixed.binlog"))
+    page, shot = tmp_path / "report.html", tmp_path / "shot.png"
+    page.write_text(text, encoding="utf-8")
+    assert BROWSER is not None
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+        "--force-color-profile=srgb",
+        "--force-device-scale-factor=1",
+        "--enable-logging=stderr",
+        "--window-size=800,800",
+    ]
+    if dark:
+        flags.append("--blink-settings=preferredColorScheme=0")
+    done = subprocess.run(
+        [BROWSER, *flags, f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={shot}", page.as_uri()],
+        capture_output=True,
+        timeout=90,
+        check=False,
+    )
+    assert shot.exists(), done.stderr
+    assert b"CONSOLE" not in done.stderr
+    width, height, found = pixels(shot)
+    assert (width, height) == (800, 800)
+    assert found.most_common(1)[0][0] in (colour("card", text, dark=dark), colour("paper", text, dark=dark))
+    for name in ("paper", "card", "insert", "update", "delete"):
+        assert found[colour(name, text, dark=dark)] > 20, name

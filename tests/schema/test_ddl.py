@@ -1,0 +1,589 @@
+"""Definitions followed through DDL: against information_schema of the servers, and by hand."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+from support.golden import golden_logs
+from support.growth import assert_linear
+from test_schema import told_by_server
+
+import binlog_core
+from binlog_core._decode.selection import Limits
+from binlog_core._format.event_types import EventType
+from binlog_core._format.statements import may_change_definitions
+from binlog_core.errors import SchemaError
+from binlog_core.events.base import EventHeader
+from binlog_core.events.query import QueryEvent, QueryStatus
+from binlog_core.schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER, DdlTracker
+from binlog_core.schema.given import Schema
+from binlog_core.schema.table_definitions import TableSchema
+
+
+def statements(golden: Any) -> list[tuple[int, str, str, int]]:
+    """Of each statement, from SHOW BINLOG EVENTS: position, default database, text, MariaDB's ALTER flags."""
+    found = []
+    flags = 0
+    for event in golden.events:
+        info = event["info"] or ""
+        if event["type"] == "Gtid":
+            flags = FLAG_START_ALTER if info.endswith("START ALTER") else 4 if "COMMIT ALTER" in info else 0
+        elif event["type"].startswith("Query"):
+            assert len(info) < 400
+            use = re.match(r"use `([^`]*)`; ", info)
+            found.append((event["pos"], use[1] if use else "", info[use.end() :] if use else info, flags))
+    return found
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/ddl*"), ids=str)
+def test_every_definition_is_that_of_information_schema(golden: Any) -> None:
+    tracker = DdlTracker()
+    history: dict[tuple[str, str], list[TableSchema]] = {}
+    for position, database, sql, flags in statements(golden):
+        tracker.apply_statement(
+            database, sql, golden.path.parent.name.startswith("maria"), position, gtid_flags_extra=flags
+        )
+    assert tracker.unfollowed == []
+    for change in tracker.timeline:
+        if change.definition is not None:
+            history.setdefault((change.database, change.table), []).append(change.definition)
+
+    compared = 0
+    for definition in sorted(golden.definitions, key=lambda d: int(d["from_row"])):
+        wanted = [told_by_server(column) for column in definition["columns"]]
+        # The servers wrote the definitions in this order; none may be missing between them.
+        key = (definition["db"], definition["table"])
+        while history[key]:
+            table = history[key].pop(0)
+            found = [{k: getattr(c, k) for k in w} for c, w in zip(table.columns, wanted, strict=False)]
+            for column, truth in zip(found, wanted, strict=False):
+                if column["charset"] is None:
+                    column["charset"] = truth["charset"]  # of the database, which the log does not tell
+            if len(table.columns) == len(wanted) and found == wanted:
+                break
+        else:
+            pytest.fail(f"no definition of {key} from row {definition['from_row']}")
+        assert set(table.row_key or ()) == {c["name"] for c in definition["columns"] if c["key"] == "PRI"}
+        compared += 1
+    assert compared >= 5
+
+
+WITHOUT_NAMES = [*golden_logs("*/ddl*"), *golden_logs("*/meta_no_log"), *golden_logs("mysql*/meta_minimal")]
+
+
+@pytest.mark.parametrize("golden", WITHOUT_NAMES, ids=str)
+def test_each_row_has_the_names_its_table_had_then(golden: Any) -> None:
+    log = binlog_core.open(golden.path, schema="ddl")
+    rows = list(log.rows())
+    assert len(rows) == len(golden.truth) > 0
+    for row, truth in zip(rows, golden.truth, strict=True):
+        for found, image in ((row.before, "before"), (row.after, "after")):
+            if found is not None:
+                names = list(truth[image])
+                assert list(found) == [names[i] for i in truth.get(f"{image}_cols", range(len(names)))]
+
+
+def test_an_event_brings_its_status() -> None:
+    def event(sql: bytes, status: QueryStatus) -> QueryEvent:
+        header = EventHeader(77, 0, EventType.QUERY, 1, 0, 0, 0)
+        return QueryEvent(*header, 1, 0, 0, status, "d", sql)
+
+    tracker = DdlTracker()
+    tracker.apply_event(event(b"CREATE DATABASE d", QueryStatus(collation_server=8)))
+    # Character set of the client: latin1. ANSI_QUOTES: "x" is a name.
+    tracker.apply_event(
+        event(b'CREATE TABLE "t\xe9" (a text)', QueryStatus(sql_mode=4, character_set_client=8))
+    )
+    tracker.apply_event(
+        event(b"ALTER TABLE t\xe9 ADD b int", QueryStatus(gtid_flags3=2, character_set_client=8))
+    )
+    table = tracker.definition("d", "té")
+    assert table is not None
+    assert [(c.name, c.charset) for c in table.columns] == [("a", "latin1")]
+    assert [change.position for change in tracker.timeline] == [77]
+
+
+# ---------------------------------------------------------------------------------------
+# By hand: each case starts with d.t (a int primary key, b varchar(9) latin1, c text utf8mb4 not null).
+
+START = {
+    "d.t": "CREATE TABLE t (a int PRIMARY KEY, b varchar(9) CHARSET latin1, c text NOT NULL,"
+    " UNIQUE KEY k (c(5))) DEFAULT CHARSET=utf8mb4",
+    "d.u": "CREATE TABLE u (x date)",
+}
+
+
+def tracker_after(*sql: str, mariadb: bool = False, sql_mode: int = 0) -> DdlTracker:
+    tracker = DdlTracker(Schema.load(START))
+    for position, statement in enumerate(sql):
+        tracker.apply_statement("d", statement, mariadb, position, sql_mode=sql_mode)
+    return tracker
+
+
+def shape(table: TableSchema | None) -> list[str] | None:
+    return None if table is None else [f"{c.name} {c.type_name}" for c in table.columns]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("ADD d int", ["a int", "b varchar", "c text", "d int"]),
+        ("ADD COLUMN d int UNSIGNED FIRST", ["d int", "a int", "b varchar", "c text"]),
+        ("ADD d int AFTER `A`, ADD e date AFTER d", ["a int", "d int", "e date", "b varchar", "c text"]),
+        ("ADD (d int, INDEX (d), e bit(3))", ["a int", "b varchar", "c text", "d int", "e bit"]),
+        (
+            "ADD COLUMN IF NOT EXISTS b int, ADD IF NOT EXISTS d int",
+            ["a int", "b varchar", "c text", "d int"],
+        ),
+        ("ADD INDEX (b), ADD FULLTEXT f (c), ADD CONSTRAINT x FOREIGN KEY (a) REFERENCES u (x)", None),
+        ("ADD PARTITION (PARTITION p1 VALUES LESS THAN (5), PARTITION p2 VALUES LESS THAN (9))", None),
+        ("DROP b", ["a int", "c text"]),
+        ("DROP COLUMN b RESTRICT, DROP COLUMN IF EXISTS nothing", ["a int", "c text"]),
+        ("DROP INDEX k, DROP FOREIGN KEY x, DROP CHECK y", None),
+        ("MODIFY b bigint", ["a int", "b bigint", "c text"]),
+        ("MODIFY COLUMN B bigint FIRST", ["b bigint", "a int", "c text"]),
+        ("CHANGE b d time(3) AFTER c", ["a int", "c text", "d time"]),
+        ("CHANGE COLUMN a c int, CHANGE c a text", ["c int", "b varchar", "a text"]),
+        ("CHANGE a z int, ADD y int AFTER z", ["z int", "y int", "b varchar", "c text"]),
+        ("DROP b, ADD b blob FIRST", ["b blob", "a int", "c text"]),
+        ("RENAME COLUMN a TO c, RENAME COLUMN c TO a", ["c int", "b varchar", "a text"]),
+        ("RENAME INDEX k TO k2, ALGORITHM=INPLACE, LOCK=NONE", None),
+        ("ALTER a SET DEFAULT 5, ALTER COLUMN b DROP DEFAULT, ALTER INDEX k INVISIBLE", None),
+        ("ENGINE=InnoDB ROW_FORMAT = COMPRESSED, COMMENT='ADD x int', AUTO_INCREMENT 5", None),
+        ("foo='engine defined', FORCE", None),
+        ("ORDER BY a DESC, b, ADD d int", ["a int", "b varchar", "c text", "d int"]),
+        ("ADD d int, PARTITION BY KEY(a) PARTITIONS 4", ["a int", "b varchar", "c text", "d int"]),
+        (
+            "ADD d int PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1))",
+            ["a int", "b varchar", "c text", "d int"],
+        ),
+        ("REORGANIZE PARTITION p0, p1 INTO (PARTITION q VALUES LESS THAN (5))", None),
+        ("REMOVE PARTITIONING", None),
+        ("EXCHANGE PARTITION p WITH TABLE u", None),
+        ("ENABLE KEYS", None),
+        ("", None),
+    ],
+)
+def test_alter_table(sql: str, wanted: list[str] | None) -> None:
+    tracker = tracker_after(f"ALTER ONLINE TABLE `d`.`t` {sql}")
+    assert tracker.unfollowed == []
+    assert shape(tracker.definition("d", "t")) == (wanted or ["a int", "b varchar", "c text"])
+
+
+def keys(table: TableSchema | None) -> tuple[object, object]:
+    assert table is not None
+    return table.primary_key, [(k.name, k.columns) for k in table.unique_keys]
+
+
+@pytest.mark.parametrize(
+    ("sql", "primary", "unique"),
+    [
+        ("ALTER TABLE t RENAME COLUMN a TO z, RENAME COLUMN c TO y", ("z",), [("k", ("y",))]),
+        ("ALTER TABLE t DROP PRIMARY KEY", None, [("k", ("c",))]),
+        ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY pk (c(3), b(9))", ("c", "b"), [("k", ("c",))]),
+        ("ALTER TABLE t DROP CONSTRAINT `PRIMARY`, DROP KEY K", None, []),
+        ("ALTER TABLE t DROP a, ADD z int PRIMARY KEY", ("z",), [("k", ("c",))]),
+        ("ALTER TABLE t DROP c", ("a",), []),
+        (
+            "ALTER TABLE t ADD UNIQUE (b), ADD CONSTRAINT q UNIQUE (a, b)",
+            ("a",),
+            [("k", ("c",)), ("b", ("b",)), ("q", ("a", "b"))],
+        ),
+        (
+            "ALTER TABLE t ADD z int UNIQUE, ADD UNIQUE (z, a)",
+            ("a",),
+            [("k", ("c",)), ("z", ("z",)), ("z_2", ("z", "a"))],
+        ),
+        ("CREATE UNIQUE INDEX n USING BTREE ON t (b)", ("a",), [("k", ("c",)), ("n", ("b",))]),
+        ("CREATE INDEX n ON t (b)", ("a",), [("k", ("c",))]),
+        ("DROP INDEX k ON t", ("a",), []),
+        ("DROP INDEX `PRIMARY` ON d.t", None, [("k", ("c",))]),
+    ],
+)
+def test_keys(sql: str, primary: object, unique: object) -> None:
+    tracker = tracker_after(sql)
+    assert tracker.unfollowed == []
+    assert keys(tracker.definition("d", "t")) == (primary, unique)
+
+
+def charsets_of(table: TableSchema | None) -> list[tuple[str, str | None]]:
+    assert table is not None
+    return [(c.type_name, c.charset) for c in table.columns]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        (
+            "DEFAULT CHARSET ascii, ADD d char(2)",
+            [("varchar", "latin1"), ("text", "utf8mb4"), ("char", "ascii")],
+        ),
+        ("ADD d char(2)", [("varchar", "latin1"), ("text", "utf8mb4"), ("char", "utf8mb4")]),
+        ("MODIFY b varchar(5)", [("varchar", "utf8mb4"), ("text", "utf8mb4")]),
+        (
+            "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            [("varchar", "utf8mb4"), ("text", "utf8mb4")],
+        ),
+        ("CONVERT TO CHARACTER SET binary", [("varbinary", None), ("blob", None)]),
+        ("CONVERT TO CHARACTER SET DEFAULT", [("varchar", None), ("text", None)]),
+        ("CHANGE b b text CHARSET latin1", [("text", "latin1"), ("text", "utf8mb4")]),
+    ],
+)
+def test_character_sets(sql: str, wanted: list[tuple[str, str | None]]) -> None:
+    tracker = tracker_after(f"ALTER TABLE t {sql}")
+    assert tracker.unfollowed == []
+    assert charsets_of(tracker.definition("d", "t"))[1:] == wanted
+
+
+def test_text_grows_when_it_is_converted() -> None:
+    tracker = tracker_after(
+        "ALTER TABLE t MODIFY c text CHARSET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
+    )
+    assert charsets_of(tracker.definition("d", "t"))[2] == ("mediumtext", "utf8mb4")
+
+
+def test_the_character_set_of_a_database_is_that_of_its_new_tables() -> None:
+    tracker = tracker_after(
+        "CREATE DATABASE e DEFAULT CHARACTER SET = latin2",
+        "CREATE TABLE e.x (a text)",
+        "ALTER DATABASE e COLLATE greek_general_ci",
+        "CREATE TABLE e.y (a text)",
+        "CREATE DATABASE IF NOT EXISTS f CHARACTER SET latin1",
+        "CREATE TABLE f.x (a text)",
+        "ALTER SCHEMA CHARACTER SET ascii",
+        "CREATE TABLE z (a text)",
+    )
+    found = [tracker.definition(*key) for key in (("e", "x"), ("e", "y"), ("f", "x"), ("d", "z"))]
+    assert [charsets_of(t)[0][1] for t in found] == ["latin2", "greek", None, "ascii"]
+
+
+def test_create_drop_rename() -> None:
+    tracker = tracker_after(
+        "CREATE TABLE IF NOT EXISTS t (z int)",
+        "CREATE TABLE v LIKE `t`",
+        "CREATE TABLE w (LIKE u)",
+        "RENAME TABLE t TO swap, u TO t, swap TO u",
+        "CREATE OR REPLACE TABLE `e``e`.n (q year)",
+    )
+    assert tracker.unfollowed == []
+    assert shape(tracker.definition("d", "t")) == ["x date"]
+    assert shape(tracker.definition("d", "u")) == ["a int", "b varchar", "c text"]
+    assert shape(tracker.definition("d", "v")) == ["a int", "b varchar", "c text"]
+    assert shape(tracker.definition("d", "w")) == ["x date"]
+    assert shape(tracker.definition("e`e", "n")) == ["q year"]
+    assert tracker.definition("d", "swap") is None
+    v = tracker.definition("d", "v")
+    assert v is not None
+    assert v.full_name == "d.v"
+
+    assert tracker.apply_statement("d", "DROP TABLE IF EXISTS t, `v` /* generated by server */") == {
+        "d.t",
+        "d.v",
+    }
+    assert tracker.apply_statement("x", "ALTER TABLE d.u ADD k int, RENAME TO moved") == {"d.u", "x.moved"}
+    assert shape(tracker.definition("x", "moved")) == ["a int", "b varchar", "c text", "k int"]
+    assert tracker.apply_statement("", "DROP DATABASE `d`") == {"d.w"}
+    assert sorted(t.full_name for t in tracker) == ["e`e.n", "x.moved"]
+
+
+def test_sequences_of_mariadb_are_tables() -> None:
+    tracker = tracker_after(
+        "CREATE SEQUENCE s START WITH 10 INCREMENT BY 3", "DROP SEQUENCE IF EXISTS r", mariadb=True
+    )
+    assert shape(tracker.definition("d", "s")) == [
+        *(
+            f"{name} bigint"
+            for name in ("next_not_cached_value", "minimum_value", "maximum_value", "start_value")
+        ),
+        *("increment bigint", "cache_size bigint", "cycle_option tinyint", "cycle_count bigint"),
+    ]
+    tracker.apply_statement("d", "CREATE SEQUENCE i AS int unsigned START WITH 1", True)
+    i = tracker.definition("d", "i")
+    assert i is not None
+    assert (i.columns[0].type_name, i.columns[0].unsigned) == ("int", True)
+
+
+def test_mariadb_s_json_is_text() -> None:
+    sql = "CREATE TABLE j (a json)"
+    maria = tracker_after(sql, mariadb=True).definition("d", "j")
+    mysql = tracker_after(sql, mariadb=False).definition("d", "j")
+    assert (charsets_of(maria), charsets_of(mysql)) == ([("longtext", "utf8mb4")], [("json", None)])
+
+
+def test_set_statement_is_looked_through() -> None:
+    sql = "SET STATEMENT max_statement_time = 5, lock_wait_timeout=1 FOR ALTER TABLE t DROP b"
+    assert shape(tracker_after(sql, mariadb=True).definition("d", "t")) == ["a int", "c text"]
+    assert may_change_definitions(sql.encode())
+    assert not may_change_definitions(b"SET PASSWORD FOR x = 'y'")
+
+
+def test_sql_mode() -> None:
+    ansi = tracker_after('ALTER TABLE "t" ADD "x y" int', sql_mode=4)
+    assert shape(ansi.definition("d", "t")) == ["a int", "b varchar", "c text", "x y int"]
+    plain = tracker_after("ALTER TABLE t ADD e enum('a\\','b')", sql_mode=1 << 20).definition("d", "t")
+    assert plain is not None
+    assert plain.columns[3].members == ("a\\", "b")
+    assert shape(tracker_after("CREATE TABLE r (a real)", sql_mode=1).definition("d", "r")) == ["a float"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "BEGIN",
+        "INSERT INTO t VALUES ('ALTER TABLE t DROP a')",
+        "CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW BEGIN DROP TABLE t; ALTER TABLE t DROP a; END",
+        "CREATE DEFINER=`root`@`localhost` PROCEDURE p() BEGIN DROP TABLE t; END",
+        "CREATE OR REPLACE VIEW t AS SELECT 1",
+        "DROP VIEW t",
+        "ALTER VIEW t AS SELECT 1",
+        "CREATE USER t",
+        "ALTER USER t",
+        "CREATE INDEX t ON t (a)",
+        "CREATE TEMPORARY TABLE t (z int)",
+        "DROP /*!40005 TEMPORARY */ TABLE IF EXISTS t",
+        "CREATE SERVER t FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x')",
+        "DROP TRIGGER t",
+    ],
+)
+def test_what_is_no_change_of_a_table(sql: str) -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", sql) is None
+    assert (tracker.unfollowed, tracker.timeline) == ([], [])
+
+
+def test_truncate_is_followed_and_changes_nothing() -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", "TRUNCATE TABLE t") == frozenset()
+    assert tracker.apply_statement("d", "/* why */ -- so\n truncate t") == frozenset()
+    assert tracker.timeline == []
+
+
+@pytest.mark.parametrize("flag", [FLAG_START_ALTER, FLAG_ROLLBACK_ALTER])
+def test_an_announced_alter_changes_nothing_before_its_commit(flag: int) -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", "ALTER TABLE t ADD d int", True, 1, gtid_flags_extra=flag) is None
+    assert tracker.apply_statement("d", "ALTER TABLE t ADD d int", True, 2, gtid_flags_extra=4) == {"d.t"}
+    assert shape(tracker.definition("d", "t")) == ["a int", "b varchar", "c text", "d int"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("CREATE TABLE t (z int) SELECT 1 AS y", "SELECT"),
+        ("CREATE TABLE t AS SELECT 1 AS y", "SELECT"),
+        ("CREATE TABLE t LIKE unknown", "not known"),
+        ("ALTER TABLE t DROP nothing", "no such column"),
+        ("ALTER TABLE t MODIFY nothing int", "no such column"),
+        ("ALTER TABLE t RENAME COLUMN nothing TO x", "no such column"),
+        ("ALTER TABLE t ADD d int AFTER nothing", "no column to go after"),
+        ("ALTER TABLE t ADD b int", "same name"),
+        ("ALTER TABLE t ADD PRIMARY KEY (nothing)", "no such column"),
+        ("ALTER TABLE t ADD SYSTEM VERSIONING", "system versioning"),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE x", "partition"),
+        ("ALTER TABLE t FROBNICATE THE COLUMNS", "not understood"),
+        ("ALTER TABLE t ADD d", "expected"),
+        ("SET STATEMENT max_statement_time=5 FOR ALTER TABLE t DROP nothing", "no such column"),
+    ],
+)
+def test_what_cannot_be_followed_is_forgotten_and_told(sql: str, reason: str) -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", sql, position=4711) == {"d.t"}
+    assert tracker.definition("d", "t") is None
+    assert shape(tracker.definition("d", "u")) == ["x date"]
+    (unfollowed,) = tracker.unfollowed
+    assert (unfollowed.position, unfollowed.table) == (4711, "d.t")
+    assert reason in unfollowed.reason
+    # A later complete definition is known again.
+    tracker.apply_statement("d", "CREATE OR REPLACE TABLE t (n int)")
+    assert shape(tracker.definition("d", "t")) == ["n int"]
+
+
+def test_a_statement_that_cannot_be_tokenized_is_told() -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", "ALTER TABLE t ADD x enum('a", position=5) == {"d.t"}
+    assert tracker.apply_statement("d", "DROP TABLE `u", position=6) == frozenset()
+    assert [(u.position, u.table) for u in tracker.unfollowed] == [(5, "d.t"), (6, None)]
+
+
+def test_unknown_tables_stay_unknown_without_a_word() -> None:
+    tracker = tracker_after()
+    assert tracker.apply_statement("d", "ALTER TABLE unknown ADD x int") == frozenset()
+    assert tracker.apply_statement("d", "DROP TABLE unknown") == frozenset()
+    assert tracker.unfollowed == []
+    # What takes the name of a known table makes that one unknown too.
+    assert tracker.apply_statement("d", "RENAME TABLE unknown TO t") == {"d.t"}
+    assert tracker.apply_statement("d", "ALTER TABLE unknown ADD x int, RENAME u") == {"d.u"}
+
+
+def test_the_timeline_survives_a_process_border() -> None:
+    tracker = tracker_after("ALTER TABLE t DROP b", "DROP TABLE u")
+    timeline = pickle.loads(pickle.dumps(tracker.timeline))
+    assert [(c.position, c.database, c.table, shape(c.definition)) for c in timeline] == [
+        (0, "d", "t", ["a int", "c text"]),
+        (1, "d", "u", None),
+    ]
+
+
+def test_a_hidden_period_stays_last_or_the_table_is_forgotten() -> None:
+    tracker = tracker_after(
+        "CREATE TABLE p (a int) WITH SYSTEM VERSIONING", "ALTER TABLE p ADD b int FIRST", mariadb=True
+    )
+    assert shape(tracker.definition("d", "p")) == [
+        "b int",
+        "a int",
+        "row_start timestamp",
+        "row_end timestamp",
+    ]
+    tracker.apply_statement("d", "ALTER TABLE p ADD c int", True)
+    assert tracker.definition("d", "p") is None
+    assert len(tracker.unfollowed) == 1
+
+
+def test_only_own_errors_come_out_of_damaged_statements() -> None:
+    sql = "ALTER TABLE t ADD (d enum('x','y') CHARSET latin1, e decimal(9,2)), CHANGE b z int AFTER a"
+    for cut in range(len(sql)):
+        tracker = tracker_after()
+        tracker.apply_statement("d", sql[:cut])  # never raises
+        assert tracker.definition("d", "t") is not None or tracker.unfollowed
+        try:
+            Schema.load({"d.t": START["d.t"][:cut]})
+        except SchemaError as error:
+            assert error.table == "d.t"
+
+
+# ---------------------------------------------------------------------------------------
+# Hostile statements
+
+
+def names(n: int) -> str:
+    return ", ".join(f"c{i} int" for i in range(n))
+
+
+def numbered(part: str, n: int) -> str:
+    return ", ".join(part.format(i=i, j=max(i - 1, 0)) for i in range(n))
+
+
+HOSTILE = {
+    "columns": lambda n: [f"CREATE TABLE w ({names(n)})"],
+    "DROP in one ALTER": lambda n: [
+        f"CREATE TABLE w ({names(n)}, z int)",
+        f"ALTER TABLE w {numbered('DROP c{i}', n)}",
+    ],
+    "AFTER in one ALTER": lambda n: [
+        f"CREATE TABLE w ({names(n)})",
+        f"ALTER TABLE w {numbered('MODIFY c{i} int AFTER c{j}', n)}",
+    ],
+    "ADD … AFTER in one ALTER": lambda n: [
+        "CREATE TABLE w (x0 int)",
+        f"ALTER TABLE w {numbered('ADD x{i} int AFTER x{j}', n)}",
+    ],
+    "UNIQUE in one CREATE": lambda n: [f"CREATE TABLE w (a int, {numbered('UNIQUE (a)', n)})"],
+    "UNIQUE in one ALTER": lambda n: [
+        "CREATE TABLE w (a int)",
+        f"ALTER TABLE w {numbered('ADD UNIQUE (a)', n)}",
+    ],
+    "UNIQUE of many columns": lambda n: [f"CREATE TABLE w ({names(n)}, UNIQUE ({numbered('c{i}', n)}))"],
+    "columns that are keys": lambda n: [f"CREATE TABLE w ({numbered('c{i} int PRIMARY KEY', n)})"],
+    "databases that come and go": lambda n: [
+        *(f"CREATE TABLE d{i}.t (a int)" for i in range(n)),
+        *(f"DROP DATABASE d{i}" for i in range(n)),
+    ],
+    "brackets": lambda n: [f"CREATE TABLE w (a int DEFAULT {'(' * n}"],
+    "brackets of an unknown table": lambda n: [f"ALTER TABLE unknown {'a(' * n}"],
+    "statements in comments": lambda n: ["/*!" * n + "CREATE TABLE w (a int)", "/* " * n + "DROP TABLE w"],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_the_time_of_a_statement_is_in_proportion_to_it(kind: str) -> None:
+    def run(statements: list[str]) -> None:
+        tracker = DdlTracker()
+        for statement in statements:
+            tracker.apply_statement("d", statement)
+
+    assert_linear(run, HOSTILE[kind], 250)
+
+
+def test_no_table_is_larger_than_a_server_makes_it() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", f"CREATE TABLE w ({names(4096)})")
+    assert len(shape(tracker.definition("d", "w")) or ()) == 4096
+    tracker.apply_statement("d", "ALTER TABLE w ADD x int")
+    tracker.apply_statement("d", f"CREATE TABLE v ({names(4097)})")
+    tracker.apply_statement("d", f"CREATE TABLE u (a int, {numbered('UNIQUE (a)', 256)})")
+    tracker.apply_statement("d", f"CREATE TABLE k ({names(65)}, PRIMARY KEY ({numbered('c{i}', 65)}))")
+    assert list(tracker) == []
+    assert [u.table for u in tracker.unfollowed] == ["d.w", "d.v", "d.u", "d.k"]
+
+
+def test_definitions_share_the_columns_that_did_not_change() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", "CREATE TABLE t (a int PRIMARY KEY, b varchar(9), c text) CHARSET latin1")
+    first = tracker.definition("d", "t")
+    tracker.apply_statement("d", "ALTER TABLE t ADD x int FIRST, CONVERT TO CHARACTER SET latin1")
+    second = tracker.definition("d", "t")
+    assert first is not None
+    assert second is not None
+    assert shape(second) == ["x int", "a int", "b varchar", "c text"]
+    assert all(one is other for one, other in zip(first.columns, second.columns[1:], strict=True))
+
+
+def test_columns_go_to_their_places_one_after_another() -> None:
+    tracker = DdlTracker()
+    tracker.apply_statement("d", "CREATE TABLE t (a int, b int, c int)")
+    tracker.apply_statement(
+        "d",
+        "ALTER TABLE t ADD x int AFTER a, ADD y int AFTER x, ADD z int, MODIFY c int FIRST,"
+        " ADD q int AFTER z",
+    )
+    # Those that are moved come before those that are added, as in the server.
+    assert shape(tracker.definition("d", "t")) == [
+        "c int",
+        "a int",
+        "x int",
+        "y int",
+        "b int",
+        "z int",
+        "q int",
+    ]
+
+
+def test_definitions_are_bounded() -> None:
+    tracker = DdlTracker(limits=Limits(definition_columns=100), keep_timeline=False)
+    for i in range(200):  # one at a time: no bound is met
+        tracker.apply_statement("d", f"CREATE TABLE t{i} ({names(40)})")
+        tracker.apply_statement("d", f"DROP TABLE t{i}")
+    assert tracker.unfollowed == []
+    for i in range(5):
+        tracker.apply_statement("d", f"CREATE TABLE t{i} ({names(40)})")
+    assert [(t.name, len(t.columns)) for t in tracker] == [("t0", 40), ("t1", 40)]
+    assert [u.table for u in tracker.unfollowed] == ["d.t2", "d.t3", "d.t4"]
+    assert "Limits.definition_columns=100" in tracker.unfollowed[0].reason
+    assert tracker.timeline == []
+    # A table that grows beyond it is no longer known: never under names that it no longer has.
+    assert tracker.apply_statement("d", f"ALTER TABLE t0 {numbered('ADD x{i} int', 60)}") == {"d.t0"}
+    assert tracker.definition("d", "t0") is None
+
+
+def test_what_a_timeline_keeps_is_bounded() -> None:
+    tracker = DdlTracker(limits=Limits(definition_columns=1000))
+    tracker.apply_statement("d", f"CREATE TABLE t ({numbered('c{i} char(1)', 100)}) CHARSET latin1")
+    for charset in ["utf8mb4", "latin1"] * 10:
+        tracker.apply_statement("d", f"ALTER TABLE t CONVERT TO CHARACTER SET {charset}")
+    distinct = {id(c) for change in tracker.timeline if change.definition for c in change.definition.columns}
+    assert 800 < len(distinct) <= 1000
+    assert tracker.unfollowed[0].table == "d.t"
+
+
+def test_a_statement_is_read_up_to_its_limit() -> None:
+    tracker = DdlTracker(Schema.load(START), limits=Limits(statement_bytes=60))
+    header = EventHeader(77, 0, EventType.QUERY, 1, 0, 0, 0)
+    long = b"ALTER TABLE t ADD x int, ADD y int COMMENT '" + b"x" * 1000 + b"'"
+    tracker.apply_event(QueryEvent(*header, 1, 0, 0, QueryStatus(), "d", long))
+    assert [(u.table, "60" in u.reason or "not closed" in u.reason) for u in tracker.unfollowed] == [
+        ("d.t", True)
+    ]
+    assert tracker.definition("d", "t") is None

@@ -1,0 +1,555 @@
+"""Given schemas: SHOW CREATE TABLE against information_schema, and the merge into a log's table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from support.golden import golden_logs
+
+from binlog_core._tables import column_types as ct
+from binlog_core._tables.column_types import Kind
+from binlog_core._tables.tables import Column, Table
+from binlog_core.errors import MissingExtraError, SchemaError
+from binlog_core.schema.given import ColumnSchema, Schema, TableSchema, apply, parse_create_table
+
+NUMBERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"}
+
+
+def told_by_server(column: dict[str, Any]) -> dict[str, Any]:
+    """What information_schema.columns says, in the words of ColumnSchema."""
+    text: str = column["column_type"]
+    extra: str = column["extra"] or ""
+    type_name = re.split(r"[( ]", text)[0]
+    digits = re.search(r"\(([\d,]+)\)", text) if type_name not in ("enum", "set") else None
+    numbers = [int(n) for n in digits[1].split(",")] if digits else []
+    members = None
+    if type_name in ("enum", "set"):
+        quoted = re.findall(r"'((?:[^']|'')*)'", text[text.index("(") : text.rindex(")")])
+        members = tuple(m.replace("''", "'").replace("\\\\", "\\") for m in quoted)
+    return {
+        "name": column["name"],
+        "type_name": {"geomcollection": "geometrycollection"}.get(type_name, type_name),
+        "unsigned": " unsigned" in text if type_name in NUMBERS else None,
+        "length": numbers[0] if type_name in ("char", "varchar", "binary", "varbinary", "bit") else None,
+        "precision": numbers[0] if type_name == "decimal" else None,
+        "scale": numbers[1] if type_name == "decimal" else None,
+        "fsp": numbers[0] if type_name in ("time", "datetime", "timestamp") and numbers else 0,
+        "charset": {"utf8": "utf8mb3"}.get(column["charset"], column["charset"]),
+        "members": members,
+        "nullable": column["nullable"] == "YES",
+        "generated": "virtual" if "VIRTUAL" in extra else "stored" if "STORED" in extra else None,
+        "invisible": "INVISIBLE" in extra,
+        "old_fraction": "mariadb-5.3" in text,
+        "compressed": "COMPRESSED" in text,
+    }
+
+
+@pytest.mark.parametrize("golden", golden_logs(), ids=str)
+def test_create_table_reads_as_information_schema(golden: Any) -> None:
+    assert golden.definitions
+    for definition in golden.definitions:
+        table = parse_create_table(definition["create"], definition["db"])
+        assert table.full_name == f"{definition['db']}.{definition['table']}"
+        wanted = [told_by_server(column) for column in definition["columns"]]
+        assert [
+            {key: getattr(c, key) for key in w} for c, w in zip(table.columns, wanted, strict=True)
+        ] == wanted
+        # The servers show the first UNIQUE key without NULLs as PRI where there is no PRIMARY KEY.
+        assert set(table.row_key or ()) == {c["name"] for c in definition["columns"] if c["key"] == "PRI"}
+
+
+def column(definition: str) -> ColumnSchema:
+    return parse_create_table(f"CREATE TABLE t ({definition})", "d").columns[0]
+
+
+@pytest.mark.parametrize(
+    ("definition", "wanted"),
+    [
+        ("a INTEGER", {"type_name": "int", "unsigned": False, "nullable": True}),
+        ("a INT1 UNSIGNED", {"type_name": "tinyint", "unsigned": True}),
+        ("a MIDDLEINT(5) ZEROFILL", {"type_name": "mediumint", "unsigned": True, "zerofill": True}),
+        ("a BOOL", {"type_name": "tinyint", "unsigned": False}),
+        ("a SERIAL", {"type_name": "bigint", "unsigned": True, "nullable": False}),
+        ("a DEC", {"type_name": "decimal", "precision": 10, "scale": 0}),
+        ("a NUMERIC(5)", {"type_name": "decimal", "precision": 5, "scale": 0}),
+        ("a FIXED(38,30) UNSIGNED", {"type_name": "decimal", "precision": 38, "scale": 30, "unsigned": True}),
+        ("a REAL", {"type_name": "double"}),
+        ("a DOUBLE PRECISION(10,2)", {"type_name": "double"}),
+        ("a FLOAT(24)", {"type_name": "float"}),
+        ("a FLOAT(25)", {"type_name": "double"}),
+        ("a FLOAT(7,4)", {"type_name": "float"}),
+        ("a BIT", {"type_name": "bit", "length": 1}),
+        ("a CHAR", {"type_name": "char", "length": 1, "charset": None}),
+        ("a NATIONAL CHARACTER VARYING(7)", {"type_name": "varchar", "length": 7, "charset": "utf8mb3"}),
+        ("a NCHAR(7)", {"type_name": "char", "charset": "utf8mb3", "collation_id": 33}),
+        ("a CHAR(7) BYTE", {"type_name": "binary", "length": 7, "charset": None}),
+        ("a VARCHAR(7) CHARACTER SET binary", {"type_name": "varbinary", "length": 7}),
+        ("a TEXT CHARSET binary", {"type_name": "blob", "charset": None}),
+        ("a CHAR(7) ASCII", {"charset": "latin1", "collation_id": 8}),
+        ("a CHAR(7) COLLATE ucs2_bin", {"charset": "ucs2", "collation_id": 35}),
+        ("a CHAR(7) CHARSET utf8 COLLATE utf8_bin NOT NULL", {"charset": "utf8mb3", "nullable": False}),
+        ("a CHAR(7) CHARACTER SET utf8mb4 COLLATE uca1400_ai_ci", {"charset": "utf8mb4"}),
+        ("a LONG VARCHAR", {"type_name": "mediumtext"}),
+        ("a LONG VARBINARY", {"type_name": "mediumblob"}),
+        ("a LONG", {"type_name": "mediumtext"}),
+        ("a BLOB(255)", {"type_name": "tinyblob"}),
+        ("a BLOB(256)", {"type_name": "blob"}),
+        ("a TEXT(100) CHARACTER SET latin1", {"type_name": "tinytext"}),
+        ("a TEXT(100) CHARACTER SET utf8mb4", {"type_name": "text"}),
+        ("a TIMESTAMP(3)", {"type_name": "timestamp", "fsp": 3, "nullable": None}),
+        ("a TIMESTAMP NULL DEFAULT NULL", {"nullable": True}),
+        ("a time(3) /* mariadb-5.3 */ DEFAULT NULL", {"fsp": 3, "old_fraction": True}),
+        ("a varchar(9) /*M!100301 COMPRESSED*/ DEFAULT NULL", {"compressed": True, "length": 9}),
+        ("a text COMPRESSED=zlib CHARACTER SET latin1", {"compressed": True, "charset": "latin1"}),
+        ("a int /*!80023 INVISIBLE */", {"invisible": True}),
+        ("a int AS (b + (1)) STORED NOT NULL", {"generated": "stored", "nullable": False}),
+        (
+            "a int GENERATED ALWAYS AS (concat('),', `)`)) VIRTUAL COMMENT 'NOT NULL'",
+            {"generated": "virtual"},
+        ),
+        ("a point NOT NULL /*!80003 SRID 4326 */", {"type_name": "point", "srid": 4326, "nullable": False}),
+        ("a vector(3)", {"type_name": "vector", "dimensions": 3}),
+        ("a uuid DEFAULT uuid()", {"type_name": "uuid"}),
+        ("a int DEFAULT -1 NOT NULL", {"nullable": False}),
+        ("a int NOT NULL DEFAULT (1 + 2) UNIQUE", {"nullable": False}),
+        ("a int REFERENCES u (x) ON DELETE SET NULL NOT NULL", {"nullable": False}),
+        ("a int NOT NULL COLUMN_FORMAT DEFAULT STORAGE DISK", {"nullable": False}),
+        ("a varchar(5) DEFAULT _latin1'x' COLLATE latin1_bin", {"charset": "latin1"}),
+        ("a timestamp(2) NULL DEFAULT current_timestamp(2) ON UPDATE current_timestamp(2)", {"fsp": 2}),
+        ("`a``b` int", {"name": "a`b"}),
+        ("`key` int", {"name": "key"}),
+        ("period int", {"name": "period", "type_name": "int"}),
+        ("enum enum('a','it''s','b\\'c\\\\','\\%','  x  ', 'é,)')", {"name": "enum"}),
+    ],
+)
+def test_column_definitions(definition: str, wanted: dict[str, object]) -> None:
+    found = column(definition)
+    assert {key: getattr(found, key) for key in wanted} == wanted
+
+
+def test_members_are_unquoted_and_lose_trailing_spaces() -> None:
+    assert column("a enum('a','it''s','b\\'c\\\\','\\%','  x  ', 'é,)')").members == (
+        *("a", "it's", "b'c\\", "\\%", "  x", "é,)"),
+    )
+    assert column("a set(\"x\", 'y')").members == ("x", "y")
+    assert column("a enum(x'61', 'b') not null").members is None  # not written as text: not known
+
+
+def test_keys_options_and_partitions() -> None:
+    table = parse_create_table(
+        """CREATE TABLE `shop`.`T` ( -- a remark
+          b varchar(20), # another
+          a int unique, c char(3) character set ascii,
+          CONSTRAINT `p``k` PRIMARY KEY USING BTREE (`B`(10) DESC, A),
+          UNIQUE KEY u (c), KEY k (a, b), FULLTEXT INDEX (b), INDEX ((lower(b))),
+          CONSTRAINT f FOREIGN KEY (a) REFERENCES x (y) ON DELETE SET NULL,
+          CHECK (a > 1 and b <> '),('), PERIOD FOR SYSTEM_TIME (x, y)
+        ) ENGINE=InnoDB AUTO_INCREMENT=5 DEFAULT CHARSET=latin1 COMMENT='CHARSET=ucs2; x' UNION=(a,b)
+        /*!50100 PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (10) ENGINE = InnoDB) */;""",
+        "elsewhere",
+    )
+    assert (table.database, table.name, table.charset) == ("shop", "T", "latin1")
+    assert [(c.name, c.nullable, c.charset) for c in table.columns] == [
+        ("b", False, "latin1"),
+        ("a", False, None),
+        ("c", True, "ascii"),
+    ]
+    assert table.primary_key == ("b", "a")
+    assert [(k.name, k.columns) for k in table.unique_keys] == [("a", ("a",)), ("u", ("c",))]
+
+
+def test_nothing_is_guessed_where_the_text_is_silent() -> None:
+    table = parse_create_table("CREATE TABLE t (a varchar(5), b enum('x'))", "d")
+    assert table.charset is None
+    assert [(c.charset, c.collation_id) for c in table.columns] == [(None, None), (None, None)]
+    assert table.primary_key is None
+
+
+def test_row_key_is_the_first_unique_key_without_nulls() -> None:
+    def row_key(body: str) -> tuple[str, ...] | None:
+        return parse_create_table(f"CREATE TABLE t ({body})", "d").row_key
+
+    assert row_key("a int, b int not null, unique (a), unique (b)") == ("b",)
+    assert row_key("a int, b varchar(9) not null, unique (b(3))") is None
+    assert row_key("a int not null unique, b int primary key") == ("b",)
+
+
+def test_system_versioned_tables_have_their_period() -> None:
+    hidden = parse_create_table("CREATE TABLE t (a int primary key) WITH SYSTEM VERSIONING", "d")
+    assert [(c.name, c.type_name, c.fsp, c.invisible) for c in hidden.columns[1:]] == [
+        ("row_start", "timestamp", 6, True),
+        ("row_end", "timestamp", 6, True),
+    ]
+    assert hidden.primary_key == ("a", "row_end")
+    shown = parse_create_table(
+        "CREATE TABLE t (a int primary key, s timestamp(6) GENERATED ALWAYS AS ROW START,"
+        " e timestamp(6) AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING",
+        "d",
+    )
+    assert [c.name for c in shown.columns] == ["a", "s", "e"]
+    assert shown.primary_key == ("a", "e")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "",
+        "SELECT 1",
+        "CREATE TABLE t",
+        "CREATE TABLE t (",
+        "CREATE TABLE t ()",
+        "CREATE TABLE t (a)",
+        "CREATE TABLE t (a int",
+        "CREATE TABLE t (a int,)",
+        "CREATE TABLE t (a enum('x'",
+        "CREATE TABLE t (a enum('x')",
+        "CREATE TABLE t (a enum('x) )",
+        "CREATE TABLE t (a decimal(x))",
+        "CREATE TABLE t (a char(" + "9" * 5000 + "))",
+        "CREATE TABLE t (a time(7))",
+        "CREATE TABLE t (a int, primary key (b))",
+        "CREATE TABLE t (a int, primary key (",
+        "CREATE TABLE t (a int) SELECT 1 AS b",
+        "CREATE TABLE t AS SELECT 1 AS b",
+        "CREATE TABLE t (a int); CREATE TABLE u (a int)",
+    ],
+)
+def test_text_that_is_no_definition_is_refused(sql: str) -> None:
+    with pytest.raises(SchemaError) as raised:
+        Schema.load({"d.t": sql})
+    assert raised.value.table == "d.t"
+
+
+# ---------------------------------------------------------------------------------------
+# Sources of schemas
+
+
+def test_a_dict_names_its_tables() -> None:
+    schema = Schema.load({"d.t": "CREATE TABLE `other`.`name` (a int)"})
+    assert len(schema) == 1
+    found = schema.definition("d", "t")
+    assert found is not None
+    assert found.full_name == "d.t"
+    assert schema.definition("other", "name") is None
+    with pytest.raises(SchemaError, match=r"database\.table"):
+        Schema.load({"t": "CREATE TABLE t (a int)"})
+
+
+DUMP = """-- MySQL dump
+/*!40101 SET NAMES utf8mb4 */;
+/*!40000 DROP DATABASE IF EXISTS `shop`*/;
+CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` /*!40100 DEFAULT CHARACTER SET utf8mb4 */;
+USE `shop`;
+DROP TABLE IF EXISTS `orders`;
+/*!50503 SET character_set_client = utf8mb4 */;
+CREATE TABLE `orders` (
+  `id` int unsigned NOT NULL,
+  `note` varchar(20) DEFAULT 'a;b''; CREATE TABLE x (y int)',
+  PRIMARY KEY (`id`)
+) ENGINE=InnoDB DEFAULT CHARSET=latin1;
+INSERT INTO `orders` VALUES (1,'CREATE TABLE z (q int);\\'');
+DELIMITER ;;
+/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER tr BEFORE INSERT ON orders
+FOR EACH ROW BEGIN
+  CREATE TABLE inside (a int);
+  SET NEW.note = 'x';
+END */;;
+DELIMITER ;
+ALTER TABLE orders ADD total decimal(9,2) AFTER id;
+CREATE TABLE `other db`.`t` (`x` json);
+"""
+
+
+def test_a_dump_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_text(DUMP, encoding="utf-8")
+    schema = Schema.load(path)
+    assert {t.full_name: [c.name for c in t.columns] for t in schema} == {
+        "shop.orders": ["id", "total", "note"],
+        "other db.t": ["x"],
+    }
+    orders = schema.definition("shop", "orders")
+    assert orders is not None
+    assert (orders.columns[0].unsigned, orders.columns[2].charset) == (True, "latin1")
+    assert Schema.load(str(path)).definition("shop", "orders") == orders
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE TABLE t (a int);", "database"),
+        ("SELECT 1;", "defines no table"),
+        ("USE d; CREATE TABLE t (a", "statement 2"),
+        ("USE d; CREATE TABLE t SELECT 1;", "SELECT"),
+        ("USE d; CREATE TABLE t (a enum('x));", "not closed"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.sql"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SchemaError, match=message) as raised:
+        Schema.load(path)
+    assert raised.value.path == str(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError) as raised:
+        Schema.load(tmp_path / "none.sql")
+    assert raised.value.path == str(tmp_path / "none.sql")
+
+
+class FakeServer:
+    """Answers as a server does to the few statements that are asked of it."""
+
+    tables = {  # noqa: RUF012
+        ("shop", "o`k"): "CREATE TABLE `o``k` (`id` int unsigned NOT NULL, PRIMARY KEY (`id`))",
+        ("mysql", "user"): "CREATE TABLE `user` (`h` char(60))",
+        ("log", "e"): "CREATE TABLE `e` (`t` time(3) /* mariadb-5.3 */ DEFAULT NULL)",
+    }
+
+    def __init__(self, **arguments: object) -> None:
+        self.arguments = arguments
+        self._answer: list[tuple[str, str]] = []
+
+    def cursor(self) -> FakeServer:
+        return self
+
+    def __enter__(self) -> FakeServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def execute(self, sql: str) -> None:
+        if "information_schema.tables" in sql:
+            self._answer = list(self.tables)
+        elif sql.startswith("SHOW CREATE TABLE "):
+            quoted = {f"`{d}`.`{t.replace('`', '``')}`": key for key in self.tables for d, t in (key,)}
+            key = quoted[sql.removeprefix("SHOW CREATE TABLE ")]
+            self._answer = [(key[1], self.tables[key])]
+
+    def fetchall(self) -> list[tuple[str, str]]:
+        return self._answer
+
+    def fetchone(self) -> tuple[str, str]:
+        return self._answer[0]
+
+
+class FakeError(Exception):
+    """The base of the driver's errors."""
+
+
+def fake_driver(connect: Any) -> Any:
+    return SimpleNamespace(connect=connect, MySQLError=FakeError)
+
+
+def test_a_server_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[FakeServer] = []
+
+    def connect(**arguments: object) -> FakeServer:
+        made.append(FakeServer(**arguments))
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "pymysql", fake_driver(connect))
+    schema = Schema.load("mysql://me:p%40ss@db.example:3307")
+    assert sorted(t.full_name for t in schema) == ["log.e", "shop.o`k"]
+    event = schema.definition("log", "e")
+    assert event is not None
+    assert event.columns[0].old_fraction
+    arguments = made[0].arguments
+    assert [arguments[k] for k in ("host", "port", "user", "password")] == ["db.example", 3307, "me", "p@ss"]
+    assert [t.full_name for t in Schema.load("mysql://me@db.example/shop")] == ["shop.o`k"]
+    with pytest.raises(SchemaError, match="shows no table"):
+        Schema.load("mysql://me@db.example/nothing")
+
+
+def test_a_server_s_refusal_does_not_tell_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(**arguments: object) -> FakeServer:
+        raise FakeError(1045, f"Access denied for {arguments['password']}")
+
+    monkeypatch.setitem(sys.modules, "pymysql", fake_driver(connect))
+    with pytest.raises(SchemaError, match="1045") as raised:
+        Schema.load("mysql://me:secret@db.example/shop")
+    assert raised.value.path == "mysql://db.example:3306/shop"
+    assert "secret" not in str(raised.value)
+
+
+def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent: ModuleType | None = None
+    monkeypatch.setitem(sys.modules, "pymysql", absent)
+    with pytest.raises(MissingExtraError, match=r"binlog_core\[schema\]"):
+        Schema.load("mysql://me@db.example/shop")
+
+
+# ---------------------------------------------------------------------------------------
+# Merging into a table of the log
+
+
+def bare(index: int, type_code: int, **known: Any) -> Column:
+    kind = ct.COLUMN_TYPES[type_code].kind
+    assert kind is not None
+    return Column(
+        **(
+            {"name": f"c{index}", "index": index, "type_code": type_code, "kind": kind, "named": False}
+            | known
+        )
+    )
+
+
+def merged(definition: str, **log: Any) -> Column:
+    table = Table("d", "t", (bare(0, **log),))
+    return apply(table, parse_create_table(f"CREATE TABLE t ({definition})", "d")).columns[0]
+
+
+def test_what_the_log_lacks_is_filled_in() -> None:
+    table = Table(
+        "d",
+        "t",
+        (
+            bare(0, ct.MYSQL_TYPE_LONG),
+            bare(1, ct.MYSQL_TYPE_VARCHAR, length=20),
+            bare(2, ct.MYSQL_TYPE_ENUM, length=1),
+            bare(3, ct.MYSQL_TYPE_BLOB, length=2),
+            bare(4, ct.MYSQL_TYPE_STRING, length=16),
+            bare(5, ct.MYSQL_TYPE_STRING, length=8),
+            bare(6, ct.MYSQL_TYPE_NEWDECIMAL, precision=9, scale=2),
+            bare(7, ct.MYSQL_TYPE_YEAR),
+        ),
+    )
+    schema = parse_create_table(
+        "CREATE TABLE t (id int unsigned primary key, v varchar(20) charset latin1,"
+        " e enum('x','y') charset ascii, b blob, u uuid, n binary(8),"
+        " d decimal(9,2), y year invisible) charset=utf8mb4",
+        "d",
+    )
+    result = apply(table, schema)
+    assert result.primary_key == ("id",)
+    assert [c.name for c in result.columns] == ["id", "v", "e", "b", "u", "n", "d", "y"]
+    assert all(c.named for c in result.columns)
+    assert [c.signed for c in result.columns] == [False, None, None, None, None, None, True, None]
+    assert [c.kind for c in result.columns] == [
+        *(Kind.INT, Kind.TEXT, Kind.ENUM, Kind.BINARY, Kind.BINARY, Kind.BINARY, Kind.DECIMAL, Kind.YEAR)
+    ]
+    assert [c.charset for c in result.columns] == [
+        *(None, "latin1", "ascii", "binary", "binary", "binary", None, None)
+    ]
+    assert [c.collation for c in result.columns] == [None, 8, 11, 63, 63, 63, None, None]
+    assert result.columns[2].members == ("x", "y")
+    assert [c.pad_to for c in result.columns] == [0, 0, 0, 0, 16, 8, 0, 0]
+    assert result.columns[4].declared_type == "uuid"
+    assert [c.visible for c in result.columns] == [True] * 7 + [False]
+
+
+def test_what_the_log_tells_is_kept() -> None:
+    log = merged(
+        "other enum('p','q') charset latin1",
+        type_code=ct.MYSQL_TYPE_ENUM,
+        name="e",
+        named=True,
+        length=1,
+        members=("x", "y"),
+        collation=45,
+        charset="utf8mb4",
+    )
+    assert (log.name, log.members, log.collation, log.charset) == ("e", ("x", "y"), 45, "utf8mb4")
+    number = merged("a int", type_code=ct.MYSQL_TYPE_LONG, signed=False)
+    assert number.signed is False
+
+
+def test_text_without_a_known_character_set_stays_bytes() -> None:
+    unknown = merged("a varchar(5)", type_code=ct.MYSQL_TYPE_VARCHAR, length=20)
+    assert (unknown.kind, unknown.charset, unknown.name) == (Kind.BINARY, None, "a")
+    klingon = merged("a varchar(5) charset klingon", type_code=ct.MYSQL_TYPE_VARCHAR, length=5)
+    assert (klingon.kind, klingon.charset) == (Kind.BINARY, "klingon")
+
+
+def test_json_of_mariadb_is_text_and_of_mysql_json() -> None:
+    maria = merged("j json", type_code=ct.MYSQL_TYPE_BLOB, length=4)
+    assert (maria.kind, maria.charset, maria.collation, maria.declared_type) == (
+        Kind.TEXT,
+        "utf8mb4",
+        46,
+        "json",
+    )
+    mysql = merged("j json", type_code=ct.MYSQL_TYPE_JSON, length=4)
+    assert (mysql.kind, mysql.charset) == (Kind.JSON, None)
+
+
+@pytest.mark.parametrize("mark", ["", "/* mariadb-5.3 */"])
+def test_old_fractional_types_get_their_digits(mark: str) -> None:
+    old = merged(f"a time(3) {mark}", type_code=ct.MYSQL_TYPE_TIME)
+    assert (old.fsp, old.old_fraction) == (3, True)
+    plain = merged(f"a time {mark}", type_code=ct.MYSQL_TYPE_TIME)
+    assert (plain.fsp, plain.old_fraction) == (0, False)
+
+
+def test_geometry_and_vector_keep_their_kind() -> None:
+    point = merged("p point", type_code=ct.MYSQL_TYPE_GEOMETRY, length=4)
+    assert (point.kind, point.geometry_type, point.declared_type) == (Kind.GEOMETRY, 1, "point")
+    vector = merged("v vector(3)", type_code=ct.MYSQL_TYPE_VECTOR, length=4)
+    assert (vector.kind, vector.dimensions) == (Kind.VECTOR, 3)
+    maria = merged("v vector(3)", type_code=ct.MYSQL_TYPE_VARCHAR, length=12)
+    assert (maria.kind, maria.dimensions) == (Kind.BINARY, 3)
+
+
+def test_the_hidden_key_of_mysql_may_be_left_out() -> None:
+    table = Table("d", "t", (bare(0, ct.MYSQL_TYPE_LONGLONG), bare(1, ct.MYSQL_TYPE_LONG)), flags=0x0005)
+    result = apply(table, parse_create_table("CREATE TABLE t (n int)", "d"))
+    assert [(c.name, c.signed, c.visible) for c in result.columns] == [
+        ("my_row_id", False, False),
+        ("n", True, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("definition", "log", "message"),
+    [
+        ("a int", {"type_code": ct.MYSQL_TYPE_LONGLONG}, "says int, the log type 8"),
+        ("a int", {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 4}, "says int"),
+        ("a datetime", {"type_code": ct.MYSQL_TYPE_TIMESTAMP2}, "says datetime"),
+        ("a datetime(3)", {"type_code": ct.MYSQL_TYPE_DATETIME2, "fsp": 6}, "6 fraction digits"),
+        (
+            "a decimal(9,2)",
+            {"type_code": ct.MYSQL_TYPE_NEWDECIMAL, "precision": 9, "scale": 3},
+            r"decimal\(9,3\)",
+        ),
+        ("a bit(3)", {"type_code": ct.MYSQL_TYPE_BIT, "length": 4}, r"bit\(4\)"),
+        ("a enum('x')", {"type_code": ct.MYSQL_TYPE_SET, "length": 1}, "says enum"),
+        ("a enum('x')", {"type_code": ct.MYSQL_TYPE_ENUM, "length": 2}, "1 members"),
+        ("a set('x','y')", {"type_code": ct.MYSQL_TYPE_SET, "length": 2}, "2 members"),
+        ("a varbinary(5)", {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 6}, "5 bytes, the log of 6"),
+        (
+            "a varchar(5) charset utf8mb4",
+            {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 5},
+            "20 bytes, the log of 5",
+        ),
+        ("a inet4", {"type_code": ct.MYSQL_TYPE_STRING, "length": 16}, r"binary\(16\)"),
+        ("a json", {"type_code": ct.MYSQL_TYPE_LONG}, "says json"),
+    ],
+)
+def test_a_type_that_does_not_fit_is_an_error(definition: str, log: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message) as raised:
+        merged(definition, **log)
+    assert (raised.value.table, raised.value.column) == ("d.t", "a")
+
+
+def test_a_number_of_columns_that_does_not_fit_is_an_error() -> None:
+    table = Table("d", "t", (bare(0, ct.MYSQL_TYPE_LONG),))
+    schema = TableSchema("d", "t", (ColumnSchema("a", "int"), ColumnSchema("b", "int")))
+    with pytest.raises(SchemaError, match="schema has 2 columns, the log 1") as raised:
+        apply(table, schema)
+    assert raised.value.table == "d.t"
+
+
+@pytest.mark.parametrize(("database", "table"), [("a", "b.c"), ("a.b", "c")])
+def test_names_with_dots_are_found_under_their_full_name(database: str, table: str) -> None:
+    schema = Schema.load({"a.b.c": "CREATE TABLE t (x int)"})
+    found = schema.definition(database, table)
+    assert found is not None
+    assert [column.name for column in found.columns] == ["x"]
+    assert schema.definition("a", "c") is None

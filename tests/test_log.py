@@ -1,0 +1,463 @@
+"""`open` and the Log: passes, ranges, selections, several files, following a log that grows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.golden import Golden, golden_logs
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core import BinlogError, DecodeError, NotABinlogError, SchemaError
+from binlog_core._decode.merge import ChangeReader
+from binlog_core._decode.selection import matches
+
+GTID = golden_logs("mysql97/gtid")[0]
+MARIA_GTID = golden_logs("maria1011/maria_gtid")[0]
+META_FULL = golden_logs("mysql97/meta_full")[0]
+KILLED = golden_logs("mysql97/killed")[0]
+DDL = golden_logs("mysql97/ddl")[0]
+
+
+def path_of(golden: Golden) -> str:
+    return f"{golden.base}.binlog"
+
+
+def keys_of(golden: Golden) -> list[tuple[str, str]]:
+    """(operation, table) of each truth row."""
+    return [(t["op"], f"{t['db']}.{t['table']}") for t in golden.truth]
+
+
+def places(changes: list[binlog_core.RowChange]) -> list[tuple[str, str, int]]:
+    return [(c.op, f"{c.database}.{c.table}", c.position) for c in changes]
+
+
+def all_rows(target: object, **options: object) -> list[binlog_core.RowChange]:
+    with binlog_core.open(target, **options) as log:  # type: ignore[arg-type]
+        return list(log.rows())
+
+
+# ---------------------------------------------------------------- sources are one reader
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/image_*", max_bytes=60_000), ids=str)
+def test_mapping_stream_and_bytes_give_the_same(golden: Golden, tmp_path: Path) -> None:
+    mapped = all_rows(path_of(golden))
+    assert [(c.op, f"{c.database}.{c.table}") for c in mapped] == keys_of(golden)
+    assert all_rows(path_of(golden), mmap=False) == mapped
+    assert all_rows(golden.data) == mapped
+    with open(path_of(golden), "rb") as handle:
+        assert all_rows(handle) == mapped
+
+
+def test_small_groups_lose_nothing_and_keep_the_order() -> None:
+    whole = all_rows(path_of(META_FULL))
+    for rows in (1, 2, 7):
+        limits = binlog_core.Limits(group_rows=rows)
+        assert all_rows(path_of(META_FULL), limits=limits) == whole
+        assert all_rows(path_of(META_FULL), limits=limits, mmap=False) == whole
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/dml_*", max_bytes=60_000), ids=str)
+def test_few_plans_are_enough(golden: Golden) -> None:
+    """Plans are dropped between transactions only: a statement over several tables keeps its maps."""
+    limits = binlog_core.Limits(table_definitions=1)
+    assert all_rows(path_of(golden), limits=limits) == all_rows(path_of(golden))
+
+
+def test_a_flood_of_table_definitions_in_one_transaction_is_refused() -> None:
+    log = Log("8.0.36")
+    log.begin()
+    for i in range(20):
+        table = Table("shop", f"t{i}", [("id", "INT")])
+        log.insert(table, [{"id": i}])
+    log.commit()
+    limits = binlog_core.Limits(table_definitions=1)
+    with binlog_core.open(log.getvalue(), limits=limits) as opened:
+        changes = opened.rows()
+        assert [next(changes).after for _ in range(16)] == [{"id": i} for i in range(16)]
+        with pytest.raises(DecodeError, match="more than 16 table definitions"):
+            next(changes)
+
+
+def test_each_pass_begins_anew() -> None:
+    with binlog_core.open(path_of(META_FULL)) as log:
+        first = list(log.rows())
+        assert list(log.rows()) == first
+        assert sum(len(b) for b in log.batches()) > 0
+        assert len(log.headers()) == len(log.headers())
+
+
+def test_batches_outlive_their_log() -> None:
+    with binlog_core.open(path_of(META_FULL)) as log:
+        batches = list(log.batches())
+    assert all(len(batch.to_pylist()) == len(batch) for batch in batches)
+
+
+def test_a_closed_log_says_so() -> None:
+    log = binlog_core.open(path_of(META_FULL))
+    log.close()
+    log.close()
+    with pytest.raises(BinlogError, match="closed"):
+        list(log.rows())
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def test_groups_resume_at_any_checkpoint() -> None:
+    whole = all_rows(path_of(GTID))
+    with binlog_core.open(path_of(GTID), limits=binlog_core.Limits(group_rows=1)) as log:
+        checkpoints = [(g.end_position, g.resume_position) for g in log.groups()]
+    assert len(checkpoints) > 3
+    for end, resume in checkpoints:
+        before = [c for c in whole if c.position < resume]
+        assert before + all_rows(path_of(GTID), start=resume) == whole
+        assert resume <= end
+
+
+def test_start_and_stop_position_cut_between_events() -> None:
+    whole = all_rows(path_of(GTID))
+    positions = sorted({e["pos"] for e in GTID.events if e["type"] in ("Gtid", "Gtid_tagged_log_event")})
+    middle = positions[len(positions) // 2]
+    assert all_rows(path_of(GTID), stop=middle) == [c for c in whole if c.position < middle]
+    assert all_rows(path_of(GTID), start=middle) == [c for c in whole if c.position >= middle]
+
+
+def test_start_behind_the_end_is_an_error() -> None:
+    with pytest.raises(DecodeError, match="lies behind"):
+        all_rows(path_of(GTID), start=10**9)
+
+
+def test_times_select_by_the_event_header() -> None:
+    whole = all_rows(path_of(GTID))
+    moments = sorted({c.timestamp for c in whole})
+    at = moments[len(moments) // 2]
+    moment = dt.datetime.fromtimestamp(at, dt.UTC)
+    assert all_rows(path_of(GTID), start=moment) == [c for c in whole if c.timestamp >= at]
+    assert all_rows(path_of(GTID), start=moment.replace(tzinfo=None)) == [
+        c for c in whole if c.timestamp >= at
+    ]
+    stopped = all_rows(path_of(GTID), stop=moment)
+    assert stopped == [c for c in whole[: len(stopped)] if c.timestamp < at]
+
+
+def test_times_end_before_or_behind_a_compressed_transaction() -> None:
+    (golden,) = golden_logs("mysql97/trx_compression")
+    whole = all_rows(path_of(golden))
+    for at in sorted({c.timestamp for c in whole}):
+        stopped = all_rows(path_of(golden), stop=dt.datetime.fromtimestamp(at, dt.UTC))
+        assert stopped == whole[: len(stopped)]
+        assert {c.position for c in stopped}.isdisjoint({c.position for c in whole[len(stopped) :]})
+
+
+# ---------------------------------------------------------------- selections
+
+
+def test_tables_by_name_and_pattern() -> None:
+    whole = all_rows(path_of(DDL))
+    names = sorted({f"{c.database}.{c.table}" for c in whole})
+    assert len(names) > 1
+    one = names[0]
+    assert all_rows(path_of(DDL), tables=one) == [c for c in whole if f"{c.database}.{c.table}" == one]
+    table = one.split(".")[1]
+    assert all_rows(path_of(DDL), tables=table) == [c for c in whole if c.table == table]
+    assert all_rows(path_of(DDL), tables=["nothing.*"]) == []
+    with binlog_core.open(path_of(DDL)) as log:
+        assert list(log.rows(tables=one)) == all_rows(path_of(DDL), tables=one)
+
+
+def test_columns_are_projected_and_misspelt_ones_told() -> None:
+    with binlog_core.open(path_of(META_FULL)) as log:
+        whole = list(log.rows())
+        table = f"{whole[0].database}.{whole[0].table}"
+        wanted = list(whole[0].after or {})[1:3]
+        for batch in log.batches(table, columns={table: wanted}):
+            assert batch.array.dtype["row"].names == tuple(
+                n for n in wanted if n in batch.array.dtype["row"].names
+            )
+        with pytest.raises(SchemaError, match="misspelt"):
+            list(log.batches(table, columns={table: ["misspelt"]}))
+    projected = all_rows(path_of(META_FULL), tables=table, columns={table: wanted})
+    of_table = [c for c in whole if f"{c.database}.{c.table}" == table]
+    for got, full in zip(projected, of_table, strict=True):
+        for image, all_of_it in ((got.before, full.before), (got.after, full.after)):
+            assert image == (
+                None if all_of_it is None else {k: v for k, v in all_of_it.items() if k in wanted}
+            )
+
+
+@pytest.mark.parametrize("op", ["insert", "update", "delete"])
+def test_ops(op: str) -> None:
+    whole = all_rows(path_of(DDL))
+    assert all_rows(path_of(DDL), ops=op) == [c for c in whole if c.op == op]
+
+
+def test_ops_and_on_error_are_checked() -> None:
+    with pytest.raises(ValueError, match="insert"):
+        binlog_core.open(path_of(DDL), ops="upsert")
+    with pytest.raises(ValueError, match="skip"):
+        binlog_core.open(path_of(DDL), on_error="ignore")
+
+
+@pytest.mark.parametrize("golden", [GTID, MARIA_GTID], ids=str)
+def test_gtid_sets_select_transactions(golden: Golden) -> None:
+    whole = all_rows(path_of(golden))
+    gtids = list(dict.fromkeys(c.gtid for c in whole if c.gtid))
+    chosen = set(gtids[1::2])
+    text = ",".join(sorted(chosen))
+    assert all_rows(path_of(golden), gtids=text) == [c for c in whole if c.gtid in chosen]
+    assert all_rows(path_of(golden), exclude_gtids=text) == [c for c in whole if c.gtid not in chosen]
+
+
+def test_text_that_is_no_gtid_is_told() -> None:
+    with pytest.raises(BinlogError, match="GTID"):
+        binlog_core.open(path_of(GTID), gtids="not-a-gtid")
+
+
+def test_server_id() -> None:
+    with binlog_core.open(path_of(GTID)) as log:
+        server_id = int(log.headers()["server_id"][0])
+        whole = list(log.rows())
+    assert all_rows(path_of(GTID), server_id=server_id) == whole
+    assert all_rows(path_of(GTID), server_id=server_id + 1) == []
+
+
+# ---------------------------------------------------------------- transactions
+
+
+def test_transactions_have_their_ends_and_gtids() -> None:
+    ends = {e["end"] for e in GTID.events}
+    with binlog_core.open(path_of(GTID)) as log:
+        seen = [(g.transactions, g.batches) for g in log.groups()]
+    transactions = np.concatenate([t for t, _ in seen])
+    begins = {e["pos"] for e in GTID.events if e["type"].lower().startswith(("gtid", "anonymous"))}
+    assert len(transactions)
+    assert {int(t) for t in transactions["begin_position"]} <= begins
+    assert {int(t) for t in transactions["end_position"]} <= ends
+    assert set(transactions["outcome"]) == {1}
+    assert (transactions["commit_time"] > 1_500_000_000_000_000).all()
+
+
+# ---------------------------------------------------------------- several files
+
+
+def copy_as(golden: Golden, folder: Path, number: int) -> Path:
+    target = folder / f"mysql-bin.{number:06d}"
+    shutil.copyfile(path_of(golden), target)
+    return target
+
+
+def test_a_directory_and_an_index_file_in_order(tmp_path: Path) -> None:
+    for number, golden in ((2, DDL), (1, GTID), (4, KILLED)):
+        copy_as(golden, tmp_path, number)
+    want = [places(all_rows(path_of(g))) for g in (GTID, DDL, KILLED)]
+    with pytest.warns(binlog_core.BinlogWarning, match="missing between"), binlog_core.open(tmp_path) as log:
+        assert places(list(log.rows())) == [place for log_places in want for place in log_places]
+        assert log.report.file_gaps == 1
+    index = tmp_path / "mysql-bin.index"
+    index.write_text("./mysql-bin.000002\n./mysql-bin.000004\n")
+    with pytest.warns(binlog_core.BinlogWarning):
+        assert places(all_rows(index)) == want[1] + want[2]
+
+
+def test_a_place_in_one_of_several_files(tmp_path: Path) -> None:
+    for number, golden in ((1, GTID), (2, DDL)):
+        copy_as(golden, tmp_path, number)
+    second = places(all_rows(path_of(DDL)))
+    assert places(all_rows(tmp_path, start=("mysql-bin.000002", 4))) == second
+    with pytest.raises(BinlogError, match="no file"):
+        all_rows(tmp_path, start=("mysql-bin.000009", 4))
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    with pytest.raises(NotABinlogError):
+        binlog_core.open(tmp_path)
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    with pytest.raises(NotABinlogError):
+        binlog_core.open(empty)
+    text = tmp_path / "text.txt.bin"
+    text.write_bytes(b"hello, this is no log" * 10)
+    with pytest.raises(NotABinlogError):
+        binlog_core.open(text)
+    with pytest.raises(BinlogError):
+        binlog_core.open(tmp_path / "absent.000001")
+
+
+def test_a_log_just_opened_by_its_server() -> None:
+    with binlog_core.open(b"\xfebin") as log:
+        assert list(log.rows()) == []
+        assert len(log.headers()) == 0
+        with pytest.raises(NotABinlogError):
+            _ = log.format
+
+
+def test_a_cut_log_ends_cleanly_unless_strict() -> None:
+    data = META_FULL.data
+    cut = data[: len(data) - 20]
+    with binlog_core.open(cut) as log:
+        rows = list(log.rows())
+        assert log.tail is not None
+        assert log.tail.offset < len(cut)
+    assert rows == all_rows(data)[: len(rows)]
+    with binlog_core.open(cut, strict=True) as log, pytest.raises(binlog_core.TruncatedError) as error:
+        list(log.rows())
+    assert error.value.offset is not None
+
+
+# ---------------------------------------------------------------- following
+
+
+def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
+    """A writer appends two logs in small steps; the reader follows, is stopped, and goes on later."""
+    first, second = GTID.data, DDL.data
+    want = places(all_rows(first)) + places(all_rows(second))
+    path = tmp_path / "mysql-bin.000001"
+    path.write_bytes(first[:4])
+
+    def write() -> None:
+        for name, data, begin in (("mysql-bin.000001", first, 4), ("mysql-bin.000002", second, 0)):
+            for at in range(begin, len(data), 700):
+                with open(tmp_path / name, "ab") as out:
+                    out.write(data[at : at + 700])
+                time.sleep(0.002)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen: list[tuple[str, str, int]] = []
+    checkpoint: tuple[str, int] | None = None
+    deadline = time.monotonic() + 60
+    while len(seen) < len(want):
+        assert time.monotonic() < deadline, f"{len(seen)} of {len(want)} changes seen"
+        with binlog_core.open(tmp_path, follow=True, start=checkpoint) as log:
+            threading.Timer(0.3, log.stop).start()
+            reader = ChangeReader(log.report, skip_errors=False)
+            for group in log.groups():
+                # What lies behind the checkpoint is read again after a restart.
+                seen += places([c for c in reader.changes(group) if c.position < group.resume_position])
+                checkpoint = (group.path, group.resume_position)
+                log.stop()
+    writer.join()
+    assert seen == want
+
+
+@pytest.mark.parametrize("each_file", [False, True])
+def test_events_follow_too(each_file: bool, tmp_path: Path) -> None:
+    first, second = GTID.data, DDL.data
+    (tmp_path / "bin.000001").write_bytes(first[:900])
+    want = [event.position for data in (first, second) for event in binlog_core.open(data).events()]
+    seen: list[int] = []
+    paths: list[str] = []
+    with binlog_core.open(tmp_path, follow=True) as log:
+
+        def write() -> None:
+            for name, data, begin in (("bin.000001", first, 900), ("bin.000002", second, 0)):
+                for at in range(begin, len(data), 700):
+                    with open(tmp_path / name, "ab") as out:
+                        out.write(data[at : at + 700])
+                    time.sleep(0.002)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        threading.Timer(60, log.stop).start()
+        for one in log.each_file() if each_file else [log]:
+            paths.append(Path(one.files[0].path).name)
+            for event in one.events():
+                seen.append(event.position)
+                if len(seen) == len(want):
+                    log.stop()
+        writer.join()
+    assert seen == want
+    assert paths == ["bin.000001", "bin.000002"][: 2 if each_file else 1]
+
+
+def test_each_file_has_its_own_log(tmp_path: Path) -> None:
+    for number, golden in ((1, GTID), (2, DDL), (3, META_FULL)):
+        (tmp_path / f"bin.00000{number}").write_bytes(golden.data)
+    ranged = {"start": ("bin.000002", 4), "tables": "*.*"}
+    with binlog_core.open(tmp_path, **ranged) as log:  # type: ignore[arg-type]
+        found = [(Path(one.files[0].path).name, len(list(one.rows()))) for one in log.each_file()]
+    assert found == [("bin.000002", len(DDL.truth)), ("bin.000003", len(META_FULL.truth))]
+
+
+def test_header_chunks_are_the_headers_of_each_file(tmp_path: Path) -> None:
+    for number, golden in ((1, GTID), (2, DDL)):
+        (tmp_path / f"bin.00000{number}").write_bytes(golden.data)
+    with binlog_core.open(tmp_path) as log:
+        chunks = list(log.header_chunks())
+        assert np.array_equal(np.concatenate(chunks), log.headers())
+    assert [len(chunk) for chunk in chunks if chunk["position"][0] == 4] == [
+        len(binlog_core.open(golden.data).headers()) for golden in (GTID, DDL)
+    ]
+
+
+def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with binlog_core.open(path_of(GTID)) as log:
+        whole = log.headers()
+        monkeypatch.setattr("binlog_core._walk.event_walk._CHUNK", 7)
+        assert log.headers().tolist() == whole.tolist()
+        assert len(list(log.events())) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"start": "2024-01-01"}, TypeError, "start='2024-01-01'"),
+        ({"stop": dt.date(2024, 1, 1)}, TypeError, "datetime is expected"),
+        ({"start": 4.0}, TypeError, "start=4.0"),
+        ({"start": ("log.000001", None)}, TypeError, "a position"),
+        ({"stop": -1}, ValueError, "stop=-1"),
+        ({"tables": 5}, TypeError, "a name is expected, not 5"),
+        ({"columns": {"t": [1]}}, TypeError, "a name is expected, not 1"),
+        ({"ops": "upsert"}, ValueError, "insert, update and delete"),
+        ({"limits": {"group_rows": 1}}, TypeError, "Limits"),
+        ({"server_id": "1"}, TypeError, "server_id"),
+    ],
+)
+def test_arguments_are_looked_at_when_they_are_given(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        binlog_core.open(golden_logs("mysql97/types_ints")[0].path, **arguments)
+
+
+def test_bytes_cannot_be_followed() -> None:
+    with pytest.raises(ValueError, match="bytes do not"):
+        binlog_core.open(golden_logs("mysql97/types_ints")[0].data, follow=True)
+
+
+def test_columns_without_a_table_are_those_of_every_table() -> None:
+    path = golden_logs("mysql97/types_ints")[0].path
+    with binlog_core.open(path, columns=["id", "flag_int"]) as log:
+        assert {tuple(change.after) for change in log.rows() if change.after} == {("id", "flag_int")}
+        assert {batch.array["row"].dtype.names for batch in log.batches(columns="id")} == {("id",)}
+        with pytest.raises(binlog_core.SchemaError, match="nope"):
+            list(log.batches(columns=["nope"]))
+
+
+def test_a_start_within_an_event_is_told() -> None:
+    path = golden_logs("mysql97/types_ints")[0].path
+    with binlog_core.open(path) as log:
+        position = log.headers()["position"][5]
+    with binlog_core.open(path, start=position) as log:  # a number of numpy's
+        assert len(list(log.rows())) == 25
+    with (
+        binlog_core.open(path, start=int(position) + 3) as log,
+        pytest.raises(binlog_core.DecodeError, match=f"start={position + 3}\\?"),
+    ):
+        list(log.rows())
+
+
+def test_names_with_dots() -> None:
+    table = binlog_core.Table("a.b", "c", ())
+    assert matches(table, "a.b.c") and matches(table, "c") and matches(table, "a.b.*")
+    assert not matches(table, "b.c")

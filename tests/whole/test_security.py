@@ -1,0 +1,226 @@
+"""What SECURITY.md says: names of a log are no paths, SQL, HTML, terminal commands; nothing is unpickled."""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from support.cli import run
+from support.golden import Golden, golden_logs
+from support.hostile import INPUTS, MEBI, SANITIZED, cost
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core._sources.encryption_keys import read_key_file, read_keyring
+from binlog_core.replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
+
+PACKAGE = Path(binlog_core.__file__).parent
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+EVIL = "x`; DROP TABLE y; -- \x1b[2J<script>../../x"
+INJECTED = "\nDROP TABLE victims;\n#"
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+def hostile() -> bytes:
+    """A log whose database, table, column, member, value and GTID tag are all meant to do harm."""
+    log = Log("8.4.0")
+    log.gtid(UUID, 1, tag=INJECTED)
+    log.begin(EVIL)
+    table = Table(EVIL, EVIL, [("id", "INT"), (EVIL, "VARCHAR(200)")], primary_key=["id"])
+    log.insert(table, [{"id": 1, EVIL: "it's \\' " + EVIL + INJECTED}])
+    log.commit()
+    return log.getvalue()
+
+
+def statements_of(text: str) -> list[str]:
+    """SQL cut at semicolons as a server reads it: outside of quotes and comments to the end of a line."""
+    found, current, quote, comment, i = [], "", "", False, 0
+    while i < len(text):
+        c = text[i]
+        if comment:
+            comment = c != "\n"
+        elif quote:
+            current += c
+            if c == "\\" and quote == "'":
+                i += 1
+                current += text[i]
+            elif c == quote:
+                quote = ""
+        elif c == "#" or text.startswith("-- ", i):
+            comment = True
+        elif c == ";":
+            found.append(current.strip())
+            current = ""
+        else:
+            quote = c if c in "`'\"" else ""
+            current += c
+        i += 1
+    assert not current.strip()
+    return found
+
+
+@pytest.mark.parametrize("writer", [ReplayWriter, FlashbackWriter])
+def test_generated_sql_executes_nothing_of_the_log(writer: type, tmp_path: Path) -> None:
+    path = tmp_path / "bin\nDROP TABLE p;.000001"
+    path.write_bytes(hostile())
+    out = io.BytesIO()
+    with binlog_core.open(path) as log:
+        made = writer(out, StatementMaker(log.format))
+        for group in log.groups():
+            for one in located_changes(group):
+                made.add(group.path, one)
+        made.close()
+    verbs = [statement.split()[0] for statement in statements_of(out.getvalue().decode())]
+    assert set(verbs) <= {"SET", "BEGIN", "COMMIT", "INSERT", "DELETE"}
+    assert len(verbs) >= 8
+
+
+def test_what_a_terminal_gets_has_no_commands_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    path.write_bytes(hostile())
+    for command in ("info", "verify", "events"):
+        shown = run(command, path)
+        assert "\x1b[2J" not in shown.text + shown.err
+        assert shown.code == 0
+
+
+def test_a_report_shows_names_and_does_not_run_them(tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    path.write_bytes(hostile())
+    page = tmp_path / "page.html"
+    assert run("report", path, "-o", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_names_are_no_directories() -> None:
+    pytest.importorskip("pyspark")
+    from binlog_core.spark.destination import directory_name
+
+    for name in ("../x", "..", "/etc/passwd", "a/b", "\\\\host\\share", "C:", "\0", "a\nb", "_x", ".x", EVIL):
+        made = directory_name(name, name)
+        assert not {*made} & {*"/\\:\0\n "}
+        assert not made.startswith((".", "_"))
+        assert Path(made).name == made
+
+
+def test_the_package_unpickles_and_evaluates_nothing() -> None:
+    banned = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "jsonpickle", "yaml"}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            where = f"{path.name}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import):
+                assert not {alias.name.split(".")[0] for alias in node.names} & banned, where
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in banned, where
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "compile", "__import__"}, where
+            elif isinstance(node, ast.keyword) and node.arg in {"shell", "allow_pickle"}:
+                assert isinstance(node.value, ast.Constant), where
+                assert not node.value.value, where
+
+
+def test_messages_have_no_values() -> None:
+    """Whatever byte of a log is damaged: neither errors nor the report nor warnings repeat what rows hold."""
+    secret = "correct horse battery staple"
+    log = Log()
+    log.begin("shop")
+    table = Table(
+        "shop", "people", [("id", "INT"), ("name", "VARCHAR(200)"), ("note", "JSON"), ("born", "DATE")]
+    )
+    row = {"id": 1, "name": secret, "note": {secret: secret}, "born": dt.date(2001, 2, 3)}
+    at = log.insert(table, [row] * 2)
+    log.commit()
+    data = bytearray(log.getvalue())
+    said = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for place in range(at, len(data)):
+            original = data[place]
+            for value in (0, 0x7F, 0xFF):
+                data[place] = value
+                for on_error in ("raise", "skip"):
+                    try:
+                        with binlog_core.open(
+                            bytes(data), verify_checksum=False, on_error=on_error
+                        ) as opened:
+                            try:
+                                list(opened.rows())
+                            finally:
+                                said.append(str(opened.report.first) + str(opened.report.skipped))
+                    except binlog_core.BinlogError as error:
+                        said.append(str(error) + repr(error))
+            data[place] = original
+    said += [str(one.message) for one in warned]
+    assert len([text for text in said if "DecodeError" in text]) > 100
+    assert not [text for text in said if "horse" in text]
+
+
+@pytest.mark.parametrize("golden", golden_logs("*/encrypted"), ids=str)
+def test_keys_are_in_no_message(golden: Golden, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert golden.keys is not None
+    keys = Path(golden.keys).read_bytes()
+    read = read_keyring if "mysql" in golden.name else read_key_file
+    secrets = [key for key in read(golden.keys).values() if any(key[4:])]
+    assert secrets
+    said = []
+    for place in range(0, min(len(golden.data), 900), 7):
+        data = bytearray(golden.data)
+        data[place] ^= 0x55
+        try:
+            with binlog_core.open(bytes(data), keys=golden.keys) as log:
+                list(log.rows())
+                said.append(str(log.report.first))
+        except binlog_core.BinlogError as error:
+            said.append(str(error) + repr(error))
+    for place in range(0, len(keys), 11):
+        broken = tmp_path / "keys"
+        broken.write_bytes(keys[:place])
+        try:
+            with binlog_core.open(golden.path, keys=broken) as log:
+                list(log.rows())
+        except binlog_core.BinlogError as error:
+            said.append(str(error) + repr(error))
+    assert len(said) > 50
+    for secret in secrets:
+        for shown in (secret.hex(), secret.hex().upper(), repr(secret)[2:-1], secret[:8].hex()):
+            assert not [text for text in said if shown in text]
+
+
+WORST = (
+    "cut at 40 places",
+    "a 4 GiB event out of a zstd payload",
+    "256 MiB of small events out of a zstd payload",
+    "a zlib block of 512 MiB, 64 MiB allowed",
+    "2000 COMPRESSED values of 1 MiB, 64 MiB allowed",
+    "JSON of 2**60 shared values",
+    "rows of a byte, records of 139 KB, 64 MiB allowed",
+    "half a million table ids in a transaction",
+    "20,000 tables of 100 columns, rows in each",
+    "300,000 transactions of no row",
+    "every second event of 524,288 broken",
+    "a gz file of 256 MiB of zeros",
+    "a xz file of 256 MiB of zeros",
+    "a zst file of 256 MiB of zeros",
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
+@pytest.mark.parametrize("kind", WORST)
+def test_memory_stays_within_its_bound(kind: str, tmp_path: Path) -> None:
+    """The worst of what benchmarks/hostile.py measures in whole."""
+    if "zst" in kind:
+        pytest.importorskip("zstandard")
+    (hostile,) = (one for one in INPUTS if one.kind == kind)
+    found = cost(hostile, tmp_path, PACKAGE.parent)
+    assert found.taken < hostile.bound * MEBI, found
+    assert set(found.ended) <= {"end", "cut tail", "DecodeError", "DecompressionError"}, found

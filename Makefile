@@ -68,8 +68,9 @@ wheel:
 # Tests that measure memory say themselves that a sanitizer takes some of its own, and are skipped.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
-NOT_SANITIZED := $(wildcard tests/test_spark*.py) $(addprefix tests/test_,$(addsuffix .py, \
-    cli_export cli_rows cli_shell docs duckdb gtids reference remote report_page schema))
+NOT_SANITIZED := $(wildcard tests/test_spark*.py tests/spark) tests/test_cli_export.py tests/cli/test_cli_rows.py tests/cli/test_cli_shell.py \
+    tests/test_duckdb.py tests/sources/test_remote.py tests/inspect/test_report_page.py \
+    tests/test_gtids.py tests/whole/test_reference.py tests/whole/test_docs.py tests/schema/test_given.py
 
 sanitize: build/.sanitized
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
@@ -115,5 +116,5 @@ include fuzz/Makefile.inc
 
 clean:
 	rm -rf build dist wheels/dist out *.egg-info $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f src/*.c src/*.html binlog_core/*.so
+	rm -f src/*/*.c src/*/*.html binlog_core/_core/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,18 +17,19 @@ from setuptools import Extension, setup
 if sys.byteorder != "little":
     sys.exit("binlog_core reads little-endian words in place: big-endian machines are not supported")
 
+# Each lies in its folder of src/ and is imported as binlog_core._core.NAME.
 MODULES = [
-    "_headers",
-    "_table_map",
-    "_rows",
-    "_values",
-    "_columns",
-    "_capsules",
-    "_spans",
-    "_jsonb",
-    "_crc32",
-    "_resync",
-    "_packets",
+    "wire/_table_map",
+    "wire/_packets",
+    "decode/_rows",
+    "batch/_spans",
+    "arrow/_columns",
+    "arrow/_capsules",
+    "objects/_values",
+    "objects/_jsonb",
+    "find/_headers",
+    "find/_resync",
+    "crc/_crc32",
 ]
 
 MODE = os.environ.get("BINLOG_CORE_BUILD", "")
@@ -67,7 +68,7 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"binlog_core.{name}",
+                f"binlog_core._core.{name.rpartition('/')[2]}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
                 depends=["src/arrow/copy_spans.h", "src/crc/crc32.h", "src/find/resync_scan.h"],

@@ -41,7 +41,7 @@ PATHS = [
     "binlog_core",
     ":!binlog_core/spark",
     ":!binlog_core/cli",
-    ":!binlog_core/report_page",
+    ":!binlog_core/inspect/report_page",
 ]
 
 Counts = dict[tuple[str, str], float]  # (workload, arrays or arrow): instructions per row image

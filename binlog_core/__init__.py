@@ -9,6 +9,7 @@
 from ._core._values import RowChange
 from ._decode.group import Group, Tail
 from ._decode.selection import Limits
+from ._format.event_types import EventType
 from ._format.format_description import FormatDescription
 from ._tables.tables import Column, Table
 from .batch import ChangeBatch
@@ -38,6 +39,7 @@ __all__ = [
     "DecodeError",
     "DecompressionError",
     "EncryptionError",
+    "EventType",
     "FormatDescription",
     "FormatError",
     "Group",

@@ -21,7 +21,7 @@ from setuptools import Distribution, Extension
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
-MODULES = sorted(path.stem for path in (ROOT / "src").glob("*.pyx"))
+MODULES = sorted((ROOT / "src").rglob("*.pyx"))
 SANITIZERS = "address,undefined"
 # Not for the C that Cython writes around our code: calls through pointers of another type, NULL + 0.
 FLAGS = [
@@ -43,8 +43,8 @@ def main() -> None:
     os.environ["CFLAGS"] = "-fPIC"
     os.chdir(ROOT)
     lib = BUILD / "lib" / "binlog_core"
-    sources = {f"binlog_core.{name}": f"src/{name}.pyx" for name in MODULES} | {
-        "binlog_core._core": "fuzz/_core.pyx",
+    sources = {f"binlog_core._core.{path.stem}": str(path.relative_to(ROOT)) for path in MODULES} | {
+        "binlog_core._core._rows_target": "fuzz/_rows_target.pyx",
         "_loops": "fuzz/_loops.pyx",
     }
     extensions = [

@@ -1,7 +1,7 @@
 """Seeds of the fuzzers, from the golden logs: fuzz/seeds.py DIRECTORY makes a folder per target.
 
-Of every log come its bytes, its events in the language of fuzz/_core.pyx, and the table maps, JSON documents,
-partial updates and texts in it. Large inputs only slow a fuzzer down, so they are left out.
+Of every log come its bytes, its events in the language of fuzz/_rows_target.pyx, and the table maps, JSON
+documents, partial updates and texts in it. Large inputs only slow a fuzzer down, so they are left out.
 """
 
 from __future__ import annotations

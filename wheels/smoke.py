@@ -27,11 +27,13 @@ OPTIONAL = {
 
 def main(data: Path) -> None:
     package = Path(binlog_core.__file__).parent
-    assert (package / "py.typed").exists() and (package / "_columns.pyi").exists(), "types are not packaged"
+    assert (package / "py.typed").exists() and (package / "_core" / "_columns.pyi").exists(), (
+        "types are not packaged"
+    )
 
-    compiled = [m.name for m in pkgutil.iter_modules([str(package)]) if m.name.startswith("_")]
+    compiled = [m.name for m in pkgutil.iter_modules([str(package / "_core")])]
     for name in compiled:
-        module = importlib.import_module(f"binlog_core.{name}")
+        module = importlib.import_module(f"binlog_core._core.{name}")
         assert module.__file__ and not module.__file__.endswith(".py"), f"{name} is not compiled"
     assert {"_headers", "_table_map", "_rows", "_values", "_columns", "_jsonb"} <= set(compiled), compiled
     imported = OPTIONAL & set(sys.modules)

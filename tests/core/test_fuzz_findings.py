@@ -15,7 +15,7 @@ from support.writer import Log, Table
 
 import binlog_core
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ("rows",)
 FINDINGS = [
     path

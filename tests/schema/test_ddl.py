@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.golden import golden_logs
 from support.growth import assert_linear
-from test_schema import told_by_server
+from test_given import told_by_server
 
 import binlog_core
 from binlog_core._decode.selection import Limits

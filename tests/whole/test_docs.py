@@ -26,7 +26,7 @@ from urllib.parse import unquote
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>[a-z]*)[^\n`]*$")

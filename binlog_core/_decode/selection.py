@@ -90,8 +90,8 @@ class Limits:
     record_bytes : int
         Most bytes of records out of one rows event.
     spool_bytes : int
-        Most bytes of the temporary file into which `binlog_core.inspect.verify.verify` unpacks a compressed or
-        encrypted log.
+        Most bytes of the temporary file into which `binlog_core.inspect.verify.verify` unpacks a log that
+        is compressed or encrypted.
     statement_bytes : int
         Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
         bounded otherwise.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._core._spans import compact_spans
-from ._decode.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
-from ._decode.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
-from ._decode.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
+from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
+from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
+from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Rows, Vectors, WideDecimals

@@ -146,7 +146,7 @@ cdef inline int plan_change(column_t* c, object change, list keep) except -1:
     elif change.name == "_commit_timestamp":
         c.layout = LAYOUT_COMMIT_TIME
         c.width = 8
-        from binlog_core.batch import TRANSACTION_DTYPE
+        from binlog_core._tables.side_dtypes import TRANSACTION_DTYPE
 
         c.transaction_len = TRANSACTION_DTYPE.itemsize
         c.commit_time = TRANSACTION_DTYPE.fields["commit_time"][1]

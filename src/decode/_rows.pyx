@@ -44,7 +44,7 @@ from wire.header cimport event_header_t
 from wire.transactions cimport OUTCOME_COMMITTED, begin_transaction, take_query_text, transaction_t
 
 from .._tables.column_types import SPAN_DTYPE
-from .._decode.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
+from .._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 
 cdef extern from "numpy/arrayobject.h":
     # Takes over the reference to the dtype.

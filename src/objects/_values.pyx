@@ -42,7 +42,7 @@ from wire.transactions cimport transaction_t
 
 from .._tables import charsets
 from ._jsonb import apply_json_diffs, parse_json_diffs
-from ..batch import INVALID_DATE_DTYPE, TRANSACTION_DTYPE
+from .._tables.side_dtypes import INVALID_DATE_DTYPE, TRANSACTION_DTYPE
 from ..errors import DecodeError
 from .._tables.tables import record_dtype
 

@@ -28,7 +28,7 @@ run: $(VENV)/.run
 # `pytest`, not `python -m pytest`: that would import the source folder. The first line makes sure.
 test: $(VENV)/.test
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
-	$(BIN)/pytest tests $(PYTEST_ARGS)
+	$(BIN)/pytest tests -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -1,17 +1,119 @@
-"""Makes ``support`` and ``reference`` importable whatever pytest's import mode.
+"""What all tests share: where helpers are, what may not run side by side, whether the last run ended.
 
 The package under test comes from where Python finds it: an installed wheel as well as the source folder.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-HERE = str(Path(__file__).resolve().parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+import pytest
+
+HERE = Path(__file__).resolve().parent
+if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest's import mode
+    sys.path.insert(0, str(HERE))
+
+# Side by side (``-n 2 --dist loadgroup``) each of these stays on one worker: one JVM is enough, and tests
+# that talk to the server of BINLOG_CORE_TEST_SERVER change its settings and rotate its logs.
+GROUPS = {
+    "spark": ("spark", "cli/test_cli_export", "test_cli_export"),
+    "server": ("server", "archive", "schema/test_schema_server", "test_replay", "cli/test_replay"),
+}
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """The tests that this one may not run beside."""
+    place = item.path.relative_to(HERE).with_suffix("").as_posix()
+    for group, places in GROUPS.items():
+        if item.get_closest_marker(group) or place.startswith((*(f"{p}/" for p in places), f"test_{group}")):
+            return group
+        if place in places:
+            return group
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and (group := group_of(item)) is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+# ------------------------------------------------------------ a crash of the interpreter
+
+
+def _mark(config: pytest.Config) -> Path:
+    """The file that names the test at hand, for as long as the run lasts."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    folder: Path = config.cache.mkdir("running")  # type: ignore[union-attr]
+    return folder / worker
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config, "cache", None) is None:  # -p no:cacheprovider
+        return
+    config.stash[CRASHED] = []
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for mark in sorted(_mark(config).parent.iterdir()):
+            pid, _, test = mark.read_text().partition(" ")
+            if not _runs(int(pid or 0)):
+                if test not in config.stash[CRASHED]:
+                    config.stash[CRASHED].append(test)
+                mark.unlink()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return pid > 0
+
+
+CRASHED = pytest.StashKey[list[str]]()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [
+        f"the last run did not end: its interpreter crashed or was killed in {test}"
+        for test in config.stash.get(CRASHED, [])
+    ]
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    if _RUN:
+        _RUN[0].write_text(f"{os.getpid()} {nodeid}")
+
+
+_RUN: list[Path] = []
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    alone = not worker and not getattr(session.config.option, "numprocesses", None)
+    if getattr(session.config, "cache", None) is not None and (worker or alone):
+        _RUN[:] = [_mark(session.config)]
+
+
+# ------------------------------------------------------------ what is told at the end
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    from support import tally
+
+    if _RUN:
+        _RUN.pop().unlink(missing_ok=True)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["tried"] = dict(tally.TRIED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    from support import tally
+
+    tally.TRIED.update(getattr(node, "workeroutput", {}).get("tried", {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -1,10 +1,9 @@
-"""The reference decoder and the comparison with the truth, each held against what servers wrote."""
+"""The comparison with the truth, and parts of the reference decoder (as a whole: test_truth.py)."""
 
 from __future__ import annotations
 
 import copy
 import datetime as dt
-import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,6 @@ ALL = golden_logs()
 
 def read(golden: Golden) -> Log:
     return read_log(golden.data, Path(golden.keys).read_bytes() if golden.keys else None, golden.old_digits)
-
-
-@pytest.mark.parametrize("golden", ALL, ids=str)
-def test_reference_holds_against_the_server(golden: Golden) -> None:
-    assert differences(read(golden).changes, golden) == []
-
-
-@pytest.mark.parametrize("golden", ALL, ids=str)
-def test_reference_headers_are_those_of_show_binlog_events(golden: Golden) -> None:
-    # Events inside a compressed transaction are listed too, where the transaction's event ends.
-    want = [(e["pos"], e["server_id"], e["end"]) for e in golden.events if e["pos"] != e["end"]]
-    headers = read(golden).headers
-    assert [(h.position, h.server_id, h.next_position) for h in headers][: len(want)] == want[: len(headers)]
-    # Lists were taken of running servers: a clean shutdown's STOP follows, and a file cut later has less.
-    assert abs(len(headers) - len(want)) <= 1
-    for header, following in itertools.pairwise(headers):
-        assert header.position + header.event_length == following.position
 
 
 def _changed(value: Any) -> Any:

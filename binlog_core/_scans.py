@@ -5,7 +5,6 @@ Each is read anew for every scan, group by group, with only the columns that the
 
 from __future__ import annotations
 
-import difflib
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core._capsules import schema_capsule, stream_capsule
+from ._decode.given_names import near
 from ._decode.gtid_selection import gtid_text
 from ._tables.tables import Column, Table, record_dtype
 from .arrow.types import ArrowField, ChangeColumn, struct_field
@@ -90,10 +90,7 @@ def by_any_name(tables: Collection[str]) -> dict[str, str]:
 
 def unknown_table(name: str, tables: Collection[str]) -> SchemaError:
     """The error of a table that the logs have no row changes of."""
-    names = by_any_name(tables)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"near: {', '.join(near)}" if near else f"there are {', '.join(sorted(tables)) or 'none'}"
-    return SchemaError(f"no row changes of a table {name!r} in these logs; {hint}")
+    return SchemaError(f"no row changes of a table {name!r} in these logs{near(name, tables)}")
 
 
 class Scan(ABC):

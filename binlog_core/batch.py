@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._core._spans import compact_spans
+from ._decode.given_names import near
 from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
 from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
@@ -417,8 +417,7 @@ class ChangeBatch(Records):
         for column in self.value_columns:
             if column.name == name:
                 return column
-        near = difflib.get_close_matches(name, [column.name for column in self.columns])
-        hint = f"; near: {', '.join(near)}" if near else ""
+        hint = near(name, [column.name for column in self.columns])
         raise SchemaError(
             f"no such column among the {len(self.columns)} decoded{hint}",
             path=self.path,

@@ -14,8 +14,9 @@ import numpy as np
 
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
+from ._decode.given_names import NamesMet, report_unmet
 from ._decode.group import Group, Tail
-from ._decode.gtid_selection import AnyGtidSet, gtid_set
+from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set
 from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
 from ._decode.selection import (
@@ -38,6 +39,7 @@ from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
 from .report import Report
+from .schema.definitions import Definitions, load
 
 if TYPE_CHECKING:
     from .events import Event
@@ -56,8 +58,8 @@ def open(
     stop: Place | None = None,
     tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
-    gtids: str | AnyGtidSet | None = None,
-    exclude_gtids: str | AnyGtidSet | None = None,
+    gtids: GtidArgument | None = None,
+    exclude_gtids: GtidArgument | None = None,
     server_id: int | None = None,
     ops: str | Iterable[str] | None = None,
     rows_v0: bool = False,
@@ -95,7 +97,7 @@ def open(
         Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
     columns : mapping or iterable of str, optional
         Table name or pattern to the names of the columns to decode; or just names, for all tables.
-    gtids, exclude_gtids : str or GTID set, optional
+    gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
         Transactions to read, or to leave out.
     server_id : int, optional
         Only events of that server.
@@ -128,7 +130,9 @@ def open(
     EncryptionError, MissingExtraError
         A key or a library is missing.
     GtidError
-        A text is no GTID set.
+        A text is not a GTID set, or a set is of the other vendor than the (first) log.
+    SchemaError
+        A given definition cannot be read.
     BinlogError
         The target does not exist or cannot be read.
     TypeError, ValueError
@@ -136,7 +140,11 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
-    check_arguments(start, stop, server_id, limits)
+    check_arguments(start, stop, server_id, limits, schema, schema_start)
+    if schema is not None:
+        schema = load(schema)
+    if schema_start is not None:
+        schema_start = load(schema_start)
     if follow and isinstance(target, bytes | bytearray | memoryview):
         raise ValueError("follow=True is for logs that grow; bytes do not")
     files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
@@ -220,6 +228,10 @@ class Log:
         self._source: Any = files[0].open()
         try:
             self._format = self._decoder(self._source, selection, None).read_format()
+            if self._format is not None:
+                for argument in ("gtids", "exclude_gtids"):
+                    gtids, path = getattr(selection, argument), self._source.path
+                    check_vendor(gtids, argument, mariadb=self._format.is_mariadb, path=path)
         except BaseException:
             self._source.close()
             raise
@@ -381,21 +393,27 @@ class Log:
         StrictError, TruncatedError
             With ``strict=True``.
         """
-        selection = replace(self._selection, seen_columns={}, asides=asides)
+        selection = replace(self._selection, met=NamesMet(), asides=asides)
         if tables is not None:
             selection.tables = names(tables)
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
         self._begin_pass()
         definitions = self._definitions()
+        any_rows = False
         for i, source in enumerate(self._sources(self._follow)):
             decoder = self._decoder(source, self._ranged(selection, i), definitions)
             self._wait_with(decoder)
             try:
-                yield from decoder.groups()
+                for group in decoder.groups():
+                    any_rows = any_rows or bool(group.batches)
+                    yield group
+                    del group  # what its user keeps is the user's
             finally:
                 self.tail = decoder.tail or self.tail
         check_columns(selection)
+        path = self.files[0].path
+        report_unmet(self.report, selection, definitions, path=path, any_rows=any_rows)
 
     def batches(
         self,
@@ -551,7 +569,7 @@ class Log:
             The rest of the log is read by others.
         """
         self._begin_pass()
-        selection = self._ranged(replace(self._selection, seen_columns={}), 0)
+        selection = self._ranged(replace(self._selection, met=NamesMet()), 0)
         selection = replace(
             selection,
             start_position=start,
@@ -566,8 +584,6 @@ class Log:
     def _definitions(self) -> Definitions | None:
         if self._schema is None:
             return None
-        from .schema.definitions import Definitions
-
         return Definitions(self._schema, start=self._schema_start, limits=self._limits)
 
     def _file_range(self) -> tuple[int, int]:

@@ -43,6 +43,7 @@ KINDS = {
     "rows_v0": "rows events of version 0, whose values the log does not tell",
     "schema_misfits": "table definitions that do not fit the rows",
     "ddl_not_followed": "schema changes that could not be followed",
+    "unmatched_names": "names were given that nothing in what was read has",
     "file_gaps": "numbers missing between the files",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
@@ -51,7 +52,9 @@ KINDS = {
 _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
 
 # Facts about the data, not about the log's silence: strict mode accepts them.
-_FACTS = frozenset(("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum"))
+_FACTS = frozenset(
+    ("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names")
+)
 # What nobody needs to be warned of at every open.
 _QUIET = frozenset(("invalid_dates", "unknown_signs", "unknown_charsets", "unnamed_columns", "format_notes"))
 

@@ -7,6 +7,8 @@ import re
 import shutil
 import threading
 import time
+from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core import BinlogError, DecodeError, NotABinlogError, SchemaError
+from binlog_core import BinlogError, BinlogWarning, DecodeError, Limits, NotABinlogError, SchemaError
 from binlog_core._decode.merge import ChangeReader
 from binlog_core._decode.selection import matches
+from binlog_core.errors import GtidError
+from binlog_core.gtids import MariadbGtid, parse_gtid, parse_gtid_set
 
+MIXED = golden_logs("mysql97/dml_mixed")[0]
 GTID = golden_logs("mysql97/gtid")[0]
 MARIA_GTID = golden_logs("maria1011/maria_gtid")[0]
 META_FULL = golden_logs("mysql97/meta_full")[0]
@@ -421,6 +426,24 @@ def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> N
         ({"ops": "upsert"}, ValueError, "insert, update and delete"),
         ({"limits": {"group_rows": 1}}, TypeError, "Limits"),
         ({"server_id": "1"}, TypeError, "server_id"),
+        ({"server_id": -1}, ValueError, "server_id=-1"),
+        ({"server_id": 1 << 32}, ValueError, "4294967295"),
+        ({"stop": 10**30}, ValueError, "below 2**63"),
+        ({"start": ("log.000001", 1 << 63)}, ValueError, "below 2**63"),
+        ({"start": (5, 4)}, TypeError, "start=(5, 4)"),
+        ({"start": dt.datetime(2024, 2, 1), "stop": dt.datetime(2024, 1, 1)}, ValueError, "behind"),
+        ({"gtids": 42}, TypeError, "gtids= takes GTIDs"),
+        ({"exclude_gtids": [42]}, TypeError, "exclude_gtids= takes GTIDs"),
+        ({"gtids": b"0-1-1"}, TypeError, "gtids= takes GTIDs"),
+        ({"gtids": "0-1-1"}, GtidError, "gtids= has GTIDs of MariaDB, and the log is of MySQL"),
+        ({"exclude_gtids": MariadbGtid(0, 1, 1)}, GtidError, "exclude_gtids= has GTIDs of MariaDB"),
+        ({"gtids": ["0-1-1", f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"]}, GtidError, "brought together"),
+        ({"schema": 5}, TypeError, "a schema is a dict"),
+        ({"schema": {"t": "create table t (a int)"}}, SchemaError, "database.table"),
+        ({"schema": {5: "create table t (a int)"}}, TypeError, "database.table"),
+        ({"schema": "no/such/file.sql"}, SchemaError, "cannot be read"),
+        ({"schema_start": {}}, ValueError, "schema_start="),
+        ({"schema_start": {}, "schema": {}}, ValueError, "schema_start="),
     ],
 )
 def test_arguments_are_looked_at_when_they_are_given(
@@ -428,6 +451,85 @@ def test_arguments_are_looked_at_when_they_are_given(
 ) -> None:
     with pytest.raises(error, match=re.escape(words)):
         binlog_core.open(golden_logs("mysql97/types_ints")[0].path, **arguments)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+def test_limits_are_looked_at_when_they_are_given(name: str) -> None:
+    for value in (0, -1, 10**30):
+        with pytest.raises(ValueError, match=f"{name}={value}"):
+            Limits(**{name: value})
+    for value in (1.5, "1", None, True):
+        with pytest.raises(TypeError, match=f"{name}="):
+            Limits(**{name: value})
+
+
+def test_gtids_in_any_form_select_and_leave_out() -> None:
+    path = path_of(GTID)
+    with binlog_core.open(path) as log:
+        by_gtid = Counter(change.gtid for change in log.rows())
+    (one, count), (other, more) = by_gtid.most_common(2)
+    assert one is not None and other is not None
+    for form in (one, [one], parse_gtid(one), {parse_gtid(one)}, parse_gtid_set(one), iter([one])):
+        with binlog_core.open(path, gtids=form) as log:
+            assert sum(1 for _ in log.rows()) == count, form
+    with binlog_core.open(path, gtids=[one, parse_gtid(other)]) as log:
+        assert sum(1 for _ in log.rows()) == count + more
+    with binlog_core.open(path, exclude_gtids=[one, other]) as log:
+        assert sum(1 for _ in log.rows()) == by_gtid.total() - count - more
+    with binlog_core.open(path_of(MARIA_GTID), exclude_gtids="") as log:
+        assert sum(1 for _ in log.rows()) > 0  # an empty set has no vendor
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"tables": "shop.sensor_aa"}, "tables='shop.sensor_aa'; near: shop.sensor_a"),
+        ({"tables": ["shop.*", "stock.*"]}, "tables='stock.*'"),
+        ({"columns": {"shop.nope": ["id"], "shop.*": ["id"]}}, "columns={'shop.nope': …}"),
+        ({"columns": {"shop.ledger_b": ["id"]}, "tables": "shop.sensor_a"}, "columns={'shop.ledger_b': …}"),
+        ({"schema": {"shop.sensor_x": "create table t (a int)"}}, "schema={'shop.sensor_x': …}; near:"),
+        ({"gtids": f"{'0' * 8}-0000-0000-0000-{'0' * 12}:1"}, "no transaction is in gtids="),
+        ({"server_id": 999}, "server_id=999"),
+    ],
+)
+def test_names_that_nothing_has_are_told(arguments: dict[str, Any], words: str) -> None:
+    with binlog_core.open(path_of(MIXED), **arguments) as log:
+        with pytest.warns(BinlogWarning, match=re.escape(words)):
+            list(log.rows())
+        assert log.report.unmatched_names == 1
+    with (
+        binlog_core.open(path_of(MIXED), strict=True, **arguments) as log,
+        pytest.warns(BinlogWarning),
+    ):
+        list(log.rows())  # the log is not silent: no StrictError
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tables": ["shop.sensor_a", "*.sensor_*"]},
+        {"columns": {"shop.sensor_a": ["id"], "*": ["id", "aid", "nid", "kid"]}},
+        {"server_id": 11},
+        {"ops": "insert", "tables": "shop.nokey"},
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_names_that_something_has_are_not_told(arguments: dict[str, Any]) -> None:
+    with binlog_core.open(path_of(MIXED), **arguments) as log:
+        try:
+            list(log.batches())
+        except SchemaError:
+            assert "columns" in arguments
+        assert not log.report.unmatched_names
+
+
+@pytest.mark.filterwarnings("error")
+def test_definitions_that_are_not_needed_are_no_mistake() -> None:
+    columns = "(id int, n bigint, s varchar(40), d decimal(10,2))"
+    schema = dict.fromkeys(("shop.sensor_a", "shop.sensor_b"), f"create table t {columns}")
+    with binlog_core.open(path_of(MIXED), schema=schema, tables="shop.sensor_a", columns=["id"]) as log:
+        list(log.batches())
+        assert not log.report.counts
 
 
 def test_bytes_cannot_be_followed() -> None:

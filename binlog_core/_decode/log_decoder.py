@@ -643,9 +643,10 @@ class LogDecoder:
                 self._on_inner_error()
 
     def _select_transaction(self) -> None:
-        self._loop.skip_transaction(
-            not is_selected(gtid_of(self._loop.gtid()), self.selection.gtids, self.selection.exclude_gtids)
-        )
+        selection = self.selection
+        selected = is_selected(gtid_of(self._loop.gtid()), selection.gtids, selection.exclude_gtids)
+        selection.met.gtids |= selected
+        self._loop.skip_transaction(not selected)
 
     # ------------------------------------------------------------ errors
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from operator import index
 
 from .._format.compression import MEMORY_LIMIT, PAYLOAD_LIMIT
 from .._tables.tables import Table
 from ..errors import DecodeError, SchemaError
+from .given_names import NamesMet
 from .gtid_selection import AnyGtidSet
 
 Place = int | tuple[str, int] | dt.datetime
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
+MAX_POSITION = (1 << 63) - 1
 _OPS = {"insert": 1, "update": 2, "delete": 4}
 
 
@@ -36,21 +39,30 @@ class Selection:
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
     asides: bool = False  # what is no row is gathered too: see group.Aside
-    seen_columns: dict[str, set[str]] = field(default_factory=dict)
+    met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
 
     @property
     def selects_gtids(self) -> bool:
         return self.gtids is not None or self.exclude_gtids is not None
 
     def wants_table(self, table: Table) -> bool:
-        return self.tables is None or any(matches(table, pattern) for pattern in self.tables)
+        met = self.met
+        met.table(table.full_name)
+        if self.tables is None:
+            return True
+        wanted = False
+        for pattern in self.tables:
+            if not (wanted and pattern in met.patterns) and matches(table, pattern):
+                met.patterns.add(pattern)
+                wanted = True
+        return wanted
 
     def wanted_columns(self, table: Table) -> Collection[str] | None:
         wanted = None
         for pattern, names in self.columns.items():
             if matches(table, pattern):
                 wanted = set(names) if wanted is None else wanted | set(names)
-                self.seen_columns.setdefault(pattern, set()).update(
+                self.met.columns.setdefault(pattern, set()).update(
                     c.name for c in table.columns if c.name in names
                 )
         return wanted
@@ -117,6 +129,14 @@ class Limits:
     definition_columns: int = 1 << 22
     event_bytes: int = (1 << 30) + (1 << 20)
 
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if not hasattr(value, "__index__") or isinstance(value, bool):
+                raise TypeError(f"Limits: {limit.name}= takes an int, not {type(value).__name__}")
+            if not 0 < index(value) < 1 << 62:
+                raise ValueError(f"Limits: {limit.name}={value}: at least 1 and below 2**62 is expected")
+
     def packed_length(self, event: bytes | bytearray, path: str, offset: int) -> int:
         """Of a packed event of which the beginning was unpacked; 0 where not even its length was.
 
@@ -162,7 +182,7 @@ def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
 
 def check_columns(selection: Selection) -> None:
     """Names that no definition had are a mistake, told at the end: a later ALTER could have brought them."""
-    for pattern, seen in selection.seen_columns.items():
+    for pattern, seen in selection.met.columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:
             raise SchemaError(
@@ -178,30 +198,47 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
     return sum(_OPS[op] for op in wanted)
 
 
-def check_arguments(start: object, stop: object, server_id: object, limits: object) -> None:
-    """Refuse arguments of `binlog_core.open` of other types than it takes, as soon as they are given."""
+def check_arguments(
+    start: object, stop: object, server_id: object, limits: object, schema: object, schema_start: object
+) -> None:
+    """Refuse arguments of `binlog_core.open` that cannot be meant, as soon as they are given.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
     _check_place("start", start)
     _check_place("stop", stop)
-    if not (server_id is None or hasattr(server_id, "__index__")):
+    if isinstance(start, dt.datetime) and isinstance(stop, dt.datetime) and _utc(start) > _utc(stop):
+        raise ValueError(f"start={start} is behind stop={stop}")
+    if not (server_id is None or hasattr(server_id, "__index__")) or isinstance(server_id, bool):
         raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
+    if server_id is not None and not 0 <= index(server_id) < 1 << 32:
+        raise ValueError(f"server_id={server_id}: 0 to {(1 << 32) - 1} is expected")
     if not (limits is None or isinstance(limits, Limits)):
         raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
+    if schema_start is not None and not (isinstance(schema, str) and schema == "ddl"):
+        raise ValueError('schema_start= goes with schema="ddl": the definitions before the first statement')
 
 
 def _check_place(argument: str, place: object) -> None:
-    position = place[1] if isinstance(place, tuple) and len(place) == 2 else place
-    if position is place and isinstance(place, dt.datetime):
+    if place is None or isinstance(place, dt.datetime):
         return
-    if position is None and place is None:
-        return
+    position = place
+    if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):
+        position = place[1]
     if not hasattr(position, "__index__") or isinstance(position, bool):
         raise TypeError(f"{argument}={place!r}: a position, (file name, position) or a datetime is expected")
     if index(position) < 0:
         raise ValueError(f"{argument}={place!r}: a position is not negative")
+    if index(position) > MAX_POSITION:
+        raise ValueError(f"{argument}={place!r}: a position is below 2**63")
 
 
 def timestamp_of(moment: dt.datetime) -> int:
     """Seconds since 1970 UTC, as event headers have them; naive moments are UTC."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return max(0, int(moment.timestamp()))
+    return max(0, int(_utc(moment).timestamp()))
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)

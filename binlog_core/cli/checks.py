@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
+from .._decode.given_names import near
 from .._decode.selection import matches_name
 from .._format.event_types import EventType
 from ..errors import SchemaError
 from ..events import TableMapEvent
 from ..log import Log
-
-_MOST_NAMES = 8
 
 
 def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None:
@@ -37,7 +35,7 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
     known |= table_names(log)
     for pattern in unmatched:
         if not any(matches_name(name, pattern) for name in known):
-            raise SchemaError(f"no table {pattern!r} in these logs{_near(pattern, known)}")
+            raise SchemaError(f"no table {pattern!r} in these logs{near(pattern, known)}")
 
 
 def table_names(log: Log) -> set[str]:
@@ -83,22 +81,7 @@ def unknown_column(error: SchemaError, wanted: Iterable[str], known: Iterable[st
     if not missing:
         return error
     return SchemaError(
-        f"no definition has the column {missing[0]!r}{_near(missing[0], names)}",
+        f"no definition has the column {missing[0]!r}{near(missing[0], names)}",
         table=error.table,
         column=missing[0],
     )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    if not names:
-        return ""
-    by_last = {full.rpartition(".")[2].lower(): full for full in names} if "." not in name else {}
-    by_all = {full.lower(): full for full in names} | by_last
-    near = list(
-        dict.fromkeys(by_all[n] for n in difflib.get_close_matches(name.lower(), by_all, n=3, cutoff=0.5))
-    )
-    if near:
-        return f"; near: {', '.join(near)}"
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"; there are {', '.join(names[:_MOST_NAMES])}{more}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 import re
 import sys
@@ -15,6 +14,7 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
+from .._decode.given_names import near_names
 from .._decode.gtid_selection import gtid_set, is_selected
 from .._decode.selection import Place, matches_name
 from .._format.event_types import EVENT_NAMES, EventType
@@ -145,10 +145,9 @@ def type_codes(names: list[str] | None) -> frozenset[int] | None:
         codes = {int(code) for code, known in EVENT_NAMES.items() if pattern.fullmatch(known)}
         codes |= {int(code) for code in EventType if pattern.fullmatch(code.name)}
         if not codes:
-            lower = {known.lower(): known for known in EVENT_NAMES.values()}
-            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower)]
-            hint = f"; near: {', '.join(near)}" if near else ""
-            raise typer.BadParameter(f"--type {name!r} is no event type{hint}")
+            found_near = near_names(name, EVENT_NAMES.values())
+            hint = f"; near: {', '.join(found_near)}" if found_near else ""
+            raise typer.BadParameter(f"--type {name!r} is not an event type{hint}")
         found |= codes
     return frozenset(found)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from .._decode.selection import DEFAULT_LIMITS, Limits
 from .._tables.tables import Table
@@ -13,6 +15,23 @@ if TYPE_CHECKING:
     from ..events import QueryEvent
     from .ddl import DdlTracker, DefinitionChange
     from .given import Schema
+
+
+_MOST_UNDEFINED = 10_000  # tables whose names are kept
+SchemaSource = Mapping[str, str] | str | os.PathLike[str]  # what `open` takes as schema= and schema_start=
+
+
+def load(schema: SchemaSource | Schema) -> Schema | str:
+    """What was given as ``schema=``, read once; "ddl" as it is.
+
+    Raises
+    ------
+    SchemaError, MissingExtraError, TypeError
+        As ``Schema.load``.
+    """
+    from .given import Schema
+
+    return schema if isinstance(schema, str) and schema == "ddl" else Schema.load(schema)
 
 
 class Definitions:
@@ -32,9 +51,9 @@ class Definitions:
 
     def __init__(
         self,
-        schema: Any,
+        schema: SchemaSource | Schema,
         *,
-        start: Any = None,
+        start: SchemaSource | Schema | None = None,
         limits: Limits = DEFAULT_LIMITS,
         keep_timeline: bool = False,
     ) -> None:
@@ -43,6 +62,8 @@ class Definitions:
 
         self._tracker: DdlTracker | None = None
         self._schema: Schema | None = None
+        self._met: set[str] = set()  # keys of a mapping
+        self._undefined: set[str] = set()  # tables without a definition
         if isinstance(schema, str) and schema == "ddl":
             self._tracker = DdlTracker(
                 Schema.load(start) if start is not None else None, limits=limits, keep_timeline=keep_timeline
@@ -77,7 +98,11 @@ class Definitions:
         assert source is not None
         given = source.definition(table.database, table.name)
         if given is None:
+            if len(self._undefined) < _MOST_UNDEFINED:
+                self._undefined.add(table.full_name)
             return table
+        if self._schema is not None and self._schema.keys:
+            self._met.add(self._schema.keys[table.database, table.name])
         try:
             return apply(table, given)
         except SchemaError as error:
@@ -87,6 +112,13 @@ class Definitions:
                 "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
             )
             return table
+
+    def unmet(self) -> Iterator[tuple[str, Collection[str]]]:
+        """Keys of a mapping that named no table, where tables have no definition: (key, those tables)."""
+        if self._schema is not None and self._undefined:
+            for key in dict.fromkeys(self._schema.keys.values()):
+                if key not in self._met:
+                    yield key, self._undefined
 
     def follow(
         self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int

@@ -40,10 +40,16 @@ class Schema:
     ----------
     tables : iterable of TableSchema
         A later definition of a table replaces an earlier one.
+
+    Attributes
+    ----------
+    keys : dict of (str, str) to str
+        Of a schema given as mapping, its key of each table.
     """
 
     def __init__(self, tables: Iterable[TableSchema] = ()) -> None:
         self._tables = {(table.database, table.name): table for table in tables}
+        self.keys: dict[tuple[str, str], str] = {}
 
     @classmethod
     def load(cls, given: Mapping[str, str] | str | os.PathLike[str] | Schema) -> Schema:
@@ -63,11 +69,21 @@ class Schema:
             A definition cannot be read, a file or server cannot be reached.
         MissingExtraError
             PyMySQL is needed for a URL and not installed.
+        TypeError
+            It is something else.
         """
         if isinstance(given, Schema):
             return given
         if isinstance(given, Mapping):
-            return cls(_from_mapping(given))
+            defined = [(key, table) for key, sql in given.items() for table in _of_key(key, sql)]
+            schema = cls(table for _, table in defined)
+            schema.keys = {(table.database, table.name): key for key, table in defined}
+            return schema
+        if not isinstance(given, str | os.PathLike):
+            raise TypeError(
+                "a schema is a dict of 'database.table' to CREATE TABLE text, the path of a .sql file or a"
+                f" server's URL, not {type(given).__name__}"
+            )
         text = os.fspath(given)
         if text.startswith(("mysql://", "mariadb://")):
             return cls(_from_server(text))
@@ -130,16 +146,17 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
         raise SchemaError(error.message, table=full_name, column=error.column) from None
 
 
-def _from_mapping(given: Mapping[str, str]) -> Iterator[TableSchema]:
-    for key, sql in given.items():
-        # Either name may have dots itself: the table is known under each way to divide the key.
-        divided = [(key[:i], key[i + 1 :]) for i in range(1, len(key) - 1) if key[i] == "."]
-        if not divided:
-            raise SchemaError(f"a schema's keys are 'database.table', not {key!r}", table=key)
-        if not isinstance(sql, str):
-            raise SchemaError(f"expected CREATE TABLE text, found {type(sql).__name__}", table=key)
-        for database, table in divided:
-            yield parse_create_table(sql, database, table)
+def _of_key(key: str, sql: str) -> Iterator[TableSchema]:
+    # Either name may have dots itself: the table is known under each way to divide the key.
+    if not isinstance(key, str):
+        raise TypeError(f"a schema's keys are 'database.table', not {key!r}")
+    divided = [(key[:i], key[i + 1 :]) for i in range(1, len(key) - 1) if key[i] == "."]
+    if not divided:
+        raise SchemaError(f"a schema's keys are 'database.table', not {key!r}", table=key)
+    if not isinstance(sql, str):
+        raise SchemaError(f"expected CREATE TABLE text, found {type(sql).__name__}", table=key)
+    for database, table in divided:
+        yield parse_create_table(sql, database, table)
 
 
 def _from_file(path: str) -> Iterable[TableSchema]:

@@ -1,0 +1,112 @@
+"""Names that the user gave: which of them a pass over a log met, and what comes near the others."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..report import Report
+    from ..schema.definitions import Definitions
+    from .selection import Selection
+
+_MOST_TOLD = 8
+_MOST_KEPT = 10_000  # names of tables, to find near ones among
+
+
+@dataclass(slots=True)
+class NamesMet:
+    """What a pass met of the names that it was given.
+
+    Attributes
+    ----------
+    tables : set of str
+        Full names of tables, the first 10,000.
+    patterns : set of str
+        Of ``tables=``, those that some table matched.
+    columns : dict of str to set of str
+        By pattern of ``columns=`` that some table matched, the columns that some definition had.
+    gtids : bool
+        Some transaction was in ``gtids=``.
+    """
+
+    tables: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    columns: dict[str, set[str]] = field(default_factory=dict)
+    gtids: bool = False
+
+    def table(self, name: str) -> None:
+        """A table was met."""
+        if len(self.tables) < _MOST_KEPT:
+            self.tables.add(name)
+
+
+def report_unmet(
+    report: Report,
+    selection: Selection,
+    definitions: Definitions | None,
+    *,
+    path: str,
+    any_rows: bool,
+) -> None:
+    """At the end of a pass, report the names that nothing had: they may be misspelt.
+
+    Parameters
+    ----------
+    any_rows : bool
+        The pass gave row changes.
+    """
+    met = selection.met
+    unmet = [
+        f"tables={pattern!r}{near(pattern, met.tables)}"
+        for pattern in selection.tables or ()
+        if pattern not in met.patterns
+    ]
+    unmet += [
+        f"columns={{{pattern!r}: …}}{near(pattern, met.tables)}"
+        for pattern in selection.columns
+        if pattern not in met.columns and pattern not in ("*", "*.*")
+    ]
+    if definitions is not None:
+        unmet += [f"schema={{{key!r}: …}}{near(key, tables)}" for key, tables in definitions.unmet()]
+    if selection.gtids and not met.gtids:
+        unmet.append("no transaction is in gtids=")
+    elif selection.server_id is not None and not any_rows and not unmet:
+        unmet.append(f"server_id={selection.server_id}")
+    if unmet:
+        more = f"; and {len(unmet) - _MOST_TOLD} more" if len(unmet) > _MOST_TOLD else ""
+        report.add(
+            "unmatched_names", path=path, detail="; ".join(unmet[:_MOST_TOLD]) + more, count=len(unmet)
+        )
+
+
+def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """What comes near a name that is not among those known, as the end of a message; else the first of them.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+        A name without a dot is compared with the part behind the last dot too.
+    most : int
+        How many near names.
+    """
+    names = sorted(known)
+    if not names:
+        return ""
+    found = near_names(name, names, most=most)
+    if found:
+        return f"; near: {', '.join(found)}"
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return f"; there are {', '.join(names[:_MOST_TOLD])}{more}"
+
+
+def near_names(name: str, known: Collection[str], *, most: int = 3) -> list[str]:
+    """The known names that a name may have been meant for, the nearest first; case does not matter."""
+    by_text = {full.lower(): full for full in known}
+    if "." not in name:
+        by_text.update((full.rpartition(".")[2].lower(), full) for full in known)
+    close = difflib.get_close_matches(name.lower(), by_text, n=most, cutoff=0.5)
+    return list(dict.fromkeys(by_text[text] for text in close))

@@ -48,7 +48,6 @@ directives = {
     "initializedcheck": False,
     "cdivision": True,
     "embedsignature": True,
-    "freethreading_compatible": True,
 }
 build_dir = f"build/cython-{MODE or 'release'}"  # C files of one mode must not serve another
 

@@ -68,6 +68,12 @@ class ChangeBatch(Records):
         JSON values that the log has as a list of changes; the record before each is its preimage.
     path : str or None
         The file, or name of the source.
+
+    Attributes
+    ----------
+    arrow_bytes : int
+        Most bytes that its columns may take in Arrow: ``Limits.arrow_bytes`` of the log. One made by hand, or
+        pickled, has the default.
     """
 
     def __init__(
@@ -256,7 +262,7 @@ class ChangeBatch(Records):
         Raises
         ------
         DecodeError
-            Text is invalid, or a value cannot be of its type.
+            Text is invalid, a value cannot be of its type, or the columns take more than ``arrow_bytes``.
         SchemaError
             A change column is unknown, or has the name of one of the table's columns.
         TypeError, IndexError
@@ -453,6 +459,7 @@ class ChangeBatch(Records):
                 self.buffer,
                 text_errors=text_errors,
                 documents=json_documents(self),
+                most=self.arrow_bytes,
             )
         except DecodeError as error:
             raise error.located(path=self.path, table=self.table.full_name) from error.__cause__

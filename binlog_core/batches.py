@@ -90,9 +90,7 @@ class ArrowBatch:
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
-        self._shape = shape_of(
-            batch.array.dtype, self.columns, names[:made], vectors, wide_decimals, geometry
-        )
+        self._shape = shape_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry)
         self._made = names[:made]
         self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
         own = self._shape.names
@@ -136,6 +134,7 @@ class ArrowBatch:
                 documents=json_documents(batch),
                 extras=self._extras,
                 transactions=batch.transactions,
+                most=batch.arrow_bytes,
             )
         except DecodeError as error:
             raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__

@@ -7,7 +7,6 @@ that is none; a buffer that does not hold what its offsets say.
 
 include "find/_resync.pyx"
 
-from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdlib cimport abort, calloc, free, malloc, realloc, strtod
 from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
@@ -345,7 +344,6 @@ for _i in range(64):
     TRANSACTIONS[2 * _i] = -1 if _i % 2 else _i
     TRANSACTIONS[2 * _i + 1] = _i
 cdef pool_t POOL
-POOL.lock = PyThread_allocate_lock()
 
 
 cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
@@ -400,7 +398,7 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
     tile.nulls = nulls
     tile.has_nulls = False
     tile.wide = options >> 6 & 1 and binlog_has_wide()
-    tile.arena = new_arena(&POOL)
+    tile.arena = new_arena(&POOL, <size_t> -1)
     check(tile.arena != NULL)
     memset(&tile.text, 0, sizeof(tile.text))
     for i in range(count):

@@ -20,8 +20,11 @@ EVENT: int
 STOP: int
 ERROR: int
 PAUSE: int
+ARROW_BYTES: int
 NO_INVALID_DATES: NDArray[np.void]
 NO_JSON_DIFFS: NDArray[np.void]
+
+def hold_pool(on: bool) -> None: ...
 
 class Definition:
     plan: Plan
@@ -38,6 +41,9 @@ class Records:
     invalid: NDArray[np.void]
     json_diffs: NDArray[np.void]
     path: str | None
+    arrow_bytes: int
+    @property
+    def plan(self) -> Plan | None: ...
     def __len__(self) -> int: ...
 
 class Decoder:
@@ -50,6 +56,7 @@ class Decoder:
         record_bytes: int = 1 << 30,
         table_definitions: int = 16384,
         table_definitions_of_transaction: int = 65536,
+        arrow_bytes: int = ...,
         verify: bool = True,
     ) -> None: ...
     def set_format(
@@ -91,6 +98,8 @@ class Decoder:
     def drop_plans(self) -> None: ...
     @property
     def wire_walked(self) -> int: ...
+    @property
+    def rows_at_once(self) -> int: ...
     @property
     def event_position(self) -> int: ...
     @property

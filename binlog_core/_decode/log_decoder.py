@@ -126,6 +126,7 @@ class LogDecoder:
             group_bytes=limits.group_bytes,
             group_memory=limits.group_memory,
             record_bytes=limits.record_bytes,
+            arrow_bytes=limits.arrow_bytes,
             table_definitions=limits.table_definitions,
             table_definitions_of_transaction=definitions_of_transaction(limits),
             verify=verify_checksum,

@@ -77,6 +77,8 @@ class Plan:
     silence: tuple[tuple[str, str | None], ...] = ()
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are
+    # How its batches become Arrow columns, by what was asked for: arrow_shapes keeps them here.
+    arrow_shapes: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image_len", self.dtype["image"].itemsize)

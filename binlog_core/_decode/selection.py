@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from operator import index
 
+from .._core._rows import ARROW_BYTES
 from .._format.compression import MEMORY_LIMIT, PAYLOAD_LIMIT
 from .._tables.tables import Table
 from ..errors import DecodeError, SchemaError
@@ -111,6 +112,9 @@ class Limits:
         Columns of all definitions that are followed with ``schema="ddl"``, about 250 bytes each; 256
         characters of names and members count as one more, columns that definitions share hardly. Beyond it
         tables are no longer followed.
+    arrow_bytes : int
+        Most bytes that the columns of one batch may take in Arrow, members of ENUM and SET among them. BINARY
+        columns become longer there than they are in the log, which leaves out the zero bytes at their end.
     event_bytes : int
         Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), or out of a
         compressed transaction, which must lie in memory whole. No server writes larger ones than 1 GiB, the
@@ -127,6 +131,7 @@ class Limits:
     spool_bytes: int = 64 << 30
     statement_bytes: int = 16 << 20
     definition_columns: int = 1 << 22
+    arrow_bytes: int = ARROW_BYTES
     event_bytes: int = (1 << 30) + (1 << 20)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,8 @@ from .types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arr
 if TYPE_CHECKING:
     import pyarrow
 
+    from ..batch import ChangeBatch
+
 OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
 IMAGE_COLUMNS = {
     column.name: column
@@ -27,7 +29,7 @@ IMAGE_COLUMNS = {
         ImageColumn("_server_id", "server_id", "I"),
     )
 }
-_MOST = 256  # shapes that are kept
+_MOST = 16  # shapes of one plan that are kept: of other options, or of other columns in a stream
 
 
 class Shape:
@@ -70,26 +72,30 @@ class Shape:
         return pyarrow_schema(self.layout.fields)
 
 
-# By the identity of columns and dtype, which the shapes hold: comparing them takes longer than all the rest.
+# Of batches that no plan has made.
 _shapes: dict[tuple[Any, ...], Shape] = {}
 
 
 def shape_of(
-    dtype: np.dtype,
+    batch: ChangeBatch,
     columns: tuple[Column, ...],
     changes: tuple[str, ...],
     vectors: Vectors,
     wide_decimals: WideDecimals,
     geometry: Geometry,
 ) -> Shape:
-    """The shape of these records and options, which may be known; parameters as in :class:`Shape`."""
+    """The shape of a batch's records and these options, maybe known; parameters as in :class:`Shape`."""
+    plan = batch.plan
+    shapes = _shapes if plan is None else plan.arrow_shapes
+    dtype = batch.array.dtype
+    # By the identity of columns and dtype, which the shapes hold: comparing them takes longer than the rest.
     key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
-    shape = _shapes.get(key)
+    shape = shapes.get(key)
     if shape is None:
         shape = Shape(dtype, columns, changes, vectors, wide_decimals, geometry)
-        if len(_shapes) >= _MOST:
-            _shapes.clear()
-        _shapes[key] = shape
+        if len(shapes) >= _MOST:
+            shapes.clear()
+        shapes[key] = shape
     return shape
 
 

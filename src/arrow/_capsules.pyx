@@ -1,6 +1,7 @@
 """PyCapsules of the Arrow C data interface: schemas, and streams whose arrays Python hands over."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_SetInterrupt
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EIO, ENOMEM
@@ -92,37 +93,58 @@ cdef class _StreamSource:
         self.arrays = arrays
 
 
+# Where an error came whose text could not be made: it must not look like the end of the stream.
+cdef bytes NO_TEXT = b"the stream broke off, and the error's text cannot be made"
+
+
 cdef int note(_StreamSource source, object error) noexcept:
-    # The consumer gets the message; the C interface has no place for more.
-    source.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
+    # The consumer gets the message; the C interface has no place for more. Nothing may leave this function:
+    # it would then return 0, which is success.
+    source.error = NO_TEXT
+    try:
+        if isinstance(error, KeyboardInterrupt):
+            PyErr_SetInterrupt()        # comes again, as itself, when the consumer is back in Python
+        source.error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
+    except KeyboardInterrupt:
+        PyErr_SetInterrupt()
+    except BaseException:
+        pass
     return ENOMEM if isinstance(error, MemoryError) else EIO
 
 
 cdef int stream_schema(ArrowArrayStream* stream, ArrowSchema* out) noexcept with gil:
     source = <_StreamSource> stream.private_data
+    memset(out, 0, sizeof(ArrowSchema))
     try:
-        memset(out, 0, sizeof(ArrowSchema))
         fill_schema(out, source.field)
-        return 0
     except BaseException as error:
         if out.release != NULL:
             out.release(out)
         return note(source, error)
+    return 0
+
+
+cdef int move_next(_StreamSource source, ArrowArray* out) except -1:
+    cdef ArrowArray* node
+    capsule = next(source.arrays, None)
+    if capsule is None:
+        return 0
+    node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
+    if node.release == NULL:
+        raise ValueError("an array that was given away before")
+    out[0] = node[0]
+    node.release = NULL                     # moved
+    return 0
 
 
 cdef int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept with gil:
-    cdef ArrowArray* node
     source = <_StreamSource> stream.private_data
+    memset(out, 0, sizeof(ArrowArray))      # release NULL: the end
     try:
-        memset(out, 0, sizeof(ArrowArray))      # release NULL: the end
-        capsule = next(source.arrays, None)
-        if capsule is not None:
-            node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
-            out[0] = node[0]
-            node.release = NULL                 # moved
-        return 0
+        move_next(source, out)
     except BaseException as error:
         return note(source, error)
+    return 0
 
 
 cdef const char* stream_error(ArrowArrayStream* stream) noexcept with gil:

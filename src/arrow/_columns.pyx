@@ -7,7 +7,6 @@ outlives the batch that it was made from.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from cpython.pythread cimport PyThread_allocate_lock
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -16,7 +15,7 @@ cimport numpy as cnp
 
 from arrow.arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
 from arrow.c_data cimport ArrowArray
-from arrow.column_plan cimport plan_change, plan_column
+from arrow.column_plan cimport is_stored_so, plan_change, plan_column
 from arrow.copy_spans cimport binlog_has_wide
 from arrow.gather cimport gather
 from arrow.gather_spans cimport take_spans
@@ -28,7 +27,7 @@ from arrow.tile cimport (
     all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch,
     reserve, store_validity, tile_t,
 )
-from memory.memory cimport pool_t
+from memory.memory cimport lock_pool, pool_t, unlock_pool
 from memory.text_buffer cimport free_text
 from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 
@@ -61,9 +60,14 @@ def use_wide(bint on):
 # --- Memory ------------------------------------------------------------------------------------------
 
 cdef pool_t column_pool                 # blocks of columns that their users have released
-column_pool.lock = PyThread_allocate_lock()
-if column_pool.lock == NULL:
-    raise MemoryError
+
+
+def hold_pool(bint on):
+    """Hold the lock of the columns' blocks, as another thread might; or let go. For tests."""
+    if on:
+        lock_pool(&column_pool)
+    else:
+        unlock_pool(&column_pool)
 
 
 # --- Columns -----------------------------------------------------------------------------------------
@@ -134,6 +138,8 @@ cdef class Layout:
         plan_column(c, column, field, dtype.itemsize, self.keep)
         c.field = row_offset + offset
         c.stored = dtype.itemsize
+        if not is_stored_so(c):
+            raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
         if column.index >= 0:       # else no column of the table (RAW_COLUMN): no bit is its own
             c.bitmap_byte = column.index // 8
             c.bit = column.index % 8
@@ -148,6 +154,8 @@ cdef class Layout:
         c.field = offset + place
         c.stored = dtype.itemsize
         plan_change(c, change, self.keep)
+        if not is_stored_so(c):
+            raise ValueError(f"change column {change.name!r}: {dtype} is not what it is made of")
         self.count += 1
         return 0
 
@@ -178,7 +186,7 @@ cdef class _Columns:
     cdef object records, chosen, transactions
 
     def __cinit__(self, Layout layout not None, cnp.ndarray records not None, buffer, rows, bint fill_absent,
-                  transactions):
+                  transactions, size_t most):
         cdef size_t items_len = <size_t> layout.count * sizeof(column_t)
         cdef size_t nulls_len = (8 * <size_t> layout.bitmap_len + 1) * NULL_BYTES
         cdef size_t seen_len = 2 * <size_t> layout.bitmap_len + 1
@@ -198,7 +206,7 @@ cdef class _Columns:
             self.choose(rows)
         PyObject_GetBuffer(buffer, &self.buffer, PyBUF_SIMPLE)
         self.has_buffer = True
-        self.arena = new_arena(&column_pool)
+        self.arena = new_arena(&column_pool, most)
         self.items = <column_t*> malloc(items_len + nulls_len + seen_len)
         if self.arena == NULL or self.items == NULL:
             raise MemoryError
@@ -385,7 +393,8 @@ cdef class _Columns:
         cdef uint8_t absent
         self.clear(c)
         if not allocate_slots(self.arena, c, self.rows):
-            raise MemoryError
+            c.status = GATHER_NO_MEMORY
+            return 0
         while first < self.rows:
             self.begin_tile(&tile, first, k, k + 1)
             self.begin_column(c, &tile)
@@ -421,23 +430,37 @@ cdef class _Columns:
                         c.status = GATHER_TOO_LARGE
                         return 0
                     if not reserve(c, &tile, size):
-                        raise MemoryError
+                        c.status = GATHER_NO_MEMORY
+                        return 0
                     memcpy(c.data + c.data_len, PyBytes_AS_STRING(value), size)
                     c.data_len += size
                 c.offsets[first + i + 1] = <int32_t> c.data_len
             if tile.has_nulls and not store_validity(c, &tile):
-                raise MemoryError
+                c.status = GATHER_NO_MEMORY
+                return 0
             first += tile.count
         return 0
 
 # --- What Python calls -------------------------------------------------------------------------------
+
+cdef object no_memory(_Columns gathered, str name):
+    # The error where the arena gave nothing for a column
+    if not gathered.arena.full:
+        return MemoryError()
+    record = gathered.index(0)
+    return DecodeError(
+        f"{gathered.rows} rows take more memory in Arrow than Limits.arrow_bytes={gathered.arena.most} allows",
+        offset=int(gathered.records[record]["image"]["position"]) if gathered.rows else None,
+        column=name,
+    )
+
 
 cdef object failure(_Columns gathered, int k, object column):
     # The error of column k, told with the place in the file where its row was logged.
     cdef column_t* c = &gathered.items[k]
     cdef int64_t record
     if c.status == GATHER_NO_MEMORY:
-        return MemoryError()
+        return no_memory(gathered, column.name)
     record = gathered.index(c.failed)
     charset, kind = getattr(column, "charset", None), getattr(column, "kind", None)
     name = column.name if kind is None else kind.name
@@ -504,12 +527,13 @@ cdef object array_capsule(_Columns gathered, object extras):
         raise MemoryError
     capsule = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
     if not init_array(gathered.arena, node, gathered.rows, 1, gathered.count + len(extras)):
-        raise MemoryError
+        raise no_memory(gathered, None)
     for k in range(gathered.count):
         if not fill_node(gathered.arena, node.children[k], &gathered.items[k], gathered.rows):
-            raise MemoryError
+            raise no_memory(gathered, gathered.layout.columns[k].name)
     for k, extra in enumerate(extras, gathered.count):
-        fill_change_column(gathered.arena, node.children[k], extra, gathered.rows)
+        if not fill_change_column(gathered.arena, node.children[k], extra, gathered.rows):
+            raise no_memory(gathered, extra.name)
     return capsule
 
 
@@ -524,6 +548,7 @@ def export_batch(
     documents=None,
     extras=(),
     transactions=None,
+    size_t most,
 ):
     """Records as one Arrow struct array, in a capsule named "arrow_array".
 
@@ -546,6 +571,8 @@ def export_batch(
         Columns to append, of m (or n) values each.
     transactions : ndarray of TRANSACTION_DTYPE, or None
         What the records' transaction numbers refer to, where the layout needs it.
+    most : int
+        Bytes that all columns together may take.
 
     Returns
     -------
@@ -556,14 +583,14 @@ def export_batch(
     Raises
     ------
     DecodeError
-        A span reaches outside the buffer, text is invalid, a value cannot be of its type. It tells neither table nor
-        file.
+        A span reaches outside the buffer, text is invalid, a value cannot be of its type, or the columns are larger
+        than `most`. It tells neither table nor file.
     """
     if records.ndim != 1:
         raise ValueError(f"records: {records.ndim} dimensions, expected 1")
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
-    gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions)
+    gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions, most)
     fields = take_out(gathered, layout.fields, text_errors, documents or {})
     if extras:
         fields = (*fields, *[extra.field for extra in extras])
@@ -575,12 +602,14 @@ def array_address(capsule):
     return <uintptr_t> PyCapsule_GetPointer(capsule, "arrow_array")
 
 
-def span_values(cnp.ndarray records not None, column, field, buffer, *, text_errors="raise", documents=None):
+def span_values(
+    cnp.ndarray records not None, column, field, buffer, *, text_errors="raise", documents=None, size_t most
+):
     """One column's values of variable length as Python objects.
 
     Parameters
     ----------
-    records, buffer, text_errors, documents
+    records, buffer, text_errors, documents, most
         As in :func:`export_batch`.
     column : Column
         With a span in the records.
@@ -599,7 +628,7 @@ def span_values(cnp.ndarray records not None, column, field, buffer, *, text_err
     cdef int64_t i
     cdef column_t* c
     cdef bint as_text
-    gathered = _Columns(Layout(records.dtype, (column,), (field,)), records, buffer, None, False, None)
+    gathered = _Columns(Layout(records.dtype, (column,), (field,)), records, buffer, None, False, None, most)
     if column.kind == KIND_GEOMETRY:
         gathered.items[0].layout = LAYOUT_BYTES     # as logged: SRID and WKB
     fields = take_out(gathered, (field,), text_errors, documents or {})

@@ -44,13 +44,16 @@ cdef struct arena_t:
     uint8_t* free               # what is left of the newest
     size_t left
     size_t total
+    size_t most                 # that total may be
+    bint full                   # more was asked for
 
 
-cdef inline arena_t* new_arena(pool_t* pool) noexcept nogil:
+cdef inline arena_t* new_arena(pool_t* pool, size_t most) noexcept nogil:
     # With one holder, the caller; NULL: no memory
     cdef arena_t* arena = <arena_t*> calloc(1, sizeof(arena_t))
     if arena != NULL:
         arena.pool = pool
+        arena.most = most
         arena.holders = 1
     return arena
 
@@ -70,6 +73,9 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
     cdef memory_t memory
     cdef block_t* block
     cdef size_t before = sizeof(block_t)
+    if least > arena.most - min(arena.total, arena.most):
+        arena.full = True
+        return False
     if EXACT:
         memory.data = <uint8_t*> malloc(before + least)
         memory.capacity = 0
@@ -94,7 +100,7 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
 
 
 cdef inline void* take(arena_t* arena, size_t size) noexcept nogil:
-    # So many bytes of any content, aligned; NULL: no memory
+    # So many bytes of any content, aligned; NULL: no memory, or more than the arena may have
     cdef uint8_t* place
     if not EXACT:
         size = (size + ALIGNED - 1) // ALIGNED * ALIGNED

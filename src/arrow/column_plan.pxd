@@ -10,10 +10,28 @@ from arrow.tile cimport (
     LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF16_LE,
     LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, column_t,
 )
+from batch.gathered cimport span_t
 from wire.codes cimport (
     KIND_BINARY, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_ENUM, KIND_GEOMETRY, KIND_JSON, KIND_NULL,
     KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR,
 )
+
+
+cdef inline bint is_stored_so(const column_t* c) noexcept nogil:
+    # Whether a field of c.stored bytes is what the loop of its layout reads
+    if c.layout == LAYOUT_COPY:
+        return c.width == c.stored and c.stored in (1, 2, 4, 8, 16, 32)
+    if c.layout == LAYOUT_LABEL:
+        return c.stored == 1
+    if c.layout == LAYOUT_ENUM:
+        return c.stored == 2
+    if c.layout == LAYOUT_SECONDS or c.layout == LAYOUT_COMMIT_TIME:
+        return c.stored == 4
+    if c.layout in (LAYOUT_DAYS, LAYOUT_MICROS, LAYOUT_DECIMAL64, LAYOUT_SET):
+        return c.stored == 8
+    if c.layout == LAYOUT_DECIMAL_TEXT:
+        return c.stored == 32
+    return c.layout == LAYOUT_NULL or c.stored == sizeof(span_t)
 
 
 cdef inline object kept(list keep, object array):
@@ -29,6 +47,8 @@ cdef inline int plan_members(column_t* c, object field, list keep) except -1:
     cdef const int32_t[::1] ends
     cdef bytes members
     texts = [label.encode("utf-8", "replace") for label in field.labels]
+    if len(field.codes) and max(field.codes) >= len(texts):
+        raise ValueError(f"codes up to {max(field.codes)} for {len(texts)} members")
     members = kept(keep, b"".join(texts))
     if len(members) > INT32_MAX:
         from binlog_core.errors import DecodeError
@@ -126,6 +146,8 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
 cdef inline bytes label_slots(object labels):
     # As LAYOUT_LABEL reads them
     texts = [label.encode() for label in labels]
+    if max(map(len, texts)) >= LABEL:
+        raise ValueError(f"labels of {max(map(len, texts))} bytes: at most {LABEL - 1}")
     return b"".join([text.ljust(LABEL - 1, b"\0") + bytes([len(text)]) for text in texts])
 
 

@@ -13,7 +13,7 @@ from arrow.tile cimport (
     GATHER_BAD_NUMBER, GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME,
     LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB,
     LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS, LAYOUT_SECONDS, LAYOUT_SET,
-    LAYOUT_UTF8, LAYOUT_VECTOR, TILE, column_t, fail, gather_status_t, is_null, mark_null, reserve, tile_t,
+    LAYOUT_UTF8, LAYOUT_VECTOR, column_t, fail, gather_status_t, is_null, mark_null, reserve, tile_t,
 )
 from wire.cursor cimport load_u16, load_u32, load_u64
 
@@ -187,7 +187,7 @@ cdef inline gather_status_t gather_set(column_t* c, const tile_t* tile) noexcept
     cdef uint64_t bits
     cdef uint64_t known = <uint64_t> -1 if c.code_count >= 64 else ((<uint64_t> 1) << c.code_count) - 1
     cdef const uint8_t* value = tile.records + c.field
-    if not reserve(c, tile, 64 * TILE):
+    if not reserve(c, tile, 64 * <size_t> tile.count):
         return GATHER_NO_MEMORY
     for i in range(tile.count):
         bits = 0 if is_null(tile, i) else load_u64(value)

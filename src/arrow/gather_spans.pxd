@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 from arrow.copy_spans cimport binlog_copy_spans, binlog_is_ascii, binlog_spans_t
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, TILE,
+    GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK,
     column_t, fail, gather_status_t, is_null, prefetch, reserve, tile_t,
 )
 from memory.text_buffer cimport TextBuffer
@@ -98,7 +98,7 @@ cdef inline gather_status_t begin_values(
 cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
     # BINARY(n): shorter values end in zero bytes, which the log leaves out.
     cdef int i
-    cdef gather_status_t status = begin_values(c, tile, 1, c.pad * TILE)
+    cdef gather_status_t status = begin_values(c, tile, 1, c.pad * <uint64_t> tile.count)
     cdef const uint8_t* end = tile.buffer + tile.buffer_len
     cdef uint64_t pad
     if status != GATHER_OK:
@@ -213,7 +213,7 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
     cdef const uint8_t* label
     cdef int32_t end = <int32_t> c.data_len, length
     cdef int32_t* offsets = c.offsets + tile.first + 1
-    if c.data_len + LABEL * (TILE + 8) > <size_t> INT32_MAX:
+    if c.data_len + LABEL * <size_t> (count + 8) > <size_t> INT32_MAX:
         return fail(c, tile, 0, GATHER_TOO_LARGE)
     if not reserve(c, tile, LABEL * <size_t> (count + 8)):
         return GATHER_NO_MEMORY
@@ -287,9 +287,10 @@ cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogi
 cdef inline gather_status_t gather_decimal_text(column_t* c, tile_t* tile) noexcept nogil:
     cdef int i
     cdef uint64_t[4] limbs
-    if c.data_len + DECIMAL_TEXT_MAX * TILE > <size_t> INT32_MAX:
+    cdef size_t most = DECIMAL_TEXT_MAX * <size_t> tile.count
+    if c.data_len + most > <size_t> INT32_MAX:
         return fail(c, tile, 0, GATHER_TOO_LARGE)
-    if not reserve(c, tile, DECIMAL_TEXT_MAX * TILE):
+    if not reserve(c, tile, most):
         return GATHER_NO_MEMORY
     for i in range(tile.count):
         if not is_null(tile, i):

@@ -14,7 +14,7 @@ from arrow.tile cimport SLACK
 cdef inline int fill_labels(
     arena_t* arena, ArrowArray* node, object texts, const uint32_t* codes, int64_t count
 ) except -1:
-    # An array of text: texts[codes[i]] for each i
+    # An array of text: texts[codes[i]] for each i. 0: the arena gave no memory
     cdef int32_t* offsets
     cdef uint8_t* data
     cdef const char** starts
@@ -27,7 +27,7 @@ cdef inline int fill_labels(
     # Each with room behind it, so that most are copied as one block of fixed size.
     cdef list padded = [label + bytes(SLACK) for label in labels]
     if not init_array(arena, node, count, 3, 0):
-        raise MemoryError
+        return 0
     starts = <const char**> malloc(<size_t> (label_count + 1) * (sizeof(char*) + sizeof(size_t)))
     if starts == NULL:
         raise MemoryError
@@ -37,6 +37,8 @@ cdef inline int fill_labels(
             starts[k] = PyBytes_AS_STRING(padded[k])
             lengths[k] = <size_t> PyBytes_GET_SIZE(labels[k])
         for i in range(count):
+            if codes[i] >= <size_t> label_count:
+                raise IndexError(f"code {codes[i]} of {label_count} labels")
             total += lengths[codes[i]]
         if total > <uint64_t> INT32_MAX:
             from binlog_core.errors import DecodeError
@@ -47,7 +49,7 @@ cdef inline int fill_labels(
         data = <uint8_t*> take(arena, total + SLACK)
         node.buffers[2] = data
         if offsets == NULL or data == NULL:
-            raise MemoryError
+            return 0
         offsets[0] = 0
         for i in range(count):
             code = codes[i]
@@ -59,11 +61,12 @@ cdef inline int fill_labels(
             offsets[i + 1] = offsets[i] + <int32_t> lengths[code]
     finally:
         free(starts)
-    return 0
+    return 1
 
 
 cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extra, int64_t count) except -1:
     # A ChangeColumn, which has seen to its values being contiguous and its codes being uint32 within range.
+    # 0: the arena gave no memory
     cdef const uint32_t[::1] codes
     cdef const uint8_t[::1] values
     cdef void* copy
@@ -73,12 +76,12 @@ cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extr
         codes = extra.values
         return fill_labels(arena, node, extra.labels, &codes[0] if count else NULL, count)
     if not init_array(arena, node, count, 2, 0):
-        raise MemoryError
+        return 0
     values = extra.values.view("u1")
     copy = take(arena, <size_t> values.shape[0])
     if copy == NULL:
-        raise MemoryError
+        return 0
     if count:
         memcpy(copy, &values[0], <size_t> values.shape[0])
     node.buffers[1] = copy
-    return 0
+    return 1

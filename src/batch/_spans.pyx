@@ -9,7 +9,7 @@ cimport numpy as cnp
 
 from wire.cursor cimport load_u32, load_u64
 
-from binlog_core._tables.column_types import SPAN_KINDS
+from binlog_core._tables.column_types import SPAN_DTYPE, SPAN_KINDS
 from binlog_core.errors import DecodeError
 
 cnp.import_array()
@@ -45,6 +45,11 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     cdef char* out
     row, row_offset = records.dtype.fields["row"][:2]
     spans = [column for column in columns if column.kind in SPAN_KINDS]
+    if records.ndim != 1 or not records.flags.writeable:
+        raise ValueError("records: one dimension expected, and that they can be written to")
+    for column in spans:
+        if row.fields[column.name][0] != SPAN_DTYPE:
+            raise ValueError(f"column {column.name!r}: {row.fields[column.name][0]} is not a span")
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
         source = <const uint8_t*> view.buf

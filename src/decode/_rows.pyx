@@ -5,12 +5,13 @@ an event needs Python; between those it holds no Python object. What it gathers 
 by `take_group`.
 """
 
+from os import urandom
+
 import numpy as np
 
 cimport cython
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer, Py_buffer
-from cpython.pythread cimport PyThread_allocate_lock
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -21,9 +22,10 @@ from crc.checksum cimport binlog_crc32_best
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport RUN_ERROR, RUN_TABLE, loop_t, next_position, window_t
 from decode.plan cimport (
-    OP_BIT, OP_COPY, OP_DATE, OP_DATETIME, OP_DATETIME2, OP_DECIMAL128, OP_DECIMAL256, OP_DECIMAL64, OP_INT24,
-    OP_MARIA_DATETIME, OP_MARIA_TIME, OP_MARIA_TIMESTAMP, OP_NOTHING, OP_SKIP, OP_SKIP_VALUE, OP_SPAN, OP_TIME,
-    OP_TIME2, OP_TIMESTAMP, OP_TIMESTAMP2, OP_UINT24, OP_WIDEN, OP_YEAR, free_plan, op_t, plan_t,
+    OP_BIT, OP_COPY, OP_COPY1, OP_COPY8, OP_DATE, OP_DATETIME, OP_DATETIME2, OP_DECIMAL128, OP_DECIMAL256,
+    OP_DECIMAL64, OP_INT24, OP_MARIA_DATETIME, OP_MARIA_TIME, OP_MARIA_TIMESTAMP, OP_NOTHING, OP_SKIP,
+    OP_SKIP_VALUE, OP_SPAN, OP_SPAN1, OP_TIME, OP_TIME2, OP_TIMESTAMP, OP_TIMESTAMP2, OP_UINT24, OP_WIDEN,
+    OP_YEAR, free_plan, op_t, plan_t,
 )
 from decode.row_image cimport IMAGE_LEN, image_t
 from decode.table_cache cimport (
@@ -33,14 +35,14 @@ from decode.table_cache cimport (
 from decode.table_map_events cimport has_room
 from decode.transaction_events cimport end_transaction
 from decode.walk cimport set_handling, walk as walk_events
-from memory.memory cimport append, give_back, memory_t, pool_t, release
-from types.temporal cimport fill_calendar
+from memory.memory cimport append, give_back, lock_pool, memory_t, pool_t, release, unlock_pool
+from types.decimal cimport digits_len
 from wire.codes cimport (
     DECODE_BAD_VALUE, DECODE_CHECKSUM, DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TRUNCATED,
     QUERY_EVENT,
 )
 from wire.cursor cimport Cursor, cursor_over, load_u16, remaining, skip
-from wire.header cimport event_header_t
+from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, event_header_t, is_header_len
 from wire.transactions cimport OUTCOME_COMMITTED, begin_transaction, take_query_text, transaction_t
 
 from .._tables.column_types import SPAN_DTYPE
@@ -74,8 +76,6 @@ WIRE_OPS = {
     "DECIMAL128": OP_DECIMAL128, "DECIMAL256": OP_DECIMAL256, "SPAN": OP_SPAN,
 }
 
-fill_calendar()
-
 assert OP_DTYPE.itemsize == sizeof(op_t)
 assert TRANSACTION_DTYPE.itemsize == sizeof(transaction_t)
 assert INVALID_DATE_DTYPE.itemsize == sizeof(invalid_date_t)
@@ -94,9 +94,14 @@ STATUS_NAMES = {
 assert sizeof(image_t) == IMAGE_LEN
 
 cdef pool_t POOL
-POOL.lock = PyThread_allocate_lock()
-if POOL.lock == NULL:
-    raise MemoryError
+
+
+def hold_pool(bint on):
+    """Hold the lock of the blocks that batches give back, as another thread might; or let go. For tests."""
+    if on:
+        lock_pool(&POOL)
+    else:
+        unlock_pool(&POOL)
 
 
 @cython.no_gc_clear
@@ -161,9 +166,12 @@ cdef class Definition:
     cdef bytes names
     cdef object made
     cdef object columns
-    cdef object dtype
+    cdef cnp.dtype dtype
 
-    def __init__(self, plan not None, shape, bytes names, table=None):
+    def __cinit__(self, plan=None, shape=None, bytes names=b"", table=None):
+        # Without arguments: definition_of fills it in
+        if plan is None:
+            return
         self.plan = plan
         self.shape = shape
         self.names = names
@@ -173,7 +181,7 @@ cdef class Definition:
 
     @property
     def table(self):
-        if self.made is None:
+        if self.made is None and self.shape is not None:
             self.made = self.shape.table_of(self.names)
         return self.made
 
@@ -189,6 +197,9 @@ cdef Definition definition_of(Definition like, bytes names):
     return out
 
 
+ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
+
+
 cdef class Records:
     """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
     a group of many tables has thousands of batches, of which few may be of interest."""
@@ -199,12 +210,21 @@ cdef class Records:
     cdef public object invalid
     cdef public object json_diffs
     cdef public object path
+    cdef public size_t arrow_bytes  # what its columns may take in Arrow
     cdef object own_table
     cdef object own_array
     cdef Definition definition      # from here on: of a batch that the loop has made
     cdef Memory memory
     cdef uint8_t* data              # in memory
     cdef cnp.npy_intp count
+
+    def __cinit__(self):
+        self.arrow_bytes = ARROW_BYTES
+
+    @property
+    def plan(self):
+        """The plan that its records were decoded by; None of a batch that is made by hand."""
+        return None if self.definition is None else self.definition.plan
 
     @property
     def table(self):
@@ -221,7 +241,7 @@ cdef class Records:
         if self.own_array is None and self.memory is not None:
             Py_INCREF(self.definition.dtype)            # which the array takes over
             self.own_array = PyArray_NewFromDescr(
-                cnp.ndarray, <cnp.dtype> self.definition.dtype, 1, &self.count, NULL, self.data,
+                cnp.ndarray, self.definition.dtype, 1, &self.count, NULL, self.data,
                 cnp.NPY_ARRAY_CARRAY, NULL
             )
             cnp.set_array_base(self.own_array, self.memory)
@@ -235,6 +255,40 @@ cdef class Records:
     def __len__(self):
         """Number of records: row images, so an update counts twice."""
         return self.count if self.memory is not None else len(self.own_array)
+
+
+cdef bint writes_field(const op_t* op) noexcept:
+    # Whether the operation loads no more than the room behind a value, and writes just its field
+    if op.code == OP_NOTHING or op.code == OP_SKIP:
+        return True
+    if op.code == OP_SKIP_VALUE:
+        return 1 <= op.width <= 4
+    if OP_COPY1 <= op.code <= OP_COPY8:
+        return op.width == <uint32_t> 1 << (op.code - OP_COPY1) and op.out_width == op.width
+    if op.code <= OP_YEAR:                      # copies of other widths, and what becomes a number
+        return 1 <= op.width <= 8 and op.out_width in (1, 2, 4, 8)
+    if op.code <= OP_MARIA_TIMESTAMP:
+        if op.code >= OP_MARIA_TIME:
+            return op.out_width == 8 and op.a <= 6 and 4 <= op.width <= 8
+        return op.out_width == 8 and op.a <= 3 and 3 <= op.width <= 8
+    if op.code <= OP_DECIMAL256:
+        return (op.out_width == 8 << (op.code - OP_DECIMAL64) and op.a <= 9 and op.c <= 9
+                and op.width == digits_len[op.a] + 4u * op.b + digits_len[op.c] and 1 <= op.width <= 32)
+    if op.code <= OP_SPAN:
+        return op.out_width == sizeof(span_t) and 1 <= op.width <= 4 and (
+            op.code == OP_SPAN or op.width == 1u + op.code - OP_SPAN1)
+    return False
+
+
+cdef int check_ops(const op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len) except -1:
+    cdef uint32_t i
+    if image_len != IMAGE_LEN + 2 * ((count + 7) // 8) or image_len > record_len:
+        raise ValueError(f"an image part of {image_len} bytes for {count} columns and records of {record_len}")
+    for i in range(count):
+        if (ops[i].column != i or ops[i].out > record_len or ops[i].out_width > record_len - ops[i].out
+                or not writes_field(&ops[i])):
+            raise ValueError(f"column {i}: operation {ops[i].code} of {ops[i].width} bytes cannot be")
+    return 0
 
 
 @cython.final
@@ -255,6 +309,8 @@ cdef class Decoder:
         Most that are kept, wide ones counted as several …
     table_definitions_of_transaction : int
         … but of one transaction.
+    arrow_bytes : int
+        What the columns of one batch may take in Arrow.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
 
@@ -263,15 +319,19 @@ cdef class Decoder:
     """
 
     cdef loop_t loop
+    cdef size_t arrow_bytes
     cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
     cdef list definitions           # … and of each definition that a batch was of
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
                   uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30,
                   uint64_t table_definitions=16384, uint64_t table_definitions_of_transaction=65536,
-                  bint verify=True):
+                  size_t arrow_bytes=ARROW_BYTES, bint verify=True):
+        cdef bytes keys = urandom(sizeof(self.loop.tables.keys))
         self.shapes = []
         self.definitions = []
+        memcpy(self.loop.tables.keys, <const char*> keys, sizeof(self.loop.tables.keys))
+        self.loop.tables.keys[1] |= 1
         self.loop.max_group_records = group_rows
         self.loop.max_group_wire = group_bytes
         self.loop.max_group_memory = group_memory
@@ -279,13 +339,14 @@ cdef class Decoder:
         self.loop.max_definitions = table_definitions
         self.loop.max_definitions_of_transaction = table_definitions_of_transaction
         self.loop.verify = verify
+        self.arrow_bytes = arrow_bytes
         self.loop.trx_index = -1
         self.loop.pool = &POOL
         self.loop.server_id = -1
         self.loop.op_mask = 7
         self.loop.stop_position = UINT64_MAX
         self.loop.stop_timestamp = UINT64_MAX
-        self.loop.plain.header_len = 19
+        self.loop.plain.header_len = V4_MINIMUM_HEADER_LEN
         for i in range(256):
             self.loop.plain.canonical[i] = <uint8_t> i
         set_handling(&self.loop.plain)
@@ -315,8 +376,10 @@ cdef class Decoder:
         """Take a descriptor's lengths and numbering; table ids seen before mean nothing now."""
         if post_header_lengths.shape[0] != 256 or canonical.shape[0] != 256:
             raise ValueError("256 entries expected")
+        if not is_header_len(header_length):
+            raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
         self.loop.descriptor.header_len = header_length
-        self.loop.descriptor.checksum_len = 4 if checksum else 0
+        self.loop.descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
         memcpy(self.loop.descriptor.post_header_len, &post_header_lengths[0], 256)
         memcpy(self.loop.descriptor.canonical, &canonical[0], 256)
         set_handling(&self.loop.descriptor)
@@ -459,6 +522,12 @@ cdef class Decoder:
                 raise MemoryError
             self.loop.plans = plans
             self.loop.plan_capacity = capacity
+        if raw and record_len != image_len + sizeof(span_t):
+            raise ValueError(f"records of {record_len} bytes of a table that cannot be decoded")
+        if wanted and not raw:
+            check_ops(<const op_t*> <const char*> ops, n, image_len, record_len)
+        if any([not 0 <= column < n for column in json_columns]):
+            raise ValueError(f"JSON columns {json_columns} of {n}")
         plan = <plan_t*> calloc(1, sizeof(plan_t))
         if plan == NULL:
             raise MemoryError
@@ -510,6 +579,10 @@ cdef class Decoder:
         cdef uint32_t index
         if plan >= self.loop.plan_count or content.data == NULL:
             raise ValueError("no plan, or no definition was asked for")
+        if definition is not None and definition.dtype.itemsize != self.loop.plans[plan].record_len:
+            raise ValueError(
+                f"records of {definition.dtype.itemsize} bytes: the plan makes {self.loop.plans[plan].record_len}"
+            )
         shape = find_shape(tables, content)
         if shape == NO_TABLE:
             shape = add_shape(tables, content, NO_TABLE)
@@ -553,6 +626,11 @@ cdef class Decoder:
     def wire_walked(self):
         """Bytes of the outer log that were walked over."""
         return self.loop.wire_walked
+
+    @property
+    def rows_at_once(self):
+        """Rows so far that were decoded many at a time, since all of an event had the same length: for tests."""
+        return self.loop.rows_at_once
 
     @property
     def event_position(self):
@@ -756,6 +834,8 @@ cdef class Decoder:
         cdef list chunks = []
         cdef uint32_t batch_count = self.loop.batch_count
         cdef transaction_t trx = self.loop.trx[0]
+        if not issubclass(kind, Records):
+            raise TypeError(f"{kind.__name__} is not a subclass of Records")
         self.loop.transactions_before = self.loop.transactions.length + self.loop.transactions.length // 8
         transactions = np.frombuffer(take_memory(&self.loop.transactions), TRANSACTION_DTYPE)
         self.loop.trx_index = -1
@@ -785,6 +865,7 @@ cdef class Decoder:
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer
                 records.transactions = transactions
                 records.path = path
+                records.arrow_bytes = self.arrow_bytes
                 records.count = batch.count
                 if batch.records.lent:
                     records.memory = <Memory> chunks[batch.chunk]

@@ -18,6 +18,7 @@ cdef enum:
     FIXED_ROWS = 128                # at once, so that their records stay in the nearest cache
     FEW_ROWS = 8                    # fewer are not worth it
     FIXED_BITMAPS = 32              # bytes of a bitmap, at most
+    CLEAN_EVENTS = 16               # without a date that is none, until many rows are taken at once again
 
 
 # Of one image of each row: where its rows and records begin, and how far apart they are.
@@ -153,10 +154,11 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, 
         good = good and take_images(after, &at, rows)
         at.record -= plan.record_len
     if not good or batch.invalid_dates.length != dates:
-        # Row by row, then, which tells the one that it was; and what one event of a table has, others have, too.
+        # Row by row, then, which tells the one that it was; and what one event of a table has, the next ones mostly
+        # have, too.
         batch.invalid_dates.length = dates
         rows.failed_column = plan.column_count
-        images.fixed = False
+        images.one_by_one = CLEAN_EVENTS
         return 0
     put_images(plan, images, image, image.op, row, &at)
     if after != NULL:

@@ -82,6 +82,7 @@ cdef struct loop_t:
     memory_t transactions
     size_t transactions_before      # bytes that the last group had of them
     uint64_t wire_walked
+    uint64_t rows_at_once           # that were decoded many at a time
     # the transaction that events now belong to
     transaction_t* trx              # in transactions, the last one or the free place behind it
     bint trx_open

@@ -101,7 +101,8 @@ cdef struct image_set_t:
     uint32_t null_len             # bytes of the NULL bitmap
     uint64_t null_mask            # bits of its last one to eight bytes that mean something
     bint whole                    # all columns are present
-    bint fixed                    # … and none has a length of its own; not where some were dates that are none
+    bint fixed                    # … and none has a length of its own
+    uint32_t one_by_one           # events whose rows are taken so although fixed: some were dates that are none
     uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
     step_t* sparse                # all present columns, up to RUN_MAX to a step
     step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths

@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from batch.gathered cimport batch_t, invalid_date_t, json_diff_t, span_t
-from decode.fixed_rows cimport FEW_ROWS, decode_fixed_rows
+from decode.fixed_rows cimport CLEAN_EVENTS, FEW_ROWS, decode_fixed_rows
 from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, fail, loop_t, post_header_len_of, window_t
@@ -19,6 +19,7 @@ from wire.codes cimport (
     TABLE_MAP_EVENT,
 )
 from wire.cursor cimport Cursor, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc, unlikely
+from wire.header cimport length_of, server_id_of, timestamp_of, type_of
 
 
 cdef enum:
@@ -27,6 +28,7 @@ cdef enum:
     MANY_TABLES = 64                # from which on it pays to look ahead
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
+    TABLE_ID_LEN = 6
 
 
 cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
@@ -34,8 +36,8 @@ cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
 
 
 cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
-    return (loop.op_mask & op and load_u32(loop.event) >= loop.start_timestamp
-            and (loop.server_id < 0 or load_u32(loop.event + 5) == <uint64_t> loop.server_id))
+    return (loop.op_mask & op and timestamp_of(loop.event) >= loop.start_timestamp
+            and (loop.server_id < 0 or server_id_of(loop.event) == <uint64_t> loop.server_id))
 
 
 cdef inline void look_ahead(loop_t* loop) noexcept nogil:
@@ -43,16 +45,17 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
     # these rows are decoded, what the next table map's id means is fetched. A hint: nothing read here is relied on.
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const uint8_t* pos = window.cur.pos
+    cdef uint32_t header_len = loop.plain.header_len if loop.depth else loop.descriptor.header_len
     cdef uint32_t length
     cdef int _i
     for _i in range(EVENTS_AHEAD):
-        if <size_t> (window.cur.end - pos) < 64:
+        if <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN:
             return
-        if pos[4] == TABLE_MAP_EVENT:
-            loop.slot_ahead = slot_of_id(load_u48(pos + loop.descriptor.header_len), loop.tables.id_mask)
+        if type_of(pos) == TABLE_MAP_EVENT:
+            loop.slot_ahead = slot_of_id(&loop.tables, load_u48(pos + header_len), loop.tables.id_mask)
             prefetch(&loop.tables.ids[loop.slot_ahead])
             return
-        length = load_u32(pos + 9)
+        length = length_of(pos)
         if length > EVENT_AHEAD_LEN or length > <size_t> (window.cur.end - pos):
             return
         pos += length
@@ -122,6 +125,7 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
     cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
     cdef uint32_t many
+    cdef size_t dates
     cdef int status = DECODE_OK
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
@@ -137,8 +141,8 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
             return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
     loop.trx_has_rows = True
     image.op = first_op
-    image.timestamp = load_u32(loop.event)
-    image.server_id = load_u32(loop.event + 5)
+    image.timestamp = timestamp_of(loop.event)
+    image.server_id = server_id_of(loop.event)
     image.position = loop.event_position
     image.row = row
     image.transaction = <uint32_t> loop.trx_index
@@ -154,16 +158,19 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     records = &batch.records
     before_event = records.length
     count = batch.count
-    if images.fixed and (not update or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
+    dates = batch.invalid_dates.length
+    if (images.fixed and (not update or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT
+            and not images.one_by_one):
         one_by_one = 0
     while True:
         if one_by_one == 0:
             many = decode_fixed_rows(plan, images, after if update else NULL, image, row,
                                      before_event + loop.max_event_memory, &rows)
             if many < FEW_ROWS:
-                one_by_one = many + 1 if images.fixed else NO_TABLE
+                one_by_one = NO_TABLE if images.one_by_one else many + 1
                 continue
             row += many
+            loop.rows_at_once += many
             if rows.pos == rows.end:
                 break
             continue
@@ -215,6 +222,8 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     loop.row_in_event = row
     loop.group_records += batch.count - count
     loop.group_memory += (batch.count - count) * <uint64_t> record_len
+    if images.one_by_one:
+        images.one_by_one = images.one_by_one - 1 if batch.invalid_dates.length == dates else CLEAN_EVENTS
     if status != DECODE_OK:
         forget_side_entries(batch)
         fail(loop, status, definition, b"row runs past its event" if status == DECODE_MALFORMED

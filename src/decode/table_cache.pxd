@@ -10,10 +10,11 @@ from libc.string cimport memcmp, memcpy, memset
 
 from memory.memory cimport append, memory_t, release
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
-from wire.cursor cimport load_u64
+from wire.cursor cimport load_le, load_u64
 
 cdef enum:
     NO_TABLE = 0xFFFFFFFF
+    MANY_IDS = 1 << 12
 
 
 cdef struct shape_t:
@@ -51,6 +52,7 @@ cdef struct table_id_t:
 
 
 cdef struct table_cache_t:
+    uint64_t[2] keys                # secret, of this cache alone; the second is odd
     memory_t texts
     shape_t* shapes
     uint32_t shape_count
@@ -67,23 +69,28 @@ cdef struct table_cache_t:
     uint32_t last_slot              # of ids: the same table mostly comes again
 
 
-cdef inline uint64_t hash_bytes(uint64_t h, const uint8_t* p, size_t n) noexcept nogil:
-    # Only a hint where to look: memcmp decides. Two chains, since each waits for its multiplications.
-    cdef uint64_t g = ~h
-    h ^= 0xCBF29CE484222325ULL ^ n
-    while n >= 16:
-        h = (h ^ load_u64(p)) * 0x9E3779B97F4A7C15ULL
-        g = (g ^ load_u64(p + 8)) * 0xC2B2AE3D27D4EB4FULL
-        h ^= h >> 29
-        g ^= g >> 31
+cdef extern from *:
+    """
+    typedef unsigned __int128 binlog_wide;
+    static inline uint64_t binlog_fold(uint64_t a, uint64_t b) {
+        const binlog_wide product = (binlog_wide) a * b;
+        return (uint64_t) product ^ (uint64_t) (product >> 64);
+    }
+    """
+    uint64_t fold "binlog_fold"(uint64_t a, uint64_t b) noexcept nogil
+
+
+cdef inline uint64_t hash_bytes(const uint64_t* keys, uint64_t h, const uint8_t* p, size_t n) noexcept nogil:
+    # Only a hint where to look: memcmp decides. Both factors have a key in them, so that nobody who writes a log
+    # can tell which contents would meet.
+    h ^= n
+    while n > 16:
+        h = fold(load_u64(p) ^ keys[0], load_u64(p + 8) ^ keys[1] ^ h)
         p += 16
         n -= 16
-    while n:
-        h = (h ^ p[0]) * 0x100000001B3ULL
-        p += 1
-        n -= 1
-    h = (h ^ g) * 0x9E3779B97F4A7C15ULL
-    return h ^ (h >> 32)
+    if n > 8:
+        return fold(load_u64(p) ^ keys[0], load_le(p + 8, n - 8) ^ keys[1] ^ h)
+    return fold(load_le(p, n) ^ keys[0], keys[1] ^ h)
 
 
 cdef inline bint same_text(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil:
@@ -100,6 +107,9 @@ cdef inline bint same_text(const uint8_t* a, const uint8_t* b, size_t n) noexcep
 
 
 cdef inline void free_cache(table_cache_t* cache) noexcept nogil:
+    # Empty from then on; its keys stay
+    cdef uint64_t[2] keys
+    memcpy(keys, cache.keys, sizeof(keys))
     release(&cache.texts)
     free(cache.shapes)
     free(cache.shape_places.places)
@@ -107,6 +117,7 @@ cdef inline void free_cache(table_cache_t* cache) noexcept nogil:
     free(cache.definition_places.places)
     free(cache.ids)
     memset(cache, 0, sizeof(table_cache_t))
+    memcpy(cache.keys, keys, sizeof(keys))
 
 
 cdef inline int note_place(lookup_t* lookup, uint32_t hash, uint32_t index) noexcept nogil:
@@ -145,14 +156,26 @@ cdef inline int note_place(lookup_t* lookup, uint32_t hash, uint32_t index) noex
 
 cdef inline void forget_table_ids(table_cache_t* cache) noexcept nogil:
     cdef uint32_t i
-    if cache.id_count:
+    if cache.ids == NULL:
+        return
+    if cache.id_mask >= MANY_IDS and cache.id_count <= cache.id_mask // 64:
+        # Large once, and not needed so: else a log could have all of it swept again and again.
+        free(cache.ids)
+        cache.ids = NULL
+        cache.id_mask = 0
+        cache.last_slot = 0
+    elif cache.id_count:
         for i in range(cache.id_mask + 1):
             cache.ids[i].definition = NO_TABLE
-        cache.id_count = 0
+    cache.id_count = 0
 
 
-cdef inline uint32_t slot_of_id(uint64_t id, uint32_t mask) noexcept nogil:
-    return <uint32_t> (id * 0x9E3779B97F4A7C15ULL >> 32) & mask
+cdef inline uint32_t slot_of_id(const table_cache_t* cache, uint64_t id, uint32_t mask) noexcept nogil:
+    # Ids mostly follow each other, which a product alone would show. The last one is by a secret number, and its
+    # highest bits count, as many as mask has: of any two ids about every (mask + 1)th choice of keys lets them meet.
+    cdef uint64_t h = (id ^ cache.keys[0]) * 0x9E3779B97F4A7C15ULL
+    h = (h ^ (h >> 32)) * cache.keys[1]
+    return <uint32_t> ((h >> 32) * (<uint64_t> mask + 1) >> 32)
 
 
 cdef inline uint32_t definition_of_id(table_cache_t* cache, uint64_t id) noexcept nogil:
@@ -162,7 +185,7 @@ cdef inline uint32_t definition_of_id(table_cache_t* cache, uint64_t id) noexcep
     slot = cache.last_slot
     if cache.ids[slot].id == id:
         return cache.ids[slot].definition
-    slot = slot_of_id(id, cache.id_mask)
+    slot = slot_of_id(cache, id, cache.id_mask)
     while cache.ids[slot].definition != NO_TABLE:
         if cache.ids[slot].id == id:
             cache.last_slot = slot
@@ -185,7 +208,7 @@ cdef inline int grow_ids(table_cache_t* cache) noexcept nogil:
         ids[i].definition = NO_TABLE
     for i in range(old_size):
         if old[i].definition != NO_TABLE:
-            slot = slot_of_id(old[i].id, size - 1)
+            slot = slot_of_id(cache, old[i].id, size - 1)
             while ids[slot].definition != NO_TABLE:
                 slot = (slot + 1) & (size - 1)
             ids[slot] = old[i]
@@ -201,7 +224,7 @@ cdef inline int set_table_id(table_cache_t* cache, uint64_t id, uint32_t definit
     if cache.ids == NULL or cache.id_count * 2 > cache.id_mask:
         if grow_ids(cache) != DECODE_OK:
             return DECODE_NO_MEMORY
-    slot = slot_of_id(id, cache.id_mask)
+    slot = slot_of_id(cache, id, cache.id_mask)
     while cache.ids[slot].definition != NO_TABLE and cache.ids[slot].id != id:
         slot = (slot + 1) & cache.id_mask
     if cache.ids[slot].definition == NO_TABLE:
@@ -233,11 +256,11 @@ cdef inline bint says(const table_cache_t* cache, const definition_t* definition
             and memcmp(data + definition.head_len, cache.texts.data + shape.at + shape.before, shape.length) == 0)
 
 
-cdef inline void hash_content(content_t* content) noexcept nogil:
-    cdef uint64_t hash = hash_bytes(content.before, content.data, content.before)
-    hash = hash_bytes(hash, content.data + content.head_len, content.length - content.head_len)
+cdef inline void hash_content(const table_cache_t* cache, content_t* content) noexcept nogil:
+    cdef uint64_t hash = hash_bytes(cache.keys, content.before, content.data, content.before)
+    hash = hash_bytes(cache.keys, hash, content.data + content.head_len, content.length - content.head_len)
     content.shape_hash = <uint32_t> hash
-    content.hash = <uint32_t> hash_bytes(hash, content.data, content.head_len)
+    content.hash = <uint32_t> hash_bytes(cache.keys, hash, content.data, content.head_len)
 
 
 cdef inline uint32_t find_shape(const table_cache_t* cache, const content_t* content) noexcept nogil:

@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from decode.loop cimport RUN_MORE, RUN_TABLE, fail, loop_t, post_header_len_of
 from decode.table_cache cimport (
     NO_TABLE, add_definition, content_t, definition_of_id, find_definition, find_shape, forget_table_ids,
-    hash_content, says, set_table_id,
+    hash_content, says, set_table_id, table_cache_t,
 )
 from decode.transaction_events cimport begin
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, TABLE_MAP_EVENT
@@ -24,7 +24,8 @@ cdef inline bint skip_name(Cursor* cur) noexcept nogil:
     return take_u8(cur) == 0
 
 
-cdef inline void content_of(const Cursor* body, uint32_t before, content_t* out) noexcept nogil:
+cdef inline void content_of(const table_cache_t* tables, const Cursor* body, uint32_t before,
+                            content_t* out) noexcept nogil:
     # body: behind the table id
     cdef Cursor cur = body[0]
     out.data = cur.pos
@@ -34,7 +35,7 @@ cdef inline void content_of(const Cursor* body, uint32_t before, content_t* out)
     skip(&cur, before)
     if skip_name(&cur) and skip_name(&cur):
         out.head_len = <uint32_t> (cur.pos - out.data)
-    hash_content(out)
+    hash_content(tables, out)
 
 
 cdef inline bint has_room(const loop_t* loop) noexcept nogil:
@@ -66,7 +67,7 @@ cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
         return RUN_MORE
-    content_of(&body, post_header_len - id_len, &content)
+    content_of(&loop.tables, &body, post_header_len - id_len, &content)
     shape = find_shape(&loop.tables, &content)
     found = NO_TABLE
     if shape != NO_TABLE:

@@ -8,7 +8,8 @@ from wire.codes cimport (
     ANONYMOUS_GTID_EVENT, DECODE_MALFORMED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT, MARIADB_GTID_EVENT,
     QUERY_EVENT, START_EVENT_V3, XA_PREPARE_EVENT,
 )
-from wire.cursor cimport Cursor, load_u32, load_u64, remaining
+from wire.cursor cimport Cursor, load_u64, remaining
+from wire.header cimport server_id_of, timestamp_of
 from wire.transactions cimport (
     GTID_NONE, MARIADB_PREPARED_XA, MARIADB_STANDALONE, OUTCOME_COMMITTED, OUTCOME_ROLLED_BACK,
     OUTCOME_XA_PREPARED, QUERY_BEGIN, QUERY_COMMIT, QUERY_OTHER, QUERY_ROLLBACK, QUERY_SAVEPOINT,
@@ -22,7 +23,7 @@ cdef inline void begin(loop_t* loop, bint explicit) noexcept nogil:
         loop.trx_explicit = True            # BEGIN behind its GTID
         return
     loop.trx = <transaction_t*> (loop.transactions.data + loop.transactions.length)
-    begin_transaction(loop.trx, loop.event_position, load_u32(loop.event), load_u32(loop.event + 5))
+    begin_transaction(loop.trx, loop.event_position, timestamp_of(loop.event), server_id_of(loop.event))
     loop.trx_open = True
     loop.trx_explicit = explicit
     loop.trx_index = -1

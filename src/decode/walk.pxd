@@ -18,8 +18,11 @@ from wire.codes cimport (
     UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1, USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT,
     WRITE_ROWS_EVENT_V1, XID_EVENT,
 )
-from wire.cursor cimport Cursor, load_u32, prefetch, unlikely
-from wire.header cimport V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, position_agrees, take_event
+from wire.cursor cimport Cursor, prefetch, unlikely
+from wire.header cimport (
+    V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, length_of, next_position_of, position_agrees,
+    take_event, type_of,
+)
 
 cdef enum:
     PREFETCH = 1024                 # bytes ahead
@@ -173,8 +176,8 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
         length = <size_t> (end - event)
         handling = HANDLE_DESCRIPTOR
         if length >= V4_MINIMUM_HEADER_LEN:
-            handling = descriptor.handling[event[4]]
-            length = load_u32(event + 9)
+            handling = descriptor.handling[type_of(event)]
+            length = length_of(event)
         if unlikely(careful or handling >= HANDLE_ROTATE or length > <size_t> (end - event)
                     or length < header_len + checksum_len):
             status = take_carefully(loop, descriptor)
@@ -182,7 +185,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
             if status != RUN_MORE or pos == event:
                 break
             length = loop.header.event_length
-            handling = descriptor.handling[event[4]]
+            handling = descriptor.handling[type_of(event)]
             body = loop.body
         else:
             pos = event + length
@@ -194,7 +197,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
         if verify and handling != HANDLE_DESCRIPTOR and not checksum_holds_with(loop.crc, event, <uint32_t> length):
             status = fail(loop, DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
             break
-        kind = descriptor.canonical[event[4]]
+        kind = descriptor.canonical[type_of(event)]
         status = handle(loop, handling, kind, body)
         if status == RUN_TABLE:
             window.cur.pos = event              # again, once its plan is there
@@ -206,7 +209,7 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
         if not inside:
             if before != NULL:
                 doubtful = base + <uintptr_t> before
-                told = header_len >= V4_MINIMUM_HEADER_LEN and load_u32(before + 13) != 0
+                told = header_len >= V4_MINIMUM_HEADER_LEN and next_position_of(before) != 0
             loop.doubtful_position = loop.event_position if told else doubtful
     loop.failure.type_code = loop.header.type_code
     if not inside:

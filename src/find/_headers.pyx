@@ -8,7 +8,9 @@ from libc.string cimport memcpy
 from crc.checksum cimport binlog_crc32_best, binlog_crc_t
 from wire.codes cimport DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3
 from wire.cursor cimport Cursor, cursor_over, remaining
-from wire.header cimport checksum_holds_with, descriptor_t, event_header_t, position_agrees, take_event
+from wire.header cimport (
+    CHECKSUM_LEN, checksum_holds_with, descriptor_t, event_header_t, is_header_len, position_agrees, take_event,
+)
 
 # Twin of header_record_t.
 HEADER_DTYPE = np.dtype([
@@ -97,10 +99,12 @@ def walk_headers(
     cdef int ended = WALK_END
     if canonical.shape[0] != 256:
         raise ValueError("canonical needs 256 entries")
+    if not is_header_len(header_length):
+        raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
     if start > <size_t> data.shape[0]:
         raise ValueError("start lies behind the data")
     descriptor.header_len = header_length
-    descriptor.checksum_len = 4 if checksum else 0
+    descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
     memcpy(descriptor.canonical, &canonical[0], 256)
     cur = cursor_over(first, <size_t> data.shape[0])
     cur.pos += start

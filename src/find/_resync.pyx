@@ -14,10 +14,10 @@ from wire.codes cimport (
     DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT,
     MARIADB_ANNOTATE_ROWS_EVENT, MARIADB_ROWS_FRAGMENT_EVENT, QUERY_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
-from wire.cursor cimport Cursor, cursor_over, load_u32
+from wire.cursor cimport Cursor, cursor_over
 from wire.header cimport (
     CHECKSUM_LEN, V1_HEADER_LEN, V4_MINIMUM_HEADER_LEN, checksum_holds, descriptor_t, event_header_t,
-    header_len_of, position_agrees, take_event,
+    header_len_of, is_header_len, length_of, next_position_of, position_agrees, take_event, type_of,
 )
 
 cdef extern from "find/resync_scan.h" nogil:
@@ -105,15 +105,15 @@ cdef inline int look_at(const search_t* search, const uint8_t* p, bint* has_shif
     cdef bint descriptor
     if <size_t> (search.end - p) < least:
         return IS_OPEN
-    type_code = search.descriptor.canonical[p[4]]
-    look.length = load_u32(p + 9)
+    type_code = search.descriptor.canonical[type_of(p)]
+    look.length = length_of(p)
     descriptor = type_code == FORMAT_DESCRIPTION_EVENT or type_code == START_EVENT_V3
     look.has_checksum = search.descriptor.checksum_len and not descriptor
     look.proves = False
     if look.length < header_len_of(&search.descriptor, type_code) + (CHECKSUM_LEN if look.has_checksum else 0):
         return IS_NONE
     if search.rule != RULE_NONE:
-        next_position = load_u32(p + 13)
+        next_position = next_position_of(p)
         if search.rule == RULE_START:
             look.proves = next_position == position
             if not look.proves and type_code != START_EVENT_V3:
@@ -210,27 +210,32 @@ cdef const uint8_t* next_candidate(const search_t* search, const uint8_t* p, con
                 position += BINLOG_SCAN_BLOCK
                 continue
             for _ in range(min(<ssize_t> BINLOG_SCAN_BLOCK, last - p)):
-                length = load_u32(p + 9)
-                next_position = load_u32(p + 13)
+                length = length_of(p)
+                next_position = next_position_of(p)
                 if next_position - length == position or (
-                    next_position == 0 and length - least < most and is_known(search.descriptor.canonical[p[4]])
+                    next_position == 0 and length - least < most and is_known(search.descriptor.canonical[type_of(p)])
                 ):
                     return p
                 p += 1
                 position += 1
     elif search.rule == RULE_START:
-        while p < last and load_u32(p + 13) != position:
+        while p < last and next_position_of(p) != position:
             p += 1
             position += 1
     return p
 
 
-cdef void set_descriptor(descriptor_t* descriptor, uint32_t header_length, const uint8_t[::1] lengths,
-                         const uint8_t[::1] canonical, bint checksum) noexcept nogil:
+cdef int set_descriptor(descriptor_t* descriptor, uint32_t header_length, const uint8_t[::1] lengths,
+                        const uint8_t[::1] canonical, bint checksum) except -1:
+    if canonical.shape[0] != 256 or lengths.shape[0] != 256:
+        raise ValueError("256 entries expected")
+    if not is_header_len(header_length):
+        raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
     descriptor.header_len = header_length
     descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
     memcpy(descriptor.post_header_len, &lengths[0], 256)
     memcpy(descriptor.canonical, &canonical[0], 256)
+    return 0
 
 
 def find_event(
@@ -280,10 +285,9 @@ def find_event(
     cdef uint32_t least = V1_HEADER_LEN if rule == RULE_NONE else V4_MINIMUM_HEADER_LEN
     cdef size_t size = <size_t> data.shape[0]
     cdef int verdict
-    if canonical.shape[0] != 256 or lengths.shape[0] != 256:
-        raise ValueError("256 entries expected")
     if not RULE_END <= rule <= RULE_AHEAD:
         raise ValueError("unknown rule")
+    set_descriptor(&search.descriptor, header_length, lengths, canonical, checksum)
     if size < least or start > size - least or start >= limit:
         return start, NOTHING
     search.data = &data[0]
@@ -293,7 +297,6 @@ def find_event(
     search.zeros = zeros
     search.more = more
     search.budget = BUDGET
-    set_descriptor(&search.descriptor, header_length, lengths, canonical, checksum)
     limit = min(limit, size - least + 1)
     with nogil:
         p = search.data + start
@@ -352,8 +355,6 @@ def find_anchor(
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
     cdef int status
     cdef int ended
-    if canonical.shape[0] != 256 or lengths.shape[0] != 256:
-        raise ValueError("256 entries expected")
     if anchors != ANCHOR_GTID and anchors != ANCHOR_BEGIN:
         raise ValueError("unknown anchors")
     if start > <size_t> data.shape[0]:

@@ -2,8 +2,10 @@
 #
 # Fresh memory costs the kernel more than decoding into it costs us: so large blocks are used again,
 # and ask for huge pages, where the system gives them, which come at a tenth of the price.
+#
+# Nobody waits for the pool: who finds it in use does without. So a process that was forked while a thread that it
+# does not have was in there only never pools again.
 
-from cpython.pythread cimport PyThread_acquire_lock, PyThread_release_lock, PyThread_type_lock, WAIT_LOCK
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove
@@ -13,6 +15,8 @@ from wire.cursor cimport unlikely
 
 cdef extern from *:
     """
+    #define BINLOG_TRY_LOCK(flag) (__atomic_exchange_n((flag), 1, __ATOMIC_ACQUIRE) == 0)
+    #define BINLOG_UNLOCK(flag) __atomic_store_n((flag), 0, __ATOMIC_RELEASE)
     #define BINLOG_ANY ((size_t) -1)
     #define BINLOG_LARGE ((size_t) 2 << 20)         /* of a huge page, on x86-64 and mostly on aarch64 */
     #if defined(__linux__)
@@ -34,6 +38,8 @@ cdef extern from *:
     }
     #endif
     """
+    bint try_lock "BINLOG_TRY_LOCK"(int* flag) noexcept nogil
+    void unlock "BINLOG_UNLOCK"(int* flag) noexcept nogil
     const size_t ANY "BINLOG_ANY"
     const size_t LARGE "BINLOG_LARGE"
     void* large_block "binlog_large_block"(size_t size) nogil
@@ -55,7 +61,7 @@ cdef struct memory_t:
 
 
 cdef struct pool_t:
-    PyThread_type_lock lock             # batches may die in any thread, while loops run in others
+    int locked                          # batches may die in any thread, while loops run in others
     memory_t[POOL_BLOCKS] blocks        # of POOLED bytes and more each, the longest idle first
     int count
     size_t bytes
@@ -67,28 +73,43 @@ cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
     memmove(&pool.blocks[i], &pool.blocks[i + 1], <size_t> (pool.count - i) * sizeof(memory_t))
 
 
+cdef inline bint lock_pool(pool_t* pool) noexcept nogil:
+    # False: somebody else is in there
+    return try_lock(&pool.locked)
+
+
+cdef inline void unlock_pool(pool_t* pool) noexcept nogil:
+    unlock(&pool.locked)
+
+
 cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcept nogil:
-    if pool != NULL and POOLED <= capacity <= POOL_BYTES:
-        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-        while pool.count == POOL_BLOCKS or pool.bytes + capacity > POOL_BYTES:
-            free(pool.blocks[0].data)
-            remove_block(pool, 0)
-        pool.blocks[pool.count].data = data
-        pool.blocks[pool.count].capacity = capacity
-        pool.count += 1
-        pool.bytes += capacity
-        PyThread_release_lock(pool.lock)
-    else:
+    cdef memory_t[POOL_BLOCKS] idle             # what makes way; freed behind the lock, since that may take long
+    cdef int idle_count = 0
+    cdef int i
+    if pool == NULL or not POOLED <= capacity <= POOL_BYTES or not lock_pool(pool):
         free(data)
+        return
+    while pool.count == POOL_BLOCKS or pool.bytes + capacity > POOL_BYTES:
+        idle[idle_count] = pool.blocks[0]
+        idle_count += 1
+        remove_block(pool, 0)
+    pool.blocks[pool.count].data = data
+    pool.blocks[pool.count].capacity = capacity
+    pool.count += 1
+    pool.bytes += capacity
+    unlock_pool(pool)
+    for i in range(idle_count):
+        free(idle[i].data)
 
 
 cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
     # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
-    # move again.
+    # move again. False: there is none.
     cdef int i
     cdef int best = -1
     cdef size_t capacity
-    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    if not lock_pool(pool):
+        return False
     for i in range(pool.count):
         capacity = pool.blocks[i].capacity
         if least <= capacity <= most and (
@@ -99,7 +120,7 @@ cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* o
         out.data = pool.blocks[best].data
         out.capacity = pool.blocks[best].capacity
         remove_block(pool, best)
-    PyThread_release_lock(pool.lock)
+    unlock_pool(pool)
     return best >= 0
 
 

@@ -144,6 +144,22 @@ cdef dict FORMS = {
 }
 
 
+# Bytes of a field of the record; of those that are not here a span's.
+cdef dict FORM_SIZES = {
+    FORM_NONE: (0, 1),
+    FORM_FLOAT: (4,),
+    FORM_DOUBLE: (8,),
+    FORM_U16: (2,),
+    FORM_DECIMAL: (8, 16, 32),
+    FORM_DATE: (8,),
+    FORM_DATETIME: (8,),
+    FORM_TIMESTAMP: (8,),
+    FORM_TIME: (8,),
+    FORM_ENUM: (2,),
+    FORM_SET: (8,),
+}
+
+
 @cython.final
 cdef class ValuePlan:
     """How the records of one table definition become Python values; made once, used by many readers.
@@ -159,7 +175,7 @@ cdef class ValuePlan:
     cdef readonly tuple columns
     cdef readonly object dtype
     cdef tuple names
-    cdef tuple helpers        # per column: members of ENUM and SET, the decoder of text, or None
+    cdef tuple helpers        # per column: members (a tuple) of ENUM and SET, the decoder of text, or None
     cdef dict template        # every name with None: copied, it is cheaper than a dict that grows
     cdef field_t* fields
     cdef Py_ssize_t count
@@ -183,6 +199,10 @@ cdef class ValuePlan:
         helpers = []
         for i, column in enumerate(self.columns):
             dtype, offset = row.fields[column.name]
+            if not 0 <= column.index < len(table.columns):
+                raise ValueError(
+                    f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
+                )
             helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
         self.helpers = tuple(helpers)
 
@@ -203,6 +223,8 @@ cdef object fill_field(field_t* field, column, dtype, offset):
         field.form = INT_FORMS[dtype.str[1:]]
         return None
     field.form = FORMS[kind]
+    if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
+        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
     if kind == KIND_DECIMAL:
         field.scale = column.scale
         field.limb_count = dtype.itemsize // 8
@@ -211,7 +233,7 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     elif kind == KIND_BINARY:
         field.pad_to = column.pad_to
     elif kind == KIND_ENUM or kind == KIND_SET:
-        return column.members
+        return None if column.members is None else tuple(column.members)
     elif kind == KIND_TEXT:
         if column.charset in ("utf8mb4", "utf8mb3", "utf8"):
             field.form = FORM_UTF8
@@ -321,7 +343,7 @@ cdef class RowReader:
     cdef Py_ssize_t gtid_of           # the transaction whose GTID is in `gtid`
     cdef object gtid
 
-    def __init__(self, batch, plan=None, on_error="raise"):
+    def __cinit__(self, batch, ValuePlan plan=None, on_error="raise"):
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error={on_error!r}: raise and skip are known")
         self.plan = ValuePlan(batch.table, batch.columns) if plan is None else plan
@@ -332,14 +354,14 @@ cdef class RowReader:
         self.table = batch.table.name
         self.records_memory = memory_of(batch.array, self.plan.dtype)
         self.records = self.records_memory.data
-        self.record_count = len(batch.array)
+        self.record_count = <Py_ssize_t> (self.records_memory.length // self.plan.record_len)
         self.heap = Memory(batch.buffer)
         self.transactions_memory = memory_of(batch.transactions, TRANSACTION_DTYPE)
         self.transactions = <const transaction_t*> self.transactions_memory.data
-        self.transaction_count = len(batch.transactions)
+        self.transaction_count = <Py_ssize_t> (self.transactions_memory.length // sizeof(transaction_t))
         self.invalid_memory = memory_of(batch.invalid, INVALID_DATE_DTYPE)
         self.invalid = <const invalid_date_t*> self.invalid_memory.data
-        self.invalid_count = len(batch.invalid)
+        self.invalid_count = <Py_ssize_t> (self.invalid_memory.length // sizeof(invalid_date_t))
         self.gtid_of = -1
         if len(batch.json_diffs):
             diffs = batch.json_diffs
@@ -742,7 +764,7 @@ cdef class ChangeIterator:
     cdef Py_ssize_t count
     cdef Py_ssize_t next
 
-    def __init__(self, readers):
+    def __cinit__(self, readers):
         cdef RowReader reader
         cdef list keys = []
         cdef list positions = []

@@ -83,25 +83,25 @@ cdef inline str date_text(const field_t* field, const calendar_t* at):
     return PyUnicode_DecodeASCII(text, <Py_ssize_t> length, NULL)
 
 
-cdef inline object enum_value(uint16_t number, members):
+cdef inline object enum_value(uint16_t number, tuple members):
     # 0 is '', what the server stores for a value that is no member.
     if members is None:
         return number
     if number == 0:
         return ""
-    if number > len(<tuple> members):
+    if number > len(members):
         return number
-    return (<tuple> members)[number - 1]
+    return members[number - 1]
 
 
-cdef inline object set_value(uint64_t mask, members):
+cdef inline object set_value(uint64_t mask, tuple members):
     cdef list names = []
     cdef Py_ssize_t bit
-    if members is None or (len(<tuple> members) < 64 and mask >> len(<tuple> members)):
+    if members is None or (len(members) < 64 and mask >> len(members)):
         return mask
-    for bit in range(len(<tuple> members)):
+    for bit in range(min(len(members), 64)):
         if mask >> bit & 1:
-            names.append((<tuple> members)[bit])
+            names.append(members[bit])
     return names
 
 

@@ -15,39 +15,39 @@ from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u3
 cdef enum:
     DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
     SECONDS_PER_DAY = 86400
-    CALENDAR_LEN = 131072               # year * 13 + month of DATETIME2 has 17 bits
+    CYCLE_MONTHS = 400 * 13             # the calendar's own period, after which it repeats,
+    CYCLE_DAYS = 146097                 # and the days that it has
+    FIRST_MONTH = 1 * 13                # of year 1; year 0 is none, and was a leap year
+    END_MONTH = 10000 * 13
 
 cdef extern from *:
     """
-    /* By year * 13 + month: days from 0000-01-01 to the month's first, times 32, plus its number of
-       days. 0 where there is no such month, or year: its every day is then too many. */
-    static uint32_t binlog_calendar[131072];
+    /* By year * 13 + month, in years 0 to 399: days from 0000-01-01 to the month's first, times 32, plus its number
+       of days. 0 where there is no such month: its every day is then too many. */
+    #define BINLOG_LEAP(y) ((y) % 4 == 0 && ((y) % 100 != 0 || (y) % 400 == 0))
+    #define BINLOG_YEAR(y) (365 * (y) + ((y) + 3) / 4 - ((y) + 99) / 100 + ((y) + 399) / 400)
+    #define BINLOG_MONTH(y, before, length) (BINLOG_YEAR(y) + (before)) << 5 | (length)
+    #define BINLOG_MONTHS(y, leap) 0, \
+        BINLOG_MONTH(y, 0, 31), BINLOG_MONTH(y, 31, 28 + leap), BINLOG_MONTH(y, 59 + leap, 31), \
+        BINLOG_MONTH(y, 90 + leap, 30), BINLOG_MONTH(y, 120 + leap, 31), BINLOG_MONTH(y, 151 + leap, 30), \
+        BINLOG_MONTH(y, 181 + leap, 31), BINLOG_MONTH(y, 212 + leap, 31), BINLOG_MONTH(y, 243 + leap, 30), \
+        BINLOG_MONTH(y, 273 + leap, 31), BINLOG_MONTH(y, 304 + leap, 30), BINLOG_MONTH(y, 334 + leap, 31)
+    #define BINLOG_ONE(y) BINLOG_MONTHS(y, BINLOG_LEAP(y))
+    #define BINLOG_FIVE(y) BINLOG_ONE(y), BINLOG_ONE(y + 1), BINLOG_ONE(y + 2), BINLOG_ONE(y + 3), BINLOG_ONE(y + 4)
+    #define BINLOG_TWENTY(y) BINLOG_FIVE(y), BINLOG_FIVE(y + 5), BINLOG_FIVE(y + 10), BINLOG_FIVE(y + 15)
+    #define BINLOG_HUNDRED(y) BINLOG_TWENTY(y), BINLOG_TWENTY(y + 20), BINLOG_TWENTY(y + 40), \
+        BINLOG_TWENTY(y + 60), BINLOG_TWENTY(y + 80)
+    static const uint32_t binlog_calendar[400 * 13] = {
+        BINLOG_HUNDRED(0), BINLOG_HUNDRED(100), BINLOG_HUNDRED(200), BINLOG_HUNDRED(300),
+    };
     static const uint32_t binlog_power_of_ten[10] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
     };
     #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
     """
-    uint32_t[131072] calendar "binlog_calendar"
+    const uint32_t[5200] calendar "binlog_calendar"
     const uint32_t[10] power_of_ten "binlog_power_of_ten"
     const int64_t NOT_A_TIME "BINLOG_NAT"
-
-
-cdef inline void fill_calendar() noexcept nogil:
-    # Called once when the module is imported; read-only from then on.
-    cdef uint32_t year
-    cdef uint32_t month
-    cdef uint32_t days = 366            # year 0 is none, and was a leap year
-    cdef uint32_t length
-    cdef bint leap
-    for year in range(1, 10000):
-        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-        for month in range(1, 13):
-            if month == 2:
-                length = 29 if leap else 28
-            else:
-                length = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-            calendar[year * 13 + month] = days << 5 | length
-            days += length
 
 
 cdef struct datetime_fields_t:
@@ -62,9 +62,11 @@ cdef struct datetime_fields_t:
 
 cdef inline bint days_of_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
     # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
-    cdef uint32_t month = calendar[year_month]
-    out[0] = <int64_t> (month >> 5) + day - (DAYS_TO_1970 + 1)
-    return day - 1 < month & 31             # unsigned: day 0 is none
+    cdef uint32_t cycle = year_month // CYCLE_MONTHS
+    cdef uint32_t month = calendar[year_month - cycle * CYCLE_MONTHS]
+    out[0] = <int64_t> ((month >> 5) + cycle * CYCLE_DAYS + day) - (DAYS_TO_1970 + 1)
+    # Unsigned, both: day 0 is none
+    return (day - 1 < month & 31) & (year_month - FIRST_MONTH < END_MONTH - FIRST_MONTH)
 
 
 cdef inline uint32_t year_month_of(uint32_t year, uint32_t month) noexcept nogil:

@@ -10,7 +10,7 @@ from crc.checksum cimport binlog_crc32_best, binlog_crc32_with, binlog_crc_t
 from wire.codes cimport (
     DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
-from wire.cursor cimport Cursor, remaining, skip, take_u16, take_u32, take_u8
+from wire.cursor cimport Cursor, load_u32, remaining, skip, take_u16, take_u32, take_u8
 
 cdef enum:
     V1_HEADER_LEN = 13
@@ -34,6 +34,36 @@ cdef struct event_header_t:
     uint32_t event_length                # header and checksum included
     uint32_t next_position               # as the file says it: data, never a guide
     uint16_t flags
+
+
+# Fields of the header that begins at p. The caller knows that so many bytes are there: V1_HEADER_LEN, and
+# V4_MINIMUM_HEADER_LEN for next_position_of.
+
+cdef inline uint32_t timestamp_of(const uint8_t* p) noexcept nogil:
+    return load_u32(p)
+
+
+cdef inline uint8_t type_of(const uint8_t* p) noexcept nogil:
+    # As the file numbers it
+    return p[4]
+
+
+cdef inline uint32_t server_id_of(const uint8_t* p) noexcept nogil:
+    return load_u32(p + 5)
+
+
+cdef inline uint32_t length_of(const uint8_t* p) noexcept nogil:
+    # Of the whole event
+    return load_u32(p + 9)
+
+
+cdef inline uint32_t next_position_of(const uint8_t* p) noexcept nogil:
+    return load_u32(p + 13)
+
+
+cdef inline bint is_header_len(uint32_t length) noexcept nogil:
+    # Of v1, or one that v4 may tell: what lies between has no place for the fields of v4.
+    return length == V1_HEADER_LEN or V4_MINIMUM_HEADER_LEN <= length <= 255
 
 
 cdef inline uint32_t header_len_of(const descriptor_t* descriptor, uint8_t type_code) noexcept nogil:

@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.batches import column, make_batch
+from support.writer import Log, Table
 
+import binlog_core
+from binlog_core import DecodeError, Limits
 from binlog_core._tables.column_types import Kind
 from binlog_core.arrow import shapes as arrow_shapes
 from binlog_core.batch import ChangeBatch
@@ -139,3 +142,83 @@ def test_change_columns_in_the_order_wanted() -> None:
         assert tuple(arrow.schema.names[4:]) == names
         assert [column.name for column in batch.export(change_columns=names).change_columns] == list(names)
         assert arrow.to_pylist()[1].get("_row", 1) == 1
+
+
+# ---------------------------------------------------------------- how much of it
+
+
+def padded_batch(count: int, width: int = 255) -> ChangeBatch:
+    """Values that the log leaves out, and Arrow has as zero bytes."""
+    columns = [
+        column("id", Kind.INT, bytes_=8, signed=True),
+        column("digest", Kind.BINARY, charset="binary", pad_to=width),
+    ]
+    return make_batch(columns, [{"id": i, "digest": b""} for i in range(count)])
+
+
+def test_columns_larger_than_the_limit_are_refused() -> None:
+    batch = padded_batch(4000)
+    assert batch.to_arrow()["digest"][3999].as_py() == bytes(255)
+    batch.arrow_bytes = 1_000_000
+    with pytest.raises(DecodeError, match=r"Limits\.arrow_bytes=1000000") as caught:
+        batch.to_arrow()
+    assert (caught.value.table, caught.value.column) == (batch.table.full_name, "digest")
+    assert caught.value.offset is not None
+    with pytest.raises(DecodeError, match="arrow_bytes"):
+        batch.column("digest")
+    batch.arrow_bytes = 2_000_000
+    assert batch.to_arrow().num_rows == 4000
+
+
+@pytest.mark.parametrize("kind", [Kind.ENUM, Kind.SET])
+def test_members_count_too(kind: Kind) -> None:
+    members = ("a" * 600_000, "b" * 600_000)
+    batch = make_batch([column("c", kind, members=members)], [{"c": 1}])
+    assert batch.to_arrow().num_rows == 1
+    batch.arrow_bytes = 1_000_000
+    with pytest.raises(DecodeError, match="arrow_bytes") as caught:
+        batch.to_arrow()
+    assert caught.value.column == "c"
+
+
+def test_change_columns_count_too() -> None:
+    batch, _ = batch_of(4000, 1)
+    batch.path = "p" * 1000
+    batch.arrow_bytes = 1_000_000
+    with pytest.raises(DecodeError, match="arrow_bytes") as caught:
+        batch.to_arrow(change_columns=("_file",))
+    assert caught.value.column == "_file"
+
+
+def test_the_limit_is_the_logs() -> None:
+    log = Log("8.0.36")
+    table = Table("shop", "t", [("c", "BINARY(255)")])
+    log.insert(table, [{"c": b""}] * 4000)
+    with binlog_core.open(log.getvalue(), limits=Limits(arrow_bytes=500_000)) as opened:
+        (batch,) = opened.batches()
+        with pytest.raises(DecodeError, match="arrow_bytes=500000") as caught:
+            batch.to_arrow()
+    assert (caught.value.table, caught.value.column) == ("shop.t", "c")
+
+
+def test_few_rows_take_little() -> None:
+    """Room is made for the rows that there are, not for a whole tile of them."""
+    columns = [column(f"c{i}", Kind.BINARY, charset="binary", pad_to=255) for i in range(1000)]
+    batch = make_batch(columns, [{f"c{i}": b"x" for i in range(1000)}])
+    batch.arrow_bytes = 4 << 20
+    assert batch.to_arrow().num_rows == 1
+
+
+def test_a_plan_keeps_its_layouts() -> None:
+    """However many tables there are beside it."""
+    log = Log("8.0.36")
+    tables = [Table("shop", f"t{i}", [(f"c{i}", "INT")]) for i in range(300)]
+    for i in [*range(300), 0]:
+        log.begin()
+        log.insert(tables[i], [{f"c{i}": i}])
+        log.commit()
+    with binlog_core.open(log.getvalue(), limits=Limits(group_rows=1)) as opened:
+        shapes = [batch.export()._shape for batch in opened.batches()]
+    assert len(shapes) == 301
+    assert len({id(shape) for shape in shapes}) == 300
+    assert shapes[0] is shapes[-1]

@@ -18,7 +18,11 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import ChangeBatch, Limits
+from binlog_core._decode.log_decoder import LogDecoder
+from binlog_core._decode.selection import Selection
+from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import DecodeError
+from binlog_core.report import Report
 
 COLUMNS = {
     "id": "BIGINT",
@@ -289,3 +293,58 @@ def test_a_log_that_ends_behind_the_rows() -> None:
     data = np.frombuffer(log.getvalue(), np.uint8).copy()  # exactly as long
     with binlog_core.open(data) as opened:
         assert [change.after for change in opened.rows()] == rows
+
+
+# ---------------------------------------------------------------- back to many at a time
+
+
+def rows_at_once(data: bytes) -> int:
+    """How many of a log's rows were decoded many at a time."""
+    decoder = LogDecoder(BufferSource(data), selection=Selection(), report=Report())
+    for _ in decoder.groups():
+        pass
+    return decoder._loop.rows_at_once
+
+
+@pytest.mark.parametrize("kind", ["insert", "update"])
+def test_one_zero_date_is_passed_over(kind: str) -> None:
+    """The events behind it are decoded many rows at a time again."""
+    rows = rows_of(["id", "day"], 4000)
+    rows[5]["day"] = "0000-00-00"
+    log_rows = rows if kind == "insert" else [(row, row) for row in rows]
+    data = written(table_of(["id", "day"]), log_rows, kind, per_event=100)
+    assert rows_at_once(data) == 2300  # all but the first event, and 16 clean ones
+    check(table_of(["id", "day"]), log_rows, kind)
+
+
+def test_zero_dates_everywhere_are_not_tried_again_and_again() -> None:
+    rows = rows_of(["id", "day"], 4000)
+    for row in rows[5::100]:
+        row["day"] = "0000-00-00"
+    assert rows_at_once(written(table_of(["id", "day"]), rows, "insert", per_event=100)) == 0
+
+
+def test_every_day_of_the_calendar() -> None:
+    """First and last days of each month, and what lies beside them, as Python's calendar has them."""
+    fields = [
+        (year, month, day)
+        for year in (*range(10010), 10082, 16000, 32767)
+        for month in (0, 1, 2, 3, 6, 9, 11, 12, 13, 15)
+        for day in (0, 1, 28, 29, 30, 31)
+    ]
+    table = Table("shop", "days", [("day", "DATE")])
+    log = Log("8.0.36")
+    log.table_map(table)
+    packed = np.array([year << 9 | month << 5 | day for year, month, day in fields], "<u4")
+    wire = np.zeros((len(packed), 4), np.uint8)  # no NULL, then three bytes
+    wire[:, 1:] = packed.view(np.uint8).reshape(-1, 4)[:, :3]
+    log.rows_event(0, table, wire.tobytes(), [True])
+    days = np.concatenate(
+        [batch.array["row"]["day"] for batch in binlog_core.open(log.getvalue()).batches()]
+    ).tolist()
+    for (year, month, day), got in zip(fields, days, strict=True):
+        try:
+            wanted = dt.date(year, month, day)
+        except ValueError:
+            wanted = None
+        assert got == wanted, (year, month, day)

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from reference import read_log
+from support.guarded import guarded
 from support.writer import Log, Table, post_header_lengths
 from support.writer.numbering import IGNORABLE, INTVAR, QUERY, START_V3, TABLE_MAP, XID
 from support.writer.table import JsonDiffs
 
 import binlog_core
+from binlog_core._core._headers import HEADER_DTYPE, walk_headers
+from binlog_core._core._resync import find_anchor, find_event
+from binlog_core._core._rows import Decoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -277,3 +281,38 @@ def test_wrong_checksum(read: Read) -> None:
         assert isinstance(caught.value, binlog_core.ChecksumError)
         assert caught.value.offset == at
         assert len(fast(bytes(data), verify_checksum=False)) == 2
+
+
+@pytest.mark.parametrize("header_length", [19, 57, 58, 59, 64, 100, 255])
+def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int) -> None:
+    """From 64 tables on rows events look ahead to the next table map, but not behind the end."""
+    log = Log("5.5.62", header_length=header_length, checksum=False)
+    tables = [Table("d", f"t{i}", SMALL) for i in range(70)]
+    log.begin()
+    for table in tables:
+        log.table_map(table)
+    for table in tables[:3]:
+        log.insert(table, ROWS)
+    whole = log.position
+    data = log.getvalue()
+    log.table_map(tables[3])
+    table_map = log.getvalue()[whole:]
+    for length in {0, 5, 19, 60, 63, 64, 65, header_length, header_length + 5, header_length + 6}:
+        part = table_map[: min(length, len(table_map) - 1)]
+        with guarded(data + part) as view, binlog_core.open(view) as cut:
+            assert [change.after for change in cut.rows()] == 3 * ROWS
+
+
+@pytest.mark.parametrize("length", [0, 12, 14, 18, 256])
+def test_no_header_has_such_a_length(length: int) -> None:
+    """Between 13 bytes (version 1) and 19 there is no layout: the core refuses to be told of one."""
+    lengths = canonical = np.arange(256, dtype=np.uint8)
+    options: dict[str, Any] = {"base": 0, "header_length": length, "canonical": canonical, "checksum": False}
+    with pytest.raises(ValueError, match="header_length"):
+        Decoder().set_format(length, lengths, canonical, False)
+    with pytest.raises(ValueError, match="header_length"):
+        walk_headers(bytes(100), 0, np.empty(4, HEADER_DTYPE), verify=False, **options)
+    with pytest.raises(ValueError, match="header_length"):
+        find_event(bytes(100), 0, 100, more=False, lengths=lengths, rule=0, zeros=False, **options)
+    with pytest.raises(ValueError, match="header_length"):
+        find_anchor(bytes(100), 0, 0, 100, lengths=lengths, anchors=1, **options)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -424,3 +425,56 @@ def test_attributes_of_a_batch_can_be_set() -> None:
     batch.path = "elsewhere"
     assert "elsewhere" in repr(batch) and "ab.c" in repr(batch)
     batch.note = "my own"  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- chosen names and numbers
+
+
+def processor_time(data: bytes) -> float:
+    """The least of three passes."""
+    times = []
+    for _ in range(3):
+        begin = time.thread_time()
+        assert len(changes(data)) == 1
+        times.append(time.thread_time() - begin)
+    return min(times)
+
+
+def test_chosen_table_ids_take_no_longer_than_others() -> None:
+    """These meet in a table that is indexed by bits of id * 0x9E3779B97F4A7C15, as ours once was."""
+    count = 20_000
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    chosen = [i * inverse % (1 << 48) for i in range(1, count + 1)]
+    random_ids = random.Random(1).sample(range(1 << 48), count)
+
+    def log_of_ids(ids: list[int]) -> bytes:
+        log = Log("8.0.36", checksum=False)
+        table = Table("d", "t", COLUMNS)
+        log.begin()
+        for table_id in ids:
+            log.table_map(table, table_id)
+        log.insert(table, [row(1)], mapped=True)
+        log.commit()
+        return log.getvalue()
+
+    assert processor_time(log_of_ids(chosen)) < 8 * processor_time(log_of_ids(random_ids))
+
+
+def test_table_ids_that_were_many_once_cost_nothing_later() -> None:
+    """Each descriptor forgets all table ids, without a walk through the room that they once needed."""
+
+    def log_of_starts(many: int) -> bytes:
+        log = Log("8.0.36", checksum=False)
+        table = Table("d", "t", COLUMNS)
+        log.begin()
+        for table_id in range(many):
+            log.table_map(table, table_id + 1)
+        log.commit()
+        for _ in range(1000):
+            log.start()
+            log.table_map(table, 7)
+        log.insert(table, [row(1)], mapped=True)
+        return log.getvalue()
+
+    few, many = processor_time(log_of_starts(1)), processor_time(log_of_starts(100_000))
+    assert many < 4 * few

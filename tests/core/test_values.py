@@ -31,7 +31,7 @@ from binlog_core._core._values import (
 )
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.tables import Column, Table, image_dtype, record_dtype
-from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
+from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.errors import DecodeError
 
 INSERT, PREIMAGE, POSTIMAGE, DELETE = 1, 2, 3, 4
@@ -699,3 +699,60 @@ def test_row_change_behaves_as_a_value() -> None:
         change.op = "insert"
     with pytest.raises(TypeError):
         hash(change)
+
+
+# -- Arguments that cannot be --------------------------------------------------------------------
+
+
+def public(batch: Batch) -> ChangeBatch:
+    return ChangeBatch(batch.table, batch.columns, batch.array, batch.buffer, batch.transactions)
+
+
+@pytest.mark.parametrize("kind", [Kind.ENUM, Kind.SET])
+def test_members_may_be_any_sequence(kind: Kind) -> None:
+    names: Any = ["a", "b"]
+    c = column(kind, length=1, members=names)
+    assert value_of(c, 2) == ("b" if kind == Kind.ENUM else ["b"])
+    assert public(make_batch([c], [[0]])).to_pylist(change_columns=False) == [
+        {"c": "" if kind == Kind.ENUM else []}
+    ]
+
+
+def test_a_set_of_more_members_than_bits() -> None:
+    c = column(Kind.SET, length=8, members=tuple(f"m{i}" for i in range(70)))
+    assert value_of(c, 1 | 1 << 63) == ["m0", "m63"]
+
+
+@pytest.mark.parametrize("index", [-1, 1, 8, 300, 65535])
+def test_a_column_outside_of_its_table_is_refused(index: int) -> None:
+    batch = make_batch([integer(4, name="c")], [[1]])
+    batch.columns = (integer(4, name="c", index=index),)
+    with pytest.raises(ValueError, match="index"):
+        RowReader(batch)
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.TEXT, Kind.DATE, Kind.DECIMAL, Kind.ENUM, Kind.SET, Kind.DOUBLE, Kind.YEAR, Kind.TIME]
+)
+def test_a_dtype_that_is_not_the_kinds_is_refused(kind: Kind) -> None:
+    class Narrow(Column):
+        @property
+        def dtype(self) -> np.dtype:
+            return np.dtype("i1")
+
+    batch = make_batch([Narrow("c", 0, 3, kind, charset="utf8mb4", members=("a",))], [[1]])
+    with pytest.raises(ValueError, match="stored"):
+        RowReader(batch)
+    if kind not in (Kind.DOUBLE, Kind.YEAR, Kind.DECIMAL):  # copied, or refused already
+        with pytest.raises(ValueError, match="stored"):
+            public(batch).to_arrow()
+
+
+def test_what_was_not_made_cannot_be_used() -> None:
+    for kind in (RowReader, ValuePlan, ChangeIterator):
+        with pytest.raises(TypeError):
+            kind.__new__(kind)
+    with pytest.raises(TypeError):
+        ChangeIterator([1])
+    with pytest.raises(TypeError):
+        RowReader(make_batch([integer(4)], [[1]]), "no plan")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import BinlogError
+from binlog_core._core import _columns, _rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -252,3 +254,48 @@ def test_golden_logs_read_the_same_in_threads() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(read, goldens)) == [read(golden) for golden in goldens]
+
+
+# ---------------------------------------------------------------- the pool of blocks
+
+
+@pytest.fixture
+def held_pools() -> Iterator[None]:
+    """As if another thread were just then in both pools."""
+    for module in (_rows, _columns):
+        module.hold_pool(True)
+    try:
+        yield
+    finally:
+        for module in (_rows, _columns):
+            module.hold_pool(False)
+
+
+def test_nobody_waits_for_the_pool(path: Path, held_pools: None) -> None:
+    with binlog_core.open(path) as log:
+        assert ids(log) == list(range(6000))
+        assert sum(batch.to_arrow().num_rows for batch in log.batches()) == 6000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forked_while_another_thread_is_in_the_pool(path: Path, held_pools: None) -> None:
+    """Nobody lets go of the lock in the child, since it does not have that thread."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with binlog_core.open(path) as log:
+                code = ids(log) != list(range(6000)) or sum(len(batch) for batch in log.batches()) != 6000
+        finally:
+            os._exit(code)
+    for _ in range(600):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 0

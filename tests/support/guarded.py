@@ -1,0 +1,31 @@
+"""Bytes behind which there is nothing: who reads past their end is stopped by the processor."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+_PROT_NONE = 0
+
+
+@contextmanager
+def guarded(data: bytes) -> Iterator[memoryview]:
+    """The bytes, right before a page that cannot be read."""
+    if sys.platform != "linux":
+        pytest.skip("mprotect as Linux has it")
+    page = mmap.PAGESIZE
+    room = -(-len(data) // page) * page
+    memory = mmap.mmap(-1, room + page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+    mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    memory[room - len(data) : room] = data
+    if mprotect(address + room, page, _PROT_NONE):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    with memoryview(memory)[room - len(data) : room].toreadonly() as view:
+        yield view

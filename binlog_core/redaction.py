@@ -1,0 +1,115 @@
+"""What is shown of addresses and statements: without users, passwords, signatures and keys.
+
+Errors, reports, names of sources, output and manifests all go through here, so that there is one place to
+look at. What somebody opens or runs stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "***"
+
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*://"
+_WHOLE = re.compile(rf"({_SCHEME})(.*)", re.DOTALL)
+_IN_TEXT = re.compile(rf"{_SCHEME}[^\s'\"<>`]+")
+_SERVERS = ("mysql://", "mariadb://")
+_WEB = ("http://", "https://")
+_CONTAINERS = ("abfs://", "abfss://", "wasb://", "wasbs://")  # container@account
+_PORT_OR_NOTHING = re.compile(r"\d*")
+_SECRET_VALUE = re.compile(
+    r"([?&;#][^=&;#]*(?:sig|token|secret|pass|pwd|key|credential|auth|account)[^=&;#]*=)[^&;#]*", re.IGNORECASE
+)
+
+
+def _pieces(stop: str, escaped: str) -> re.Pattern[str]:
+    """Strings, what hides a quote, and the words behind which a string may be a secret."""
+    return re.compile(
+        rf"""
+          (?P<string> '(?:[^'{stop}]|{escaped}'')*+(?:'|\Z)
+                    | "(?:[^"{stop}]|{escaped}"")*+(?:"|\Z)
+                    | \b0x[0-9a-f]+ )
+        | `[^`]*+`? | /\*(?!M?!).*?(?:\*/|\Z) | --\s[^\n]*+ | \#[^\n]*+
+        | (?P<secret> IDENTIFIED\b | \w*PASSWORD | AUTHENTICATION_STRING | CONNECTION\b | ENCRYPTION_KEY
+                    | \w+_(?:EN|DE)CRYPT\b )
+        | \w++
+        """,
+        re.VERBOSE | re.IGNORECASE | re.DOTALL,
+    )
+
+
+_PIECES = {True: _pieces(r"\\", r"\\(?:.|\Z)|"), False: _pieces("", "")}
+
+
+def shown_url(address: str) -> str:
+    """A path or URL without its user, password and signature; a path that is not a URL as it is."""
+    if "://" not in address:
+        return address
+    # fsspec chains: cache::https://…
+    return "::".join(map(_one_url, address.split("::")))
+
+
+def shown_text(text: str) -> str:
+    """A message in which URLs may stand."""
+    return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
+
+
+def shown_statement(sql: str, *, escapes: bool = True) -> str:
+    """A statement without the passwords that stand in it: no string behind a word such as IDENTIFIED is shown.
+
+    Parameters
+    ----------
+    sql : str
+    escapes : bool
+        A backslash escapes in strings: not with NO_BACKSLASH_ESCAPES.
+    """
+    secret = False
+
+    def shown(found: re.Match[str]) -> str:
+        nonlocal secret
+        secret = secret or found["secret"] is not None
+        return f"'{HIDDEN}'" if secret and found["string"] is not None else found[0]
+
+    return shown_text(_PIECES[escapes].sub(shown, sql))
+
+
+def shown_cause(error: Exception) -> Exception | None:
+    """What may be shown as the cause of an error: None where its text tells a secret."""
+    return error if shown_text(str(error)) == str(error) else None
+
+
+def split_login(address: str) -> tuple[str, str]:
+    """Of what follows ``scheme://``: the user and password, and the rest. Both may hold ``/``, ``?`` and ``#``.
+
+    Where an @ stands in the host's part, that is where they end; else at the last one, if what looks like a
+    port is none.
+    """
+    authority = re.split(r"[/?#]", address, maxsplit=1)[0]
+    if "@" in authority:
+        login = authority.rpartition("@")[0]
+        return login, address[len(login) + 1 :]
+    _, colon, port = authority.partition(":")
+    if colon and not authority.startswith("[") and not _PORT_OR_NOTHING.fullmatch(port) and "@" in address:
+        login, _, place = address.rpartition("@")
+        return login, place
+    return "", address
+
+
+def _one_url(url: str) -> str:
+    found = _WHOLE.fullmatch(url)
+    if found is None:
+        return url
+    scheme, rest = found[1], found[2]
+    kind = scheme.lower()
+    if kind in _SERVERS:
+        login, _, place = rest.rpartition("@")  # whatever a password holds
+    else:
+        login, place = split_login(rest)
+    if kind in _WEB or kind in _SERVERS:
+        # Any of its values may be the signature.
+        place = re.sub(r"([?#]).*", rf"\1{HIDDEN}", place, count=1, flags=re.DOTALL)
+    else:
+        place = _SECRET_VALUE.sub(rf"\1{HIDDEN}", place)
+    if kind in _CONTAINERS and ":" not in login:
+        return f"{scheme}{login}{'@' if login else ''}{place}"
+    return f"{scheme}{f'{HIDDEN}@' if login else ''}{place}"

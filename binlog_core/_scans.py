@@ -248,7 +248,7 @@ class EventsScan(_PlainScan):
         for one in self._log.each_file():
             describer = Describer()
             rows: list[tuple[Any, ...]] = []
-            path = one.files[0].path
+            path = one.files[0].name
             for event in one.events():
                 told = describer.describe(event) if describes else ""
                 gtid = event.gtid if isinstance(event, GtidEvent | MariadbGtidEvent) else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from ._redaction import shown_text, shown_url
+
 
 class BinlogError(Exception):
     """A binary log could not be read; the base of every error of this package.
@@ -15,7 +17,7 @@ class BinlogError(Exception):
     message : str
         What was found and what was expected; never the data itself.
     path : str or None
-        The file (or name of the source).
+        The file (or name of the source); a URL without user, password and signature.
     offset : int or None
         Byte offset of the event in its file, 64 bits wide.
     type_code : int or None
@@ -36,9 +38,9 @@ class BinlogError(Exception):
         table: str | None = None,
         column: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.path = path
+        super().__init__(shown_text(message))
+        self.message = shown_text(message)
+        self.path = shown_url(path) if path is not None else None
         self.offset = offset
         self.type_code = type_code
         self.table = table
@@ -62,7 +64,7 @@ class BinlogError(Exception):
         """The same error, told where it happened as far as it did not know itself."""
         for name, value in where.items():
             if getattr(self, name) is None:
-                setattr(self, name, value)
+                setattr(self, name, shown_url(value) if name == "path" and isinstance(value, str) else value)
         return self
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -498,7 +498,7 @@ class Log:
         raise TypeError("a Log cannot be pickled: open it where it is needed, or send its batches or changes")
 
     def __repr__(self) -> str:
-        return f"<binlog_core.Log {self.files[0].path}{' …' if len(self.files) > 1 else ''}>"
+        return f"<binlog_core.Log {self.files[0].name}{' …' if len(self.files) > 1 else ''}>"
 
     # ------------------------------------------------------------ one pass
 

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ._redaction import shown_url
 from .errors import BinlogError, StrictError
 
 
@@ -122,6 +123,7 @@ class Report:
         """
         if not count:
             return
+        path = shown_url(path) if path is not None else None
         place = Place(path, offset, table, column, detail)
         if kind == "skipped_events" and len(self.skipped) < _MOST_PLACES:
             self.skipped.append(place)

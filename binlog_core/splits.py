@@ -28,6 +28,7 @@ from ._core import _resync
 from ._decode.group import Group, Tail
 from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
+from ._redaction import shown_url
 from ._sources.log_files import LogFile, resolve
 from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from .errors import BinlogError, DecodeError
@@ -49,7 +50,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 Logs = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Split:
     """A part of one log that one task reads; small, and made to be pickled.
 
@@ -82,6 +83,15 @@ class Split:
     index: int = 0
     anchor: int | None = None
     trusted: bool = False
+
+    def __repr__(self) -> str:
+        end = "the end" if self.end is None else self.end
+        return f"Split({shown_url(self.path)!r}, {self.start} to {end}, file {self.file_number})"
+
+    @property
+    def name(self) -> str:
+        """Its path as it is shown: of a URL without user, password and signature."""
+        return shown_url(self.path)
 
     @property
     def whole(self) -> bool:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, overload
 from urllib.parse import unquote, urlsplit
 
+from .._redaction import shown_url
 from ..errors import BinlogError, DecompressionError, NotABinlogError
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, FileSource, Source, open_local
 
@@ -38,7 +39,7 @@ class Gap(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogFile:
     """One log, not opened yet.
 
@@ -57,6 +58,14 @@ class LogFile:
     keys: Any = field(default=None, repr=False)
     mmap: bool | None = None
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its path as it is shown: of a URL without user, password and signature."""
+        return shown_url(self.path)
+
+    def __repr__(self) -> str:
+        return f"LogFile({self.name!r})"
 
     def open(self) -> Source:
         """Open it, decrypted and decompressed.

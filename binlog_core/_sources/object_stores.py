@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from .._redaction import shown_cause
 from ..errors import BinlogError
 from .sources import FileSource, Source
 
@@ -83,7 +84,9 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
     try:
         filesystem = _made(kind, parts.netloc, json.dumps(given, sort_keys=True))
     except (OSError, TypeError, ValueError, pyarrow.ArrowException) as error:
-        raise BinlogError(f"cannot be reached: {type(error).__name__}: {error}", path=url) from error
+        raise BinlogError(f"cannot be reached: {type(error).__name__}: {error}", path=url) from shown_cause(
+            error
+        )
     if kind == "hdfs":
         return filesystem, parts.path
     container = parts.netloc.partition("@")[0] if kind == "az" else parts.netloc
@@ -229,4 +232,6 @@ def _telling(path: str) -> Any:
     try:
         yield
     except (OSError, pyarrow.ArrowException) as error:
-        raise BinlogError(f"cannot be read: {type(error).__name__}: {error}", path=path) from error
+        raise BinlogError(f"cannot be read: {type(error).__name__}: {error}", path=path) from shown_cause(
+            error
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO, cast
 
+from .._redaction import shown_cause
 from ..errors import BinlogError, MissingExtraError
 from .sources import FileSource, Source
 
@@ -31,9 +32,9 @@ class Remote:
         try:
             self._fs, _ = fsspec.core.url_to_fs(_known_scheme(url), **(storage_options or {}))
         except ImportError as exc:  # fsspec tells which library the scheme needs
-            raise MissingExtraError(str(exc), path=url) from exc
+            raise MissingExtraError(str(exc), path=url) from shown_cause(exc)
         except Exception as exc:
-            raise _error(url, exc) from exc
+            raise _error(url, exc) from shown_cause(exc)
 
     def files(self, path: str) -> list[str] | None:
         """Paths of the files in a directory, None: it is none."""
@@ -45,7 +46,7 @@ class Remote:
                 return None
             entries = self._fs.ls(self._inner(path), detail=True)
         except Exception as exc:
-            raise _error(path, exc) from exc
+            raise _error(path, exc) from shown_cause(exc)
         return [self._fs.unstrip_protocol(e["name"]) for e in entries if e["type"] == "file"]
 
     def head(self, path: str, size: int) -> bytes | None:
@@ -59,7 +60,7 @@ class Remote:
         try:
             return bool(self._fs.exists(self._inner(path)))
         except Exception as exc:
-            raise _error(path, exc) from exc
+            raise _error(path, exc) from shown_cause(exc)
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
         """The file's bytes as they are stored, read by ranges."""
@@ -69,7 +70,7 @@ class Remote:
         try:
             handle = self._fs.open(self._inner(path), "rb", block_size=block_len, cache_type="readahead")
         except Exception as exc:
-            raise _error(path, exc) from exc
+            raise _error(path, exc) from shown_cause(exc)
         return cast(BinaryIO, handle)
 
     def _inner(self, path: str) -> str:
@@ -96,7 +97,7 @@ class RemoteSource(FileSource):
         except BinlogError:
             raise
         except Exception as exc:  # each store has errors of its own
-            raise _error(self.path, exc) from exc
+            raise _error(self.path, exc) from shown_cause(exc)
 
 
 def _known_scheme(url: str) -> str:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from .._redaction import shown_url
 from ..errors import BinlogError
 
 MAGIC = b"\xfebin"
@@ -42,7 +43,7 @@ class Source(ABC):
     Parameters
     ----------
     path : str
-        The file's name in errors.
+        The file's name in errors and output: of a URL no user, password or signature is kept.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Source(ABC):
     seekable: bool = False
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = shown_url(path)
         self.position = 0
         self._ahead = b""  # peeked, not yet read
 

@@ -163,7 +163,7 @@ def _events(
         where = _filter(places, server_id, first=i == 0, last=i == count - 1)
         for event in one.events(types, where=where):
             told = describer.describe(event)
-            yield one.files[0].path, event, told, describer.table_of(event)
+            yield one.files[0].name, event, told, describer.table_of(event)
 
 
 class _Gtids:

@@ -234,14 +234,14 @@ def _tell_skew(result: ExportResult) -> None:
     if slowest is None or len(result.splits) < 2:
         return
     console = messages()
-    where = f"{slowest.split.path} from byte {slowest.split.start:,}"
+    where = f"{slowest.split.name} from byte {slowest.split.start:,}"
     console.print(
         f"slowest split: {slowest.seconds:.2f} s, {result.skew:.1f} times the mean ({where})", markup=False
     )
     for one in result.long_transactions:
         console.print(
             f"note: a transaction reaches {size(one.overrun)} behind its split, which one task read"
-            f" ({one.split.path} from byte {one.split.start:,})",
+            f" ({one.split.name} from byte {one.split.start:,})",
             style="yellow",
             markup=False,
         )
@@ -268,7 +268,7 @@ def _tell_losses(result: ExportResult) -> None:
         console.print(f"note: {count:,} {KINDS[kind]}; first: {place}", style="yellow", markup=False)
     for split in result.splits:
         if split.tail:
-            console.print(f"note: {split.split.path}: {split.tail}", style="yellow", markup=False)
+            console.print(f"note: {split.split.name}: {split.tail}", style="yellow", markup=False)
 
 
 def _changes(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:

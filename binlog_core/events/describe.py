@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from .._redaction import shown_statement
 from . import (
     DUMMY_TABLE_ID,
     Event,
@@ -57,11 +58,11 @@ class Describer:
                 end = ", end of the statement" if event.rows_flags & _STMT_END else ""
                 return f"{table}: {len(event.rows):,} bytes of rows{end}"
             case ExecuteLoadQueryEvent():
-                return f"{_use(event)}{_one_line(event.query)} (file {event.file_id})"
+                return f"{_use(event)}{_statement(event)} (file {event.file_id})"
             case QueryEvent():
-                return _use(event) + _one_line(event.query)
+                return _use(event) + _statement(event)
             case RowsQueryEvent():
-                return "# " + _one_line(event.query)
+                return "# " + _one_line(shown_statement(event.query))
             case GtidEvent():
                 return str(event.gtid) if event.gtid is not None else "anonymous"
             case MariadbGtidEvent():
@@ -103,6 +104,10 @@ def _value(value: object) -> str:
 
 def _use(event: QueryEvent) -> str:
     return f"use {event.database}; " if event.database else ""
+
+
+def _statement(event: QueryEvent) -> str:
+    return _one_line(shown_statement(event.query, event.status.sql_mode))
 
 
 def _one_line(text: str) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .._decode.gtid_selection import AnyGtidSet, gtid_text
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
+from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..events import (
     GtidEvent,
@@ -99,7 +100,7 @@ class _Summarizer:
     def __init__(self, log: Log, progress: Progress | None) -> None:
         self.log = log
         self.progress = progress
-        self.out = FileSummary(log.files[0].path, log.format, log.size)
+        self.out = FileSummary(log.files[0].name, log.format, log.size)
         self.gtids = _Gtids()
         self.spans: list[NDArray[np.uint64]] = []  # (begin, end) of transactions with rows
         # The transaction in which the last group ended.
@@ -289,7 +290,7 @@ class _Summarizer:
         if len(out.statements) < _MOST_STATEMENTS:
             # Of a large statement no more than what is kept is made a text.
             query = query_text(event.query_bytes[: 4 * _STATEMENT_LEN], event.status.character_set_client)
-            text = " ".join(query[:_STATEMENT_LEN].split())
+            text = " ".join(shown_statement(query[:_STATEMENT_LEN], event.status.sql_mode).split())
             out.statements.append(
                 Statement(out.path, event.position, event.timestamp, event.database, text, kind)
             )

@@ -156,7 +156,7 @@ def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = 
         more than the limit.
     """
     with file.open() as source, _whole(source, limits.spool_bytes) as data:
-        return _Verifier(file.path, data, progress).run()
+        return _Verifier(file.name, data, progress).run()
 
 
 class _Verifier:

@@ -85,7 +85,7 @@ class Schema:
                 f" server's URL, not {type(given).__name__}"
             )
         text = os.fspath(given)
-        if text.startswith(("mysql://", "mariadb://")):
+        if text.lower().startswith(("mysql://", "mariadb://")):
             return cls(_from_server(text))
         return cls(_from_file(text))
 
@@ -200,15 +200,23 @@ def _from_server(url: str) -> Iterable[TableSchema]:
         import pymysql
     except ImportError:
         raise MissingExtraError.of("PyMySQL", "schema", "reading a schema from a server") from None
-    parts = urlsplit(url)
-    place = f"{parts.scheme}://{parts.hostname}:{parts.port or 3306}{parts.path}"  # without the password
+    scheme, _, rest = url.partition("://")
+    # A password may hold what else ends the host's part.
+    login, _, rest = rest.rpartition("@")
+    user, _, password = login.partition(":")
+    try:
+        parts = urlsplit(f"mysql://{rest}")
+        port = parts.port or 3306
+    except ValueError:
+        raise SchemaError("expected mysql://user:password@host:port/database", path=url) from None
+    place = f"{scheme.lower()}://{parts.hostname}:{port}{parts.path}"
     wanted = unquote(parts.path.lstrip("/"))
     try:
         connection = pymysql.connect(
             host=parts.hostname or "localhost",
-            port=parts.port or 3306,
-            user=unquote(parts.username or "") or None,
-            password=unquote(parts.password or ""),
+            port=port,
+            user=unquote(user) or None,
+            password=unquote(password),
             charset="utf8mb4",
             connect_timeout=30,
         )

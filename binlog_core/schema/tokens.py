@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 
+from .._redaction import SQL_MODE_NO_BACKSLASH_ESCAPES as SQL_MODE_NO_BACKSLASH_ESCAPES
 from ..errors import SchemaError
 
 SQL_MODE_REAL_AS_FLOAT = 1
 SQL_MODE_ANSI_QUOTES = 4
-SQL_MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 
 class TokenKind(Enum):

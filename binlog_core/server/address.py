@@ -131,7 +131,8 @@ def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
     rest, _, query = rest.partition("?")
     rest, _, path = rest.partition("/")
     if path.strip("/"):
-        raise ValueError(f"a server's address has no path: {'/' + path!r} (tables= picks databases)")
+        # What stands there may be the rest of a password: it is not shown.
+        raise ValueError("a server's address has no path: tables= picks databases, / in a password is %2F")
     login, at, hosts = rest.rpartition("@")
     found: dict[str, Any] = {}
     if at:
@@ -152,7 +153,7 @@ def _host(item: str) -> tuple[str, int]:
     elif item.count(":") == 1:
         host, _, port = item.partition(":")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"the port of {unquote(host)!r} is not a number from 1 to 65535: {port!r}")
+        raise ValueError("the port of a host is not a number from 1 to 65535; a : in a password is %3A")
     return unquote(host), int(port) if port else _PORT
 
 

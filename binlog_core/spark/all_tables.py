@@ -158,7 +158,7 @@ class JsonRows:
         damaged = reader.report.take_damaged()
         if CORRUPT in self._names:
             for place in damaged:
-                yield self._single(place, reader.split.path, base)
+                yield self._single(place, reader.split.name, base)
 
     def _single(self, place: Place, path: str, base: int) -> pa.RecordBatch:
         pa = import_pyarrow()

@@ -249,7 +249,7 @@ def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
         log = logs.setdefault(
             one.split.path,
             {
-                "path": one.split.path,
+                "path": one.split.name,
                 "file_number": one.split.file_number,
                 "splits": 0,
                 "end_position": 0,

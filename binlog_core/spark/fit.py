@@ -150,7 +150,7 @@ class Fitter:
                 "_commit_version": split.version_base + statement.transaction,
                 "_commit_timestamp": _moment(statement.timestamp),
                 "_change_ordinal": statement.ordinal,
-                "_file": split.path,
+                "_file": split.name,
                 "_position": statement.position,
                 STATEMENT: statement.sql,
             }
@@ -158,11 +158,11 @@ class Fitter:
 
     def damage(self, place: Place, split: Split) -> pa.RecordBatch:
         """A row for an event that cannot be read."""
-        told = {"file": split.path, "offset": place.offset, "reason": place.detail}
+        told = {"file": split.name, "offset": place.offset, "reason": place.detail}
         return self._single(
             {
                 "_commit_version": split.version_base + (place.offset or 0),
-                "_file": split.path,
+                "_file": split.name,
                 "_position": place.offset,
                 CORRUPT: json.dumps(told),
             }

@@ -117,7 +117,7 @@ class SourceOptions:
     mode: Mode = "FAILFAST"
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
-    schema_file: str | None = None
+    schema_file: str | None = field(default=None, repr=False)
     follow_ddl: bool = False
     unnamed: Unnamed = "refuse"
     keys: str | None = None

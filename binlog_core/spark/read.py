@@ -80,8 +80,8 @@ class ReadOptions:
 
     tables: tuple[str, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] | None = None
-    schema: Any = None
-    keys: Any = None
+    schema: Any = field(default=None, repr=False)
+    keys: Any = field(default=None, repr=False)
     images: Images = "both"
     unnamed: Unnamed = "refuse"
     text_errors: TextErrors = "raise"

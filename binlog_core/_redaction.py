@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 HIDDEN = "***"
+SQL_MODE_NO_BACKSLASH_ESCAPES = 1 << 20
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*://"
 _WHOLE = re.compile(rf"({_SCHEME})(.*)", re.DOTALL)
@@ -18,7 +19,8 @@ _WEB = ("http://", "https://")
 _CONTAINERS = ("abfs://", "abfss://", "wasb://", "wasbs://")  # container@account
 _PORT_OR_NOTHING = re.compile(r"\d*")
 _SECRET_VALUE = re.compile(
-    r"([?&;#][^=&;#]*(?:sig|token|secret|pass|pwd|key|credential|auth|account)[^=&;#]*=)[^&;#]*", re.IGNORECASE
+    r"([?&;#][^=&;#]*(?:sig|token|secret|pass|pwd|key|credential|auth|account)[^=&;#]*=)[^&;#]*",
+    re.IGNORECASE,
 )
 
 
@@ -54,14 +56,14 @@ def shown_text(text: str) -> str:
     return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
 
 
-def shown_statement(sql: str, *, escapes: bool = True) -> str:
-    """A statement without the passwords that stand in it: no string behind a word such as IDENTIFIED is shown.
+def shown_statement(sql: str, sql_mode: int | None = None) -> str:
+    """A statement without the passwords in it: no string behind a word such as IDENTIFIED is shown.
 
     Parameters
     ----------
     sql : str
-    escapes : bool
-        A backslash escapes in strings: not with NO_BACKSLASH_ESCAPES.
+    sql_mode : int or None
+        The server's bit mask; NO_BACKSLASH_ESCAPES matters here.
     """
     secret = False
 
@@ -70,7 +72,7 @@ def shown_statement(sql: str, *, escapes: bool = True) -> str:
         secret = secret or found["secret"] is not None
         return f"'{HIDDEN}'" if secret and found["string"] is not None else found[0]
 
-    return shown_text(_PIECES[escapes].sub(shown, sql))
+    return shown_text(_PIECES[not (sql_mode or 0) & SQL_MODE_NO_BACKSLASH_ESCAPES].sub(shown, sql))
 
 
 def shown_cause(error: Exception) -> Exception | None:
@@ -79,10 +81,10 @@ def shown_cause(error: Exception) -> Exception | None:
 
 
 def split_login(address: str) -> tuple[str, str]:
-    """Of what follows ``scheme://``: the user and password, and the rest. Both may hold ``/``, ``?`` and ``#``.
+    """User and password, and the rest, of what follows ``scheme://``; both may hold ``/``, ``?`` and ``#``.
 
-    Where an @ stands in the host's part, that is where they end; else at the last one, if what looks like a
-    port is none.
+    Where an @ stands in the host's part, that is where they end; else at the last one, unless a port comes
+    first.
     """
     authority = re.split(r"[/?#]", address, maxsplit=1)[0]
     if "@" in authority:

@@ -121,6 +121,10 @@ class GtidError(BinlogError):
     """A text given as a GTID or a set of them is none."""
 
 
+class ArchiveError(BinlogError):
+    """An archive cannot be kept: its disk or store refuses, or its logs and the server's do not fit."""
+
+
 class MissingExtraError(BinlogError, ImportError):
     """An optional library is needed; the message has the pip command."""
 

@@ -1,0 +1,512 @@
+"""The archiver: takes a server's logs as they come, and knows where it stands after whatever happened."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..errors import ArchiveError, BinlogError
+from ..gtid_selection import AnyGtidSet, union
+from ..gtids import parse_gtid_set
+from ..reader import open as open_log
+from ..timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
+from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
+from .files import Files, locked, put, remove_unfinished, told
+from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
+from .keeper import Keeper
+from .status import Status
+from .tracker import Tracker
+
+LOG_NAME = re.compile(r"(?P<base>[^/\\]+)\.(?P<number>\d+)(?P<packed>\.zst)?")
+_COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
+_UNSYNCED = 64 << 20  # bytes
+_SYNC_INTERVAL = 1.0  # seconds
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two connections
+
+
+class Seam(NamedTuple):
+    """A segment that begins with the next log."""
+
+    kind: str | None
+    before: AnyGtidSet | None = None
+
+
+class Archiver:
+    """Keeps one archive in a directory.
+
+    Parameters
+    ----------
+    connect : callable
+        Returns a Feed; LineLost: it may be tried again.
+    folder : str
+    start : Start
+        Where a new archive begins: with the log that holds it.
+    until_now : bool
+        End where the server stood when it was asked.
+    keeper : Keeper
+        Has what is done with finished logs.
+    files : Files
+    stop : threading.Event
+        Ends the archiver.
+    reconnect : float
+        Seconds to go on trying after a connection was lost.
+    told_status : callable
+        Is given the status whenever something was put on disk, and about once in a second.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Feed],
+        folder: str,
+        *,
+        keeper: Keeper,
+        start: Start = None,
+        until_now: bool = False,
+        files: Files | None = None,
+        stop: threading.Event | None = None,
+        reconnect: float = 300.0,
+        told_status: Callable[[Status], None] = lambda status: None,
+    ) -> None:
+        self._connect = connect
+        self._folder = folder
+        self._keeper = keeper
+        self._start = start
+        self._until_now = until_now
+        self._files = files or Files()
+        self._stop = stop or threading.Event()
+        self._reconnect = reconnect
+        self._told_status = told_status
+        self.status = Status(folder, "")
+        self.timeline = Timeline()
+        self._log: GrowingLog | None = None
+        self._closed: str | None = None  # name of the last log, where that is finished
+        self._seam: Seam | None = None
+        self._identity: Identity | None = None
+        self._to_prove: AnyGtidSet | None = None  # after a failover, until the log's head has told
+        self._tracker = Tracker()
+        self._tracked = FIRST_EVENT  # position in the growing log up to which the tracker has seen it
+        self._starts: deque[int] = deque(maxlen=64)  # positions of the last runs
+        self._synced_at = 0.0
+        self._owed = False  # an acknowledgement
+
+    def run(self) -> Status:
+        """Archive until told to stop, or up to now.
+
+        Returns
+        -------
+        Status
+
+        Raises
+        ------
+        ArchiveError
+            The directory or its disk refuses; or another archiver keeps it.
+        BinlogError
+            The server refuses, cannot be reached, or has another history.
+        """
+        with told(self._folder, "make the archive's directory"):
+            self._files.make_directory(self._folder)
+        with locked(self._folder):
+            try:
+                self._load()
+                self._keeper.begin(self)
+                self._keep_up()
+                self._settle()
+                self._keeper.finish()
+            except BaseException as error:
+                self.status.state = "failed" if isinstance(error, Exception) else "stopped"
+                self.status.error = str(error) or type(error).__name__
+                with contextlib.suppress(BinlogError):
+                    self._settle()
+                self._keeper.abandon()
+                raise
+            else:
+                self.status.state = "stopped"
+            finally:
+                if self._log is not None:
+                    self._log.close()
+                with contextlib.suppress(BinlogError):
+                    self._tell()
+        return self.status
+
+    # ------------------------------------------------------------ what is there
+
+    def _load(self) -> None:
+        """Find where the archive stands; cut the last log back to whole events."""
+        with told(self._folder, "read the archive's directory"):
+            remove_unfinished(self._files, self._folder)
+            names = self._files.names(self._folder)
+        if NAME not in names:
+            logs = logs_among(names)
+            if logs:
+                raise ArchiveError(
+                    f"holds logs ({logs[0]}, …) and is not an archive: expected an empty directory, or one with"
+                    f" {NAME}",
+                    path=self._folder,
+                )
+            return
+        path = os.path.join(self._folder, NAME)
+        with told(path, "read the timeline"), open(path, "rb") as file:
+            self.timeline = Timeline.parse(file.read(), path)
+        while (last := self.timeline.last) is not None:
+            folder = self.folder_of(last)
+            logs = []
+            if os.path.isdir(folder):
+                with told(folder, "read the archive's directory"):
+                    remove_unfinished(self._files, folder)
+                    logs = logs_among(self._files.names(folder))
+            if logs:
+                self._take_up(folder, logs[-1])
+                return
+            # A crash came before its first log.
+            self.timeline = Timeline(self.timeline.segments[:-1])
+
+    def _take_up(self, folder: str, name: str) -> None:
+        path = os.path.join(folder, name)
+        if name.endswith(".zst"):
+            self._closed = name.removesuffix(".zst")
+            return
+        found = whole_events(path)
+        if found.size:
+            with told(path, "read the log"), open(path, "rb") as file:
+                self._scan(file.read(found.size)[FIRST_EVENT:], path)
+        if found.closed and found.size == os.path.getsize(path):
+            self._closed = name
+        else:
+            self._log = GrowingLog(self._files, path, found)
+            self._tracked = self._log.position
+        self.status.file, self.status.position = name, found.size
+
+    def _scan(self, data: bytes, path: str) -> None:
+        self._tracker.take(memoryview(data), FIRST_EVENT, path)
+        self._note_events(0)
+
+    def folder_of(self, segment: Segment) -> str:
+        """The directory of a segment's logs."""
+        return os.path.join(self._folder, segment.folder) if segment.folder else self._folder
+
+    # ------------------------------------------------------------ the server
+
+    def _keep_up(self) -> None:
+        lost_at: float | None = None
+        pause = _FIRST_PAUSE
+        while not self._stop.is_set():
+            received = self.status.bytes
+            try:
+                feed = self._connect()
+                try:
+                    self._meet(feed)
+                    return
+                finally:
+                    feed.close()
+            except LineLost as error:
+                if self._stop.is_set():
+                    return
+                now = time.monotonic()
+                if self.status.bytes != received or lost_at is None:
+                    lost_at, pause = now, _FIRST_PAUSE
+                if self._identity is None or now - lost_at >= self._reconnect:
+                    raise
+                self._settle()
+                self.status.reconnects += 1
+                self.status.state, self.status.error = "connecting", str(error)
+                self._tell()
+                self._stop.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _meet(self, feed: Feed) -> None:
+        """One connection: find the place to go on from, and follow."""
+        self._identity = feed.identity
+        self.status.server = feed.identity.address
+        self.status.state = "comparing" if self._log is not None else "archiving"
+        file, position = self._place(feed)
+        try:
+            self._follow(feed, file, position)
+            return
+        except LogMissing as error:
+            if self._log is not None and self._log.size and position > FIRST_EVENT:
+                file, position = self._log.name, FIRST_EVENT
+            else:
+                file, position = self._begin_anew(feed, error)
+        except OtherHistory as error:
+            file, position = self._begin_anew(feed, error)
+        try:
+            self._follow(feed, file, position)
+        except (LogMissing, OtherHistory) as error:
+            if self._seam is not None:
+                raise
+            self._follow(feed, *self._begin_anew(feed, error))
+
+    def _follow(self, feed: Feed, file: str, position: int) -> None:
+        if self._log is not None:
+            self._starts.clear()
+        for run in feed.dump(file, position, until_now=self._until_now):
+            self._take(feed, run)
+            if self._stop.is_set():
+                return
+
+    def _place(self, feed: Feed) -> tuple[str, int]:
+        """Where to go on: inside the growing log, or with the next one."""
+        segment = self.timeline.last
+        if segment is None:
+            self._seam = Seam(None)
+            return feed.locate(self._start)[0], FIRST_EVENT
+        if not _identity_of(segment).is_same(feed.identity):
+            return self._fail_over(feed)
+        if self._log is None:
+            assert self._closed is not None
+            return self._tracker.rotated_to or next_name(self._closed), FIRST_EVENT
+        if self._log.compared < self._log.size:
+            return self._log.name, self._log.compared
+        kept = [at for at in self._starts if at <= self._log.size - _COMPARED_AGAIN]
+        return self._log.name, kept[-1] if kept else (self._starts or [FIRST_EVENT])[0]
+
+    def _fail_over(self, feed: Feed) -> tuple[str, int]:
+        """Another server: it goes on where its GTIDs say."""
+        gtids = self._known_gtids()
+        if not gtids:
+            if self._start is not None:
+                return self._begin_with_gap(feed)
+            raise ArchiveError(
+                f"{feed.identity.address} is not the server whose logs are in the archive, and these have no"
+                " GTIDs that tell how its logs go on: give another destination, or --start to begin with a gap",
+                path=self._folder,
+            )
+        try:
+            file, _ = feed.locate(gtids)
+        except LogMissing:
+            if self._start is None:
+                raise
+            return self._begin_with_gap(feed)
+        self._seam = Seam(FAILOVER, gtids)
+        return file, FIRST_EVENT
+
+    def _known_gtids(self) -> AnyGtidSet | None:
+        """All transactions that the archive holds or that came before it, since the history was begun anew."""
+        gtids = self._tracker.gtids
+        for segment in reversed(self.timeline.segments):
+            if segment.seam == FAILOVER and segment.before:
+                gtids = union(parse_gtid_set(segment.before), gtids)
+            if segment.seam != CONTINUED:
+                break
+        return gtids
+
+    def _begin_anew(self, feed: Feed, error: BinlogError) -> tuple[str, int]:
+        """The server does not have the log that the archive ends with, or another of its name."""
+        name = self._log.name if self._log is not None else self._closed
+        if name is None:
+            raise error
+        oldest, _ = feed.locate(None)
+        complete = self._log is None or self._tracker.rotated_to is not None
+        following = self._tracker.rotated_to or next_name(name)
+        if complete and oldest == following:  # everything before was purged, and is in the archive
+            return oldest, FIRST_EVENT
+        if isinstance(error, OtherHistory) and (error.offset or 0) > FIRST_EVENT + self._description_length():
+            raise ArchiveError(
+                f"the server's {name} differs from the archive's from {error.offset} on: the server went back"
+                " (a restored snapshot, a crash that lost what it had sent); give another destination",
+                path=self._folder,
+                offset=error.offset,
+            ) from error
+        if number_of(oldest) > number_of(name) or (isinstance(error, LogMissing) and oldest == name):
+            if self._start is not None:
+                return self._begin_with_gap(feed)
+            raise ArchiveError(
+                f"the archive ends in {name}, the server's logs begin with {oldest}: what is between was purged."
+                " Give --start to begin with a gap, or another destination; let the server keep logs longer",
+                path=self._folder,
+            ) from error
+        self._seam = Seam(RESET)
+        return oldest, FIRST_EVENT
+
+    def _begin_with_gap(self, feed: Feed) -> tuple[str, int]:
+        file, _ = feed.locate(self._start)
+        self._seam = Seam(GAP)
+        return file, FIRST_EVENT
+
+    def _description_length(self) -> int:
+        return int.from_bytes(self._log.read(4, FIRST_EVENT + 9), "little") if self._log is not None else 0
+
+    # ------------------------------------------------------------ the stream
+
+    def _take(self, feed: Feed, run: Run) -> None:
+        log = self._log
+        if log is None or self._seam is not None or run.file != log.name:
+            if not run.data:
+                return  # a log begins with its descriptor
+            log = self._begin_log(run)
+        if run.description is not None and not log.is_log_of(run.description):
+            raise OtherHistory(
+                "the server's log of this name is another one", path=log.path, offset=FIRST_EVENT
+            )
+        if run.data:
+            end = run.position + len(run.data)
+            added = log.take(run.data, run.position)
+            self._starts.append(run.position)
+            if end > self._tracked:
+                seen = max(0, self._tracked - run.position)
+                self._tracker.take(run.data[seen:], run.position + seen, log.path)
+                self._tracked = end
+                self._check_for_gap()
+            self._note_events(added)
+            self.status.state = "archiving" if added else "comparing"
+        elif log.compared == log.size:
+            self.status.state = "waiting"
+        self._owed |= run.acknowledge
+        unsynced = log.size - log.synced
+        now = time.monotonic()
+        if (
+            run.acknowledge
+            or not run.data
+            or unsynced >= _UNSYNCED
+            or (unsynced and now - self._synced_at >= _SYNC_INTERVAL)
+        ):
+            self._settle()
+            self._synced_at = now
+            if self._owed:
+                feed.acknowledge(log.name, log.synced)
+                self._owed = False
+            self._tell()
+
+    def _check_for_gap(self) -> None:
+        """Behind a failover: the logs before the first one taken are known to the archive."""
+        before, previous = self._to_prove, self._tracker.previous
+        if before is None or previous is None:
+            return
+        self._to_prove = None
+        missing = previous - before  # type: ignore[operator]
+        if missing and type(previous) is type(before):
+            raise ArchiveError(
+                f"the server's logs begin behind transactions that the archive lacks: {missing}",
+                path=self._folder,
+            )
+
+    def _begin_log(self, run: Run) -> GrowingLog:
+        """The server has begun another log, or another segment begins with it."""
+        finished = None
+        if self._log is not None and self._seam is None:
+            if self._log.compared < self._log.size:
+                raise ArchiveError(
+                    f"the server's {self._log.name} ends at {self._log.compared}, the archive's at"
+                    f" {self._log.size}: the server lost what it had sent (a crash without sync_binlog=1); give"
+                    " another destination",
+                    path=self._log.path,
+                    offset=self._log.compared,
+                )
+            self._log.finish()
+            finished = self._log.path
+            self._closed = self._log.name
+            self.status.closed_logs += 1
+        if self._seam is None and self._closed is not None and run.file != next_name(self._closed):
+            self._seam = Seam(CONTINUED if finished or run.file == self._tracker.rotated_to else GAP)
+        if run.position != FIRST_EVENT:
+            raise ArchiveError(
+                f"the server's {run.file} was sent from {run.position} on: expected all of it", path=run.file
+            )
+        if self._seam is not None:
+            self._begin_segment(self._seam)
+            self._to_prove = self._seam.before
+            self._seam = None
+        segment = self.timeline.last
+        assert segment is not None
+        self._log = GrowingLog(self._files, os.path.join(self.folder_of(segment), run.file))
+        self._tracker.begin()
+        self._tracked = FIRST_EVENT
+        self._starts.clear()
+        if finished is not None:
+            self._keeper.keep(finished)
+        return self._log
+
+    def _begin_segment(self, seam: Seam) -> None:
+        until = None
+        if self._log is not None:
+            self._log.sync()
+            until = (self._log.name, last_boundary(self._log.path) if self._log.size else FIRST_EVENT)
+            self._log.close()
+        elif self._closed is not None:
+            until = (self._closed, 1 << 62)
+        self._log = self._closed = None
+        assert self._identity is not None
+        count = len(self.timeline.segments)
+        segment = Segment(
+            f"timeline-{count + 1}" if count else "",
+            self._identity._asdict(),
+            dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            seam.kind,
+            str(seam.before) if seam.before else None,
+        )
+        self.timeline = self.timeline.begin(segment, until)
+        folder = self.folder_of(segment)
+        with told(folder, "begin a segment of the timeline"):
+            if count:
+                self._files.make_directory(folder)
+                for name in self._files.names(folder):  # a crash came before the timeline told of them
+                    self._files.remove(os.path.join(folder, name))
+                self._files.sync_directory(self._folder)
+            put(self._files, os.path.join(self._folder, NAME), self.timeline.to_bytes())
+
+    # ------------------------------------------------------------ what counts
+
+    def _settle(self) -> None:
+        """All that was taken is on disk; only now it counts."""
+        self._keeper.check()
+        if self._log is not None:
+            self._log.sync()
+            self.status.file, self.status.position = self._log.name, self._log.synced
+
+    def _note_events(self, added: int) -> None:
+        self.status.bytes += added
+        self.status.events = self._tracker.events
+        self.status.timestamp = self._tracker.timestamp
+
+    def _tell(self) -> None:
+        status = self.status
+        status.updated = time.time()
+        status.gtids = str(self._tracker.gtids) if self._tracker.gtids is not None else None
+        if status.state == "waiting":
+            status.seconds_behind = 0.0
+        elif status.timestamp:
+            status.seconds_behind = max(0.0, round(status.updated - status.timestamp, 3))
+        self._told_status(status)
+
+
+def logs_among(names: list[str]) -> list[str]:
+    """Names of logs, by number; of a plain log and its compressed copy the plain one."""
+    found: dict[tuple[str, int], str] = {}
+    for name in sorted(names):
+        match = LOG_NAME.fullmatch(name)
+        if match:
+            found.setdefault((match["base"], int(match["number"])), name)
+    return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
+
+
+def number_of(name: str) -> int:
+    """The number of a log."""
+    match = LOG_NAME.fullmatch(name)
+    return int(match["number"]) if match else -1
+
+
+def next_name(name: str) -> str:
+    """What the server calls the log after this one."""
+    base, _, number = name.rpartition(".")
+    return f"{base}.{int(number) + 1:0{len(number)}}"
+
+
+def last_boundary(path: str) -> int:
+    """Where the last complete transaction of a log ends."""
+    position = FIRST_EVENT
+    with open_log(path, tables=(), mmap=False) as log:
+        for group in log.groups():
+            position = max(position, group.resume_position)
+    return position
+
+
+def _identity_of(segment: Segment) -> Identity:
+    server = segment.server
+    return Identity(server["address"], server["version"], server["uuid"], server["server_id"])

@@ -1,0 +1,165 @@
+"""The calls that an archive makes of a file system, and nothing else: tests put worse disks in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+from ..errors import ArchiveError
+
+_MODE = 0o640  # a log holds whatever the tables hold
+_HIDDEN = ".unfinished-"  # files under such a name are what a crash left
+
+
+class Files:
+    """This machine's file system. Every call may raise OSError."""
+
+    def open(self, path: str, *, new: bool = False) -> int:
+        """A descriptor to read and write; `new` makes the file, which must not exist."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if new else 0), _MODE)
+
+    def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        """How many bytes were written there."""
+        return os.pwrite(descriptor, data, position)
+
+    def read(self, descriptor: int, size: int, position: int) -> bytes:
+        """Up to so many bytes from there."""
+        return os.pread(descriptor, size, position)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file."""
+        os.ftruncate(descriptor, size)
+
+    def size(self, descriptor: int) -> int:
+        """Bytes of a file."""
+        return os.fstat(descriptor).st_size
+
+    def sync(self, descriptor: int) -> None:
+        """Return when the bytes of a file would survive a power cut."""
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync ends at the disk's own cache
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(descriptor)
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory would survive a power cut."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        os.close(descriptor)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in place of the file that had it."""
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it, where they are missing."""
+        os.makedirs(path, mode=0o750, exist_ok=True)
+
+    def names(self, path: str) -> list[str]:
+        """Names of the files in a directory."""
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file())
+
+
+def put(files: Files, path: str, data: bytes, *, durable: bool = True) -> None:
+    """Write a small file whole, or leave the one that was there.
+
+    Parameters
+    ----------
+    files : Files
+    path : str
+    data : bytes
+    durable : bool
+        It survives a power cut.
+
+    Raises
+    ------
+    OSError
+    """
+    folder, name = os.path.split(path)
+    folder = folder or "."
+    hidden = os.path.join(folder, _HIDDEN + name)
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(hidden)
+    descriptor = files.open(hidden, new=True)
+    try:
+        write_all(files, descriptor, data, 0)
+        if durable:
+            files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.rename(hidden, path)
+    if durable:
+        files.sync_directory(folder)
+
+
+def write_all(files: Files, descriptor: int, data: bytes | memoryview, position: int) -> None:
+    """Write all the bytes: one call may write fewer."""
+    rest = memoryview(data)
+    while rest:
+        written = files.write(descriptor, rest, position)
+        position += written
+        rest = rest[written:]
+
+
+def hidden_name(name: str) -> str:
+    """The name of a file that is not finished yet."""
+    return _HIDDEN + name
+
+
+def remove_unfinished(files: Files, folder: str) -> None:
+    """Remove what a crash left half written."""
+    for name in files.names(folder):
+        if name.startswith(_HIDDEN):
+            files.remove(os.path.join(folder, name))
+
+
+@contextlib.contextmanager
+def told(path: str, doing: str) -> Iterator[None]:
+    """OSError as ArchiveError, which names the file and what was to be done with it."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ArchiveError(f"cannot {doing}: {reason}", path=path) from error
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Keep a directory for one archiver; a second one gets ArchiveError.
+
+    The lock is the system's own: it ends with the process, however that ends.
+    """
+    path = os.path.join(folder, ".lock")
+    with told(path, "lock the archive"):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(descriptor, 64, 0).decode("ascii", "replace").strip()
+            raise ArchiveError(
+                f"another archiver keeps this archive{f' (process {owner})' if owner else ''}: stop it, or"
+                " give another destination",
+                path=folder,
+            ) from None
+        except OSError as error:
+            raise ArchiveError(f"cannot lock the archive: {error.strerror}", path=path) from error
+        with contextlib.suppress(OSError):  # a full disk; the lock holds all the same
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

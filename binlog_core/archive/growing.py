@@ -1,0 +1,261 @@
+"""The log that grows: whole events only, on disk before they count, cut back after a crash."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
+from ..reader import open as open_log
+from ..sources import MAGIC
+from .files import Files, told, write_all
+
+FIRST_EVENT = 4
+_FLAGS = FIRST_EVENT + 17  # of the descriptor: the first event of a log
+_IN_USE = 0x01
+_DESCRIPTION = 15
+_HEADER_LENGTH = 19
+# Of a descriptor that is sent for a place inside its log, the server clears these; the checksum goes with them.
+_SENT_OTHERWISE = (slice(13, 19), slice(_HEADER_LENGTH + 52, _HEADER_LENGTH + 56), slice(-4, None))
+
+
+class Found(NamedTuple):
+    """How much of a log on disk can be trusted.
+
+    Parameters
+    ----------
+    size : int
+        Where the last whole event ends; 0 where not even the descriptor is whole.
+    closed : bool
+        The log was finished: its descriptor is not marked as in use.
+    checksummed : bool
+        Its events carry checksums, and they are right.
+    """
+
+    size: int
+    closed: bool
+    checksummed: bool
+
+
+def whole_events(path: str) -> Found:
+    """Walk a log up to the end of its last whole event.
+
+    Raises
+    ------
+    BinlogError
+        It cannot be read.
+    """
+    end = 0
+    if os.path.getsize(path) <= FIRST_EVENT:
+        return Found(0, False, False)
+    try:
+        log = open_log(path, mmap=False)
+    except (DecodeError, FormatError, NotABinlogError):  # not even the descriptor is whole
+        return Found(0, False, False)
+    with log:
+        try:
+            for headers in log.header_chunks():
+                last = headers[-1]
+                end = int(last["position"]) + int(last["event_length"])
+        except DecodeError:  # behind what was given, events are torn
+            pass
+        if not end:
+            return Found(0, False, False)
+        return Found(end, not log.format.in_use, log.format.checksum != "none")
+
+
+class GrowingLog:
+    """One log of the archive, open to grow.
+
+    Parameters
+    ----------
+    files : Files
+    path : str
+    found : Found or None
+        What a log that is there holds, None: it is begun.
+
+    Attributes
+    ----------
+    size : int
+        Bytes written; whole events.
+    synced : int
+        Bytes that a power cut leaves.
+    compared : int
+        Up to here the bytes are known to be the server's.
+    """
+
+    def __init__(self, files: Files, path: str, found: Found | None = None) -> None:
+        self._files = files
+        self.path = path
+        self.name = os.path.basename(path)
+        self.checksummed = found is not None and found.checksummed
+        self._flags = b"\0"  # the first byte of the descriptor's flags, as the server's closed log has it
+        with told(path, "open the log"):
+            self._descriptor = files.open(path, new=found is None)
+        self.size = self.synced = 0
+        self.compared = FIRST_EVENT
+        try:
+            if found is not None:
+                self._take_up(found)
+            else:
+                with told(path, "make the log"):
+                    files.sync_directory(os.path.dirname(path) or ".")
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_up(self, found: Found) -> None:
+        with told(self.path, "write to the disk"):
+            # What was written before a crash may be in the system's cache only.
+            self._files.sync(self._descriptor)
+        self.size = self.synced = found.size
+        if found.size:
+            self._flags = bytes([self.read(1, _FLAGS)[0] & ~_IN_USE])
+
+    def _trim(self) -> None:
+        """Cut off what a crash left behind the last whole event, once the server has shown to have the log."""
+        with told(self.path, "cut the log back to its last whole event"):
+            if self._files.size(self._descriptor) != self.size:
+                self._files.truncate(self._descriptor, self.size)
+
+    # ------------------------------------------------------------ growing
+
+    @property
+    def position(self) -> int:
+        """Where the next event begins."""
+        return max(self.size, FIRST_EVENT)
+
+    def take(self, data: memoryview, position: int) -> int:
+        """Append whole events; those that are there already are compared.
+
+        Parameters
+        ----------
+        data : memoryview
+            Whole events as the server sent them.
+        position : int
+            Of their first byte in the log; at most the log's own position.
+
+        Returns
+        -------
+        int
+            Bytes appended.
+
+        Raises
+        ------
+        OtherHistory
+            The server's log holds other bytes.
+        ArchiveError
+            The disk refuses. The log ends at a whole event then.
+        """
+        if position > self.position:
+            raise ArchiveError(
+                f"the server sent events from {position} on: expected from {self.position} on",
+                path=self.path,
+                offset=self.position,
+            )
+        known = min(self.size - position, len(data)) if self.size else 0
+        if known > 0 and not self._is_same(data[:known], position):
+            # Lost in a power cut, in a log without checksums: the server's bytes take their place.
+            self._cut_back(position)
+            known = 0
+        if known > 0:
+            data = data[known:]
+            self.compared = max(self.compared, position + known)
+        if data:
+            self._append(data)
+        return len(data)
+
+    def _append(self, data: memoryview) -> None:
+        self._trim()
+        if self.size == 0:
+            if data[4] != _DESCRIPTION:
+                raise ArchiveError("the server's log does not begin with its descriptor", path=self.path)
+            self._flags = bytes([data[17] & ~_IN_USE])
+            head = bytearray(MAGIC + data[:_HEADER_LENGTH])
+            head[_FLAGS] |= _IN_USE  # as the server's own file has it until it is closed
+            data = memoryview(bytes(head) + data[_HEADER_LENGTH:])
+        try:
+            write_all(self._files, self._descriptor, data, self.size)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            # Part of it may be written: leave whole events.
+            with told(self.path, f"write ({reason}), nor cut the log back to its last whole event"):
+                self._files.truncate(self._descriptor, self.size)
+            raise ArchiveError(f"cannot write: {reason}", path=self.path, offset=self.size) from error
+        self.size += len(data)
+        self.compared = self.size
+
+    def _is_same(self, data: memoryview, position: int) -> bool:
+        """Whether the log holds these bytes; False: it lost some in a power cut."""
+        here = bytearray(self.read(len(data), position))
+        if position <= _FLAGS < position + len(here):
+            here[_FLAGS - position] = here[_FLAGS - position] & ~_IN_USE | data[_FLAGS - position] & _IN_USE
+        if here == data:
+            return True
+        mine = np.frombuffer(here, np.uint8)
+        differs = np.flatnonzero(mine != np.frombuffer(data, np.uint8)[: len(mine)])
+        first = position + (int(differs[0]) if len(differs) else len(mine))
+        if self.checksummed or mine[differs].any():
+            raise OtherHistory(
+                "the server's log of this name holds other bytes than the archive's: it was begun anew"
+                " (RESET, a restored server), or it is another server's",
+                path=self.path,
+                offset=first,
+            )
+        return False
+
+    def _cut_back(self, position: int) -> None:
+        self.size = self.synced = position if position > FIRST_EVENT else 0
+        self._trim()
+
+    def is_log_of(self, description: bytes | memoryview) -> bool:
+        """Whether a descriptor that was sent for a place inside a log is that of this one."""
+        if not self.size:
+            return False
+        here = bytearray(self.read(len(description), FIRST_EVENT))
+        sent = bytearray(description)
+        for part in _SENT_OTHERWISE:
+            here[part] = sent[part] = bytes(len(sent[part]))
+        return here == sent
+
+    def read(self, size: int, position: int) -> bytes:
+        """Bytes of the log."""
+        parts = []
+        with told(self.path, "read the log"):
+            while size and (part := self._files.read(self._descriptor, size, position)):
+                parts.append(part)
+                size -= len(part)
+                position += len(part)
+        return b"".join(parts)
+
+    # ------------------------------------------------------------ ending
+
+    def sync(self) -> None:
+        """Return when all that was taken would survive a power cut."""
+        if self.synced == self.size:
+            return
+        with told(self.path, "write to the disk"):
+            self._files.sync(self._descriptor)
+        self.synced = self.size
+
+    def finish(self) -> None:
+        """The server has begun another log: this one is complete, and from now on byte for byte the server's."""
+        if self.size:
+            self._trim()
+            with told(self.path, "finish the log"):
+                write_all(self._files, self._descriptor, self._flags, _FLAGS)
+                self._files.sync(self._descriptor)
+            self.synced = self.size
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; may be called again."""
+        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
+        if descriptor >= 0:
+            self._files.close(descriptor)
+
+
+class OtherHistory(BinlogError):
+    """The server's log is not the one that the archive holds under its name."""

@@ -1,0 +1,211 @@
+"""What is done with finished logs, beside the stream: checked, compressed, removed when they are old."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import queue
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArchiveError, BinlogError, DecodeError, MissingExtraError
+from ..reader import open as open_log
+from ..report import BinlogWarning
+from .files import Files, hidden_name, told, write_all
+
+if TYPE_CHECKING:
+    from .archiver import Archiver
+
+_PIECE = 4 << 20
+_HEAD = 4 + 19
+
+
+class Keeper:
+    """Works on finished logs in a thread of its own.
+
+    Parameters
+    ----------
+    files : Files
+    compress : bool
+        By zstd; the log's bytes are compared before the plain log goes.
+    keep : float or None
+        Seconds that a log stays after the one that follows it was begun; None: for ever.
+    """
+
+    def __init__(
+        self, files: Files | None = None, *, compress: bool = False, keep: float | None = None
+    ) -> None:
+        if compress:
+            _zstandard()  # says at once how to get it
+        self._files = files or Files()
+        self._compress = compress
+        self._keep = keep
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._archiver: Archiver | None = None
+
+    def begin(self, archiver: Archiver) -> None:
+        """Start; what an earlier run left undone is done first."""
+        from .archiver import logs_among
+
+        self._archiver = archiver
+        self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
+        self._thread.start()
+        if self._compress:
+            for segment in archiver.timeline.segments:
+                folder = archiver.folder_of(segment)
+                closed = logs_among(self._files.names(folder))
+                if segment is archiver.timeline.last:
+                    closed = closed[:-1]
+                elif segment.until is not None:
+                    closed = [name for name in closed if name != segment.until[0]]
+                for name in closed:
+                    if not name.endswith(".zst"):
+                        self._queue.put(os.path.join(folder, name))
+
+    def keep(self, path: str) -> None:
+        """A log is finished."""
+        self._queue.put(path)
+
+    def check(self) -> None:
+        """Raise what went wrong in the thread."""
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Return when all is done."""
+        self._end()
+        self.check()
+
+    def abandon(self) -> None:
+        """End after the log at hand; the next run does the rest."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        self._end()
+
+    def _end(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _work(self) -> None:
+        while (path := self._queue.get()) is not None:
+            if self._error is not None:
+                continue
+            try:
+                self._check_log(path)
+                if self._compress:
+                    self._compress_log(path)
+                self._remove_old()
+            except BaseException as error:
+                self._error = error
+
+    # ------------------------------------------------------------ one log
+
+    def _check_log(self, path: str) -> None:
+        """Every length and checksum: what is wrong is so on the server, and is told."""
+        try:
+            with open_log(path, mmap=False) as log:
+                for _ in log.header_chunks():
+                    pass
+        except DecodeError as error:
+            assert self._archiver is not None
+            self._archiver.status.damaged_logs.append(os.path.basename(path))
+            warnings.warn(
+                f"a finished log is damaged, as the server sent it: {error}", BinlogWarning, stacklevel=2
+            )
+
+    def _compress_log(self, path: str) -> None:
+        zstandard = _zstandard()
+        folder, name = os.path.split(path)
+        hidden = os.path.join(folder, hidden_name(name + ".zst"))
+        with told(path, "compress the log"):
+            with contextlib.suppress(FileNotFoundError):
+                self._files.remove(hidden)
+            source = self._files.open(path)
+            try:
+                target = self._files.open(hidden, new=True)
+                try:
+                    digest, size = self._pack(zstandard, source, target)
+                    self._files.sync(target)
+                    if self._unpacked_digest(zstandard, target) != digest:
+                        raise ArchiveError("the compressed copy differs from the log", path=path, offset=size)
+                finally:
+                    self._files.close(target)
+            finally:
+                self._files.close(source)
+            self._files.rename(hidden, path + ".zst")
+            self._files.sync_directory(folder)
+            self._files.remove(path)
+
+    def _pack(self, zstandard: Any, source: int, target: int) -> tuple[bytes, int]:
+        digest = hashlib.blake2b()
+        position = written = 0
+        packer = zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj(
+            size=self._files.size(source)
+        )
+        while piece := self._files.read(source, _PIECE, position):
+            digest.update(piece)
+            position += len(piece)
+            packed = packer.compress(piece)
+            write_all(self._files, target, packed, written)
+            written += len(packed)
+        packed = packer.flush()
+        write_all(self._files, target, packed, written)
+        return digest.digest(), position
+
+    def _unpacked_digest(self, zstandard: Any, packed: int) -> bytes:
+        digest = hashlib.blake2b()
+        position = 0
+        unpacker = zstandard.ZstdDecompressor().decompressobj()
+        while piece := self._files.read(packed, _PIECE >> 2, position):
+            position += len(piece)
+            digest.update(unpacker.decompress(piece))
+        return digest.digest()
+
+    # ------------------------------------------------------------ retention
+
+    def _remove_old(self) -> None:
+        """Remove logs from the oldest on, while the log after each was begun long enough ago."""
+        from .archiver import logs_among
+
+        if self._keep is None:
+            return
+        assert self._archiver is not None
+        logs = []
+        for segment in self._archiver.timeline.segments:
+            folder = self._archiver.folder_of(segment)
+            with told(folder, "read the archive's directory"):
+                logs += [os.path.join(folder, name) for name in logs_among(self._files.names(folder))]
+        limit = time.time() - self._keep
+        for path, following in zip(logs, logs[1:], strict=False):
+            begun = begun_at(following)
+            if not begun or begun > limit:
+                return
+            with told(path, "remove the log"):
+                self._files.remove(path)
+
+
+def begun_at(path: str) -> int:
+    """When a log was begun: its descriptor's time, seconds since 1970 UTC; 0 where it tells none."""
+    from ..log_files import LogFile
+
+    try:
+        with LogFile(path, mmap=False).open() as source:
+            return int.from_bytes(source.peek(_HEAD)[4:8], "little")
+    except BinlogError:
+        return 0
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise MissingExtraError.of("zstandard", "zstd", "--compress zstd") from error
+    return zstandard

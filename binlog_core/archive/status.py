@@ -1,0 +1,128 @@
+"""How an archive is doing: for people, for programs (JSON) and for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field
+
+from .files import Files, put, told
+
+_METRICS = {
+    "position_bytes": (
+        "gauge",
+        "Position in the server's log up to which the archive is on disk.",
+        "position",
+    ),
+    "log_number": ("gauge", "Number of the log that grows.", "log_number"),
+    "received_bytes_total": ("counter", "Bytes of events archived since the archiver started.", "bytes"),
+    "received_events_total": ("counter", "Events archived since the archiver started.", "events"),
+    "seconds_behind": (
+        "gauge",
+        "Seconds between the last event's time and now; 0 when it has all.",
+        "behind",
+    ),
+    "reconnects_total": ("counter", "Connections that were lost since the archiver started.", "reconnects"),
+    "closed_logs_total": ("counter", "Logs finished since the archiver started.", "closed_logs"),
+    "damaged_logs_total": ("counter", "Finished logs with events whose checksum is wrong.", "damaged"),
+    "connected": ("gauge", "Whether the archiver has a connection.", "is_connected"),
+    "updated_seconds": ("gauge", "When this was written, seconds since 1970 UTC.", "updated"),
+}
+
+
+@dataclass(slots=True)
+class Status:
+    """Where an archive stands; all of it is on disk.
+
+    Parameters
+    ----------
+    archive : str
+        Its destination.
+    server : str
+        Host and port.
+    state : str
+        "connecting", "comparing", "archiving", "waiting" (it has all), "stopped" or "failed".
+    file, position : str, int
+        The growing log, and how much of it is on disk.
+    gtids : str or None
+        Transactions that are in the archive or came before it.
+    bytes, events : int
+        Archived since the archiver started.
+    timestamp : int
+        Of the last event; seconds since 1970 UTC.
+    seconds_behind : float or None
+        0 when it has all there is; None: not known yet.
+    reconnects : int
+    closed_logs : int
+        Finished since the archiver started.
+    damaged_logs : list of str
+        Finished logs with events whose checksum is wrong, as the server sent them.
+    error : str or None
+        Why it failed, or why the last connection ended.
+    started, updated : float
+        Seconds since 1970 UTC.
+    pid : int
+    """
+
+    archive: str
+    server: str
+    state: str = "connecting"
+    file: str | None = None
+    position: int = 0
+    gtids: str | None = None
+    bytes: int = 0
+    events: int = 0
+    timestamp: int = 0
+    seconds_behind: float | None = None
+    reconnects: int = 0
+    closed_logs: int = 0
+    damaged_logs: list[str] = field(default_factory=list)
+    error: str | None = None
+    started: float = field(default_factory=time.time)
+    updated: float = 0.0
+    pid: int = field(default_factory=os.getpid)
+
+    def to_json(self) -> bytes:
+        """One JSON object, for programs."""
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+    def to_prometheus(self) -> bytes:
+        """Metrics in Prometheus' text format."""
+        number = (self.file or "").rpartition(".")[2]
+        values = {
+            "position": self.position,
+            "log_number": int(number) if number.isdigit() else None,
+            "bytes": self.bytes,
+            "events": self.events,
+            "behind": self.seconds_behind,
+            "reconnects": self.reconnects,
+            "closed_logs": self.closed_logs,
+            "damaged": len(self.damaged_logs),
+            "is_connected": int(self.state in ("comparing", "archiving", "waiting")),
+            "updated": self.updated,
+        }
+        labels = f'{{archive="{_escaped(self.archive)}",server="{_escaped(self.server)}"}}'
+        lines = []
+        for name, (kind, text, key) in _METRICS.items():
+            if values[key] is not None:
+                full = f"binlog_core_archive_{name}"
+                lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}", f"{full}{labels} {values[key]}"]
+        return "\n".join(lines).encode() + b"\n"
+
+
+def write_status(files: Files, path: str, status: Status) -> None:
+    """Write the status to a file: Prometheus' text format where its name ends with .prom, JSON otherwise.
+
+    Raises
+    ------
+    ArchiveError
+    """
+    with told(path, "write the status"):
+        put(
+            files, path, status.to_prometheus() if path.endswith(".prom") else status.to_json(), durable=False
+        )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,105 @@
+"""The timeline of an archive: whose logs it holds, and how those of one server go on after another's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from .errors import BinlogError
+
+NAME = "timeline.json"  # in the archive's directory
+_VERSION = 1
+
+# How a segment goes on after the one before it.
+FAILOVER = "failover"  # another server; by its GTIDs each transaction comes once
+CONTINUED = "continued"  # the same stream, but the logs have other names
+RESET = "reset"  # the same server began its history anew; what it wrote just before may be missing
+GAP = "gap"  # logs are missing
+SEAMS = (FAILOVER, CONTINUED, RESET, GAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Logs of one server that follow on each other by number.
+
+    Parameters
+    ----------
+    folder : str
+        Below the archive's directory; "" for the directory itself.
+    server : dict
+        Its address, version, UUID and server id.
+    begun : str
+        When, ISO 8601, UTC.
+    seam : str or None
+        One of SEAMS; None: the first segment.
+    before : str or None
+        GTIDs of all transactions of the segments before, which are left out of this one.
+    until : (str, int) or None
+        The log and position at which the next segment takes over; None: the last segment.
+    """
+
+    folder: str
+    server: dict[str, Any]
+    begun: str
+    seam: str | None = None
+    before: str | None = None
+    until: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Segments in order.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+    """
+
+    segments: tuple[Segment, ...] = field(default=())
+
+    @classmethod
+    def parse(cls, text: bytes, path: str) -> Timeline:
+        """Read a timeline file.
+
+        Raises
+        ------
+        BinlogError
+            It is not one, or a later version wrote it.
+        """
+        try:
+            found = json.loads(text)
+            version = found["version"]
+            if version != _VERSION:
+                raise BinlogError(f"timeline of version {version}: expected {_VERSION}", path=path)
+            segments = tuple(_segment(one) for one in found["segments"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BinlogError(f"not an archive's timeline: {error}", path=path) from error
+        return cls(segments)
+
+    def to_bytes(self) -> bytes:
+        """As it is in the file."""
+        found = {"version": _VERSION, "segments": [asdict(one) for one in self.segments]}
+        return json.dumps(found, indent=1).encode() + b"\n"
+
+    @property
+    def last(self) -> Segment | None:
+        """The segment that grows."""
+        return self.segments[-1] if self.segments else None
+
+    def begin(self, segment: Segment, until: tuple[str, int] | None = None) -> Timeline:
+        """With one segment more, which takes over at a place of the last one."""
+        before = self.segments
+        if before:
+            before = (*before[:-1], replace(before[-1], until=until))
+        return Timeline((*before, segment))
+
+
+def _segment(found: dict[str, Any]) -> Segment:
+    folder, seam, until = found["folder"], found["seam"], found["until"]
+    if not isinstance(folder, str) or "/" in folder or "\\" in folder or folder in (".", ".."):
+        raise ValueError(f"the folder {folder!r} is not below the archive")
+    if seam is not None and seam not in SEAMS:
+        raise ValueError(f"seam {seam!r}: expected one of {', '.join(SEAMS)}")
+    place = (str(until[0]), int(until[1])) if until is not None else None
+    return Segment(folder, dict(found["server"]), str(found["begun"]), seam, found["before"], place)

@@ -1,0 +1,410 @@
+"""A server in memory for archives: its logs, and what becomes of them. And disks that lose or refuse."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import struct
+import uuid as uuids
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from binlog_core.archive.feed import Identity, LineLost, LogMissing, Run, Start
+from binlog_core.archive.files import Files
+from binlog_core.gtids import GtidSet, MariadbGtidSet
+from support.writer import Log, Table
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TABLE = Table("shop", "orders", [("id", "INT", {"null": False}), ("note", "VARCHAR(200)")])
+ROTATE, STOP, PREVIOUS_GTIDS, IN_USE = 4, 3, 35, 1
+
+
+class FakeServer:
+    """A server: transactions of one row each, in logs of its own making.
+
+    Parameters
+    ----------
+    version : str
+    uuid : str
+    server_id : int
+    checksum : bool
+    base : str
+        Of the logs' names.
+    """
+
+    def __init__(
+        self,
+        version: str = "8.0.36",
+        *,
+        uuid: str = UUID,
+        server_id: int = 1,
+        checksum: bool = True,
+        base: str = "mysql-bin",
+        gtids: bool = True,
+    ) -> None:
+        self.version, self.uuid, self.server_id, self.checksum, self.base = (
+            version,
+            uuid,
+            server_id,
+            checksum,
+            base,
+        )
+        self.mariadb = "MariaDB" in version
+        self.with_gtids = gtids
+        self.executed: Any = MariadbGtidSet() if self.mariadb else GtidSet()
+        self.next_id = 1
+        self.clock = 1_700_000_000
+        self.logs: dict[str, Log] = {}
+        self.before: dict[str, Any] = {}
+        self.begin_log(1)
+
+    # ------------------------------------------------------------ its life
+
+    @property
+    def current(self) -> str:
+        return list(self.logs)[-1]
+
+    def begin_log(self, number: int) -> None:
+        log = Log(
+            self.version, checksum=self.checksum, server_id=self.server_id, in_use=True, timestamp=self.clock
+        )
+        name = f"{self.base}.{number:06}"
+        self.logs[name] = log
+        self.before[name] = self.executed
+        if self.mariadb:
+            log.gtid_list([(d, s, last) for (d, s), (_, last) in self.executed])
+        else:
+            log.event(PREVIOUS_GTIDS, _encoded(self.executed), flags=0x80)
+
+    def transaction(
+        self, note: str = "x" * 20, *, gtid: tuple[str, int] | None = None, key: int | None = None
+    ) -> int:
+        log = self.logs[self.current]
+        self.clock += 1
+        log.timestamp = self.clock
+        if key is None:
+            key, self.next_id = self.next_id, self.next_id + 1
+        if self.mariadb:
+            domain, number = (0, key) if gtid is None else (0, gtid[1])
+            log.maria_gtid(number, domain)
+            self.executed = self.executed | MariadbGtidSet([((domain, self.server_id), (1, number))])
+        elif self.with_gtids:
+            uuid, number = gtid or (self.uuid, key)
+            log.gtid(uuid, number)
+            self.executed = self.executed | GtidSet([((uuid, ""), (number, number))])
+            log.begin("shop")
+        else:
+            log.gtid(self.uuid, 0, anonymous=True)
+            log.begin("shop")
+        log.insert(TABLE, [{"id": key, "note": note}])
+        log.commit(key)
+        return key
+
+    def rotate(self) -> None:
+        number = int(self.current[-6:]) + 1
+        self.logs[self.current].rotate(f"{self.base}.{number:06}")
+        self._close()
+        self.begin_log(number)
+
+    def restart(self) -> None:
+        self.logs[self.current].stop()
+        self._close()
+        self.begin_log(int(self.current[-6:]) + 1)
+
+    def reset(self) -> None:
+        self.logs.clear()
+        self.executed = type(self.executed)()
+        self.clock += 1
+        self.begin_log(1)
+
+    def purge_to(self, name: str) -> None:
+        for old in [log for log in self.logs if log < name]:
+            del self.logs[old]
+
+    def _close(self) -> None:
+        self.logs[self.current]._out[21] &= ~IN_USE
+
+    def bytes_of(self, name: str) -> bytes:
+        return self.logs[name].getvalue()
+
+    # ------------------------------------------------------------ a connection
+
+    def connect(self, **settings: Any) -> FakeFeed:
+        return FakeFeed(self, **settings)
+
+
+class FakeFeed:
+    """A connection to a FakeServer.
+
+    Parameters
+    ----------
+    server : FakeServer
+    seed : int
+        Of the sizes of runs.
+    cut_after : int or None
+        Events after which the line is lost.
+    idle : callable
+        Called when there is nothing more; False ends the stream.
+    """
+
+    def __init__(
+        self,
+        server: FakeServer,
+        *,
+        seed: int = 0,
+        cut_after: int | None = None,
+        idle: Callable[[], bool] = lambda: False,
+        most: int = 8,
+        semi_sync: bool = False,
+    ) -> None:
+        self.server = server
+        self.identity = Identity(
+            "db1:3306", server.version, None if server.mariadb else server.uuid, server.server_id
+        )
+        self._chance = random.Random(seed)
+        self._left = cut_after
+        self._idle = idle
+        self._most = most
+        self._semi_sync = semi_sync
+        self.acknowledged: list[tuple[str, int]] = []
+        self.asked: list[tuple[str, int]] = []
+
+    def locate(self, start: Start) -> tuple[str, int]:
+        names = list(self.server.logs)
+        if start is None:
+            return names[0], 4
+        if start == "now":
+            return names[-1], len(self.server.bytes_of(names[-1]))
+        if isinstance(start, tuple):
+            if start[0] not in names:
+                raise LogMissing("could not find first log file name in binary log index file")
+            return start
+        for name in reversed(names):
+            if not self.server.before[name] - start:
+                return name, 4
+        raise LogMissing("the server has purged binary logs containing GTIDs that the replica requires")
+
+    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+        self.asked.append((file, position))
+        server = self.server
+        end = {name: len(server.bytes_of(name)) for name in server.logs} if until_now else None
+        if file not in server.logs:
+            raise LogMissing("could not find first log file name in binary log index file")
+        if position > len(server.bytes_of(file)):
+            raise LogMissing("client requested to start from position > file size")
+        description = None
+        if position > 4:
+            data = server.bytes_of(file)
+            head = bytearray(data[4 : 4 + int.from_bytes(data[13:17], "little")])
+            head[13:19] = bytes(6)
+            head[71:75] = bytes(4)
+            head[-4:] = b"other"[:4]
+            description = memoryview(bytes(head))
+            yield Run(file, position, memoryview(b""), description)
+        while True:
+            data = server.bytes_of(file)
+            stop = len(data) if end is None else end[file]
+            while position < stop:
+                begin, count = position, self._chance.randrange(1, self._most)
+                while position < stop and count:
+                    position += int.from_bytes(data[position + 9 : position + 13], "little")
+                    count -= 1
+                    if self._left is not None:
+                        self._left -= 1
+                        if self._left < 0:
+                            raise LineLost("the connection was lost")
+                sent = bytearray(data[begin:position])
+                if begin == 4:
+                    sent[17] &= ~IN_USE
+                yield Run(file, begin, memoryview(bytes(sent)), None, self._semi_sync)
+            names = list(server.logs)
+            if file in names[:-1]:
+                file, position = names[names.index(file) + 1], 4
+                continue
+            yield Run(file, position, memoryview(b""))
+            if end is not None or not self._idle():
+                return
+
+    def acknowledge(self, file: str, position: int) -> None:
+        self.acknowledged.append((file, position))
+
+    def close(self) -> None:
+        pass
+
+
+def _encoded(gtids: GtidSet) -> bytes:
+    by_uuid: dict[str, list[tuple[int, int]]] = {}
+    for (uuid, _), interval in gtids:
+        by_uuid.setdefault(uuid, []).append(interval)
+    out = struct.pack("<Q", len(by_uuid))
+    for uuid, intervals in by_uuid.items():
+        out += uuids.UUID(uuid).bytes + struct.pack("<Q", len(intervals))
+        for first, last in intervals:
+            out += struct.pack("<QQ", first, last + 1)
+    return out
+
+
+class PowerCut(BaseException):
+    """The machine stops here."""
+
+
+class DroppingFiles(Files):
+    """A disk behind a cache: at `cut` everything is lost that was not synced, names included.
+
+    It stops the machine before the n-th call that changes something. What a cut leaves of a file is what it
+    had at its last sync, or (`ragged`) also some later bytes, or its later size with zeros in place of the bytes.
+    """
+
+    def __init__(self, stop_at: int | None = None, *, ragged: random.Random | None = None) -> None:
+        self.calls = 0
+        self.stop_at = stop_at
+        self.ragged = ragged
+        self._paths: dict[int, int] = {}  # descriptor to inode
+        self._synced: dict[int, bytes] = {}  # inode to the bytes that are on disk
+        self._names: dict[str, dict[str, int]] = {}  # directory to the names on disk
+        self._inodes: dict[int, str] = {}  # inode to a second name that keeps it
+        self._keep = ""
+
+    def _step(self) -> None:
+        self.calls += 1
+        if self.calls == self.stop_at:
+            raise PowerCut
+
+    def watch(self, folder: str, keep: str) -> None:
+        """Everything that is in the folder now is on disk; removed files are kept in another one."""
+        self._keep = keep
+        for path, _, names in os.walk(folder):
+            self._names[path] = {}
+            for name in names:
+                full = os.path.join(path, name)
+                self._see(full)
+                self._names[path][name] = os.stat(full).st_ino
+                with open(full, "rb") as file:
+                    self._synced[os.stat(full).st_ino] = file.read()
+
+    def _see(self, path: str) -> int:
+        inode = os.stat(path).st_ino
+        if inode not in self._inodes:
+            self._inodes[inode] = os.path.join(self._keep, str(inode))
+            os.link(path, self._inodes[inode])
+            self._synced.setdefault(inode, b"")
+        return inode
+
+    def open(self, path: str, *, new: bool = False) -> int:
+        if new:
+            self._step()
+        descriptor = super().open(path, new=new)
+        self._paths[descriptor] = self._see(path)
+        return descriptor
+
+    def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        self._step()
+        if self.ragged is not None and len(data) > 1:  # a short write
+            data = memoryview(data)[: self.ragged.randrange(1, len(data) + 1)]
+        return super().write(descriptor, data, position)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._step()
+        super().truncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        self._step()
+        inode = self._paths[descriptor]
+        with open(self._inodes[inode], "rb") as file:
+            self._synced[inode] = file.read()
+
+    def sync_directory(self, path: str) -> None:
+        self._step()
+        with os.scandir(path) as entries:
+            self._names[path] = {entry.name: self._see(entry.path) for entry in entries if entry.is_file()}
+
+    def rename(self, old: str, new: str) -> None:
+        self._step()
+        super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        if os.path.exists(path):
+            self._step()
+            self._see(path)
+        super().remove(path)
+
+    def make_directory(self, path: str) -> None:
+        super().make_directory(path)
+        self._names.setdefault(path, {})
+
+    def cut(self, folder: str) -> None:
+        """The power is gone: leave what was on disk."""
+        for path, _, names in os.walk(folder):
+            for name in names:
+                os.unlink(os.path.join(path, name))
+        for path, names in self._names.items():
+            for name, inode in names.items():
+                data = self._synced[inode]
+                if self.ragged is not None:
+                    with open(self._inodes[inode], "rb") as file:
+                        later = file.read()
+                    size = (
+                        self.ragged.randrange(len(data), len(later) + 1)
+                        if len(later) >= len(data)
+                        else len(data)
+                    )
+                    fate = self.ragged.randrange(3)
+                    if fate == 1:
+                        data = data + later[len(data) : size]
+                    elif fate == 2:
+                        data = data + bytes(size - len(data))
+                with open(os.path.join(path, name), "wb") as file:
+                    file.write(data)
+
+
+class FailingFiles(Files):
+    """A disk whose n-th change fails once.
+
+    Parameters
+    ----------
+    fail_at : int
+    number : int
+        Of the error: ENOSPC, EIO, EROFS.
+    """
+
+    def __init__(self, fail_at: int | None, number: int = errno.ENOSPC) -> None:
+        self.calls = 0
+        self.fail_at = fail_at
+        self.number = number
+        self.failed: str | None = None
+
+    def _step(self, what: str) -> None:
+        self.calls += 1
+        if self.calls == self.fail_at:
+            self.failed = what
+            raise OSError(self.number, os.strerror(self.number))
+
+    def open(self, path: str, *, new: bool = False) -> int:
+        if new:
+            self._step("open")
+        return super().open(path, new=new)
+
+    def write(self, descriptor: int, data: bytes | memoryview, position: int) -> int:
+        self.calls += 1
+        if self.calls == self.fail_at:  # half of it is written first
+            self.failed = "write"
+            super().write(descriptor, memoryview(data)[: len(data) // 2], position)
+            raise OSError(self.number, os.strerror(self.number))
+        return super().write(descriptor, data, position)
+
+    def sync(self, descriptor: int) -> None:
+        self._step("sync")
+        super().sync(descriptor)
+
+    def sync_directory(self, path: str) -> None:
+        self._step("sync_directory")
+        super().sync_directory(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._step("rename")
+        super().rename(old, new)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._step("truncate")
+        super().truncate(descriptor, size)

@@ -1,0 +1,186 @@
+"""Raw copies of a server's logs: byte for byte, on disk before they count, one history over failovers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from .._decode.gtid_selection import AnyGtidSet
+from ..errors import ArchiveError
+from ..gtids import parse_gtid_set
+from .archiver import Archiver
+from .feed import Feed, LineLost, Start
+from .files import Files
+from .keeper import Keeper
+from .status import Status, write_status
+
+__all__ = ["ArchiveError", "Status", "archive"]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_STATUS_INTERVAL = 1.0
+
+
+def archive(
+    server: str,
+    destination: str | PathLike[str],
+    *,
+    until: str | None = None,
+    start: str | AnyGtidSet | None = None,
+    compress: str | None = None,
+    keep: str | float | dt.timedelta | None = None,
+    semi_sync: bool = False,
+    status: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    options: Mapping[str, Any] | None = None,
+    password_file: str | PathLike[str] | None = None,
+    defaults_file: str | PathLike[str] | None = None,
+    stop: threading.Event | None = None,
+    progress: Callable[[Status], None] | None = None,
+) -> Status:
+    """Keep raw copies of a server's logs, and go on where an earlier call ended.
+
+    Parameters
+    ----------
+    server : str
+        ``mysql://user@host:port,host:port``; several hosts are servers that replicate one history: when one
+        is lost the next goes on, by its GTIDs. The user needs the right REPLICATION SLAVE.
+    destination : str or path
+        A directory. Nobody else may write to it.
+    until : "now", optional
+        End where the server stood when it was asked; otherwise only `stop` ends.
+    start : str or GTID set, optional
+        Where a new archive begins: the name of a log, "now" (the log that the server writes now, whole; takes
+        the right REPLICATION CLIENT), or GTIDs that are not needed. Without it the oldest log that the server
+        has. For an archive that cannot go on because the server purged logs: begin again there, with a gap.
+    compress : "zstd", optional
+        Compress finished logs.
+    keep : str, float or timedelta, optional
+        How long finished logs stay: "30d", "12h", "90m", seconds. Without it for ever.
+    semi_sync : bool
+        Register as a semi-synchronous replica and acknowledge what is on disk: what the server's clients see
+        as committed is in the archive then.
+    status : path or several, optional
+        Files that tell how the archive does, written anew about once in a second: JSON, and Prometheus' text
+        format where the name ends with ``.prom``.
+    options : mapping, optional
+        ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``connect_timeout``,
+        ``heartbeat``, ``reconnect``: as for ``server=`` of `binlog_core.open`.
+    password_file, defaults_file : path, optional
+        As of `binlog_core.open`.
+    stop : threading.Event, optional
+        Ends when set: what has come is put on disk first.
+    progress : callable, optional
+        Is given a Status about once in a second.
+
+    Returns
+    -------
+    Status
+        Where the archive stands.
+
+    Raises
+    ------
+    ArchiveError
+        The disk refuses, another archiver keeps the archive, or the server's logs do not go on from it.
+    ServerError
+        The server refuses, or cannot be reached.
+    MissingExtraError
+        PyMySQL, or zstandard for `compress`, is not installed.
+    ValueError
+        An argument has a value that is not among those named here.
+    """
+    from ..server.address import Address
+    from .live_feed import LiveFeed
+
+    if until not in (None, "now"):
+        raise ValueError(f"until={until!r}: expected 'now'")
+    if compress not in (None, "zstd"):
+        raise ValueError(f"compress={compress!r}: expected 'zstd'")
+    folder = fspath(destination)
+    files = Files()
+    told = _Telling(files, [status] if isinstance(status, str | PathLike) else status, progress)
+    stop = stop or threading.Event()
+    address = Address.of(
+        server,
+        {**(options or {}), "semi_sync": semi_sync},
+        password_file=password_file,
+        defaults_file=defaults_file,
+    )
+    server_id = address.server_id or random.SystemRandom().randrange(2**31, 2**32 - 1)
+    hosts = list(address.hosts)
+
+    def connect() -> Feed:
+        """The host of before, or the next one that answers."""
+        lost = None
+        for host in list(hosts):
+            try:
+                return LiveFeed(address, host, server_id, stop)
+            except LineLost as error:
+                lost = error
+                hosts.append(hosts.pop(0))
+        assert lost is not None
+        raise lost
+
+    archiver = Archiver(
+        connect,
+        folder,
+        keeper=Keeper(files, compress=compress == "zstd", keep=_seconds(keep)),
+        start=_start(start),
+        until_now=until == "now",
+        files=files,
+        stop=stop,
+        reconnect=address.reconnect,
+        told_status=told,
+    )
+    return archiver.run()
+
+
+class _Telling:
+    """Passes a status on, not more often than somebody looks."""
+
+    def __init__(
+        self,
+        files: Files,
+        paths: Sequence[str | PathLike[str]],
+        progress: Callable[[Status], None] | None,
+    ) -> None:
+        self._files = files
+        self._paths = [fspath(path) for path in paths]
+        self._progress = progress
+        self._told_at = 0.0
+        self._state = ""
+
+    def __call__(self, status: Status) -> None:
+        if status.updated - self._told_at < _STATUS_INTERVAL and status.state == self._state:
+            return
+        self._told_at, self._state = status.updated, status.state
+        for path in self._paths:
+            write_status(self._files, path, status)
+        if self._progress is not None:
+            self._progress(status)
+
+
+def _start(given: str | AnyGtidSet | None) -> Start:
+    if given is None or not isinstance(given, str) or given == "now":
+        return given  # type: ignore[return-value]
+    if ":" in given or re.fullmatch(r"\d+-\d+-\d+(\s*,.*)?", given):
+        return parse_gtid_set(given)
+    return given, 4
+
+
+def _seconds(given: str | float | dt.timedelta | None) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, dt.timedelta):
+        return given.total_seconds()
+    if isinstance(given, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", given.strip())
+        if found is None:
+            raise ValueError(f"keep={given!r}: expected a number and s, m, h, d or w, such as 30d")
+        given = float(found[1]) * _UNITS[found[2]]
+    if given < 0:
+        raise ValueError(f"keep={given!r}: expected 0 or more")
+    return float(given)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..errors import ArchiveError, BinlogError
-from ..gtid_selection import AnyGtidSet, union
+from .._decode.gtid_selection import AnyGtidSet, union
+from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
+from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import parse_gtid_set
-from ..reader import open as open_log
-from ..timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
+from ..log import open as open_log
 from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told
 from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
 from .keeper import Keeper
+from .names import is_log_name, logs_among, next_name, number_of
 from .status import Status
 from .tracker import Tracker
 
-LOG_NAME = re.compile(r"(?P<base>[^/\\]+)\.(?P<number>\d+)(?P<packed>\.zst)?")
 _COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
 _UNSYNCED = 64 << 20  # bytes
 _SYNC_INTERVAL = 1.0  # seconds
@@ -146,8 +145,8 @@ class Archiver:
             logs = logs_among(names)
             if logs:
                 raise ArchiveError(
-                    f"holds logs ({logs[0]}, …) and is not an archive: expected an empty directory, or one with"
-                    f" {NAME}",
+                    f"holds logs ({logs[0]}, …) and is not an archive: expected an empty directory, or one"
+                    f" with {NAME}",
                     path=self._folder,
                 )
             return
@@ -197,7 +196,7 @@ class Archiver:
         lost_at: float | None = None
         pause = _FIRST_PAUSE
         while not self._stop.is_set():
-            received = self.status.bytes
+            received = self.status.received_bytes
             try:
                 feed = self._connect()
                 try:
@@ -209,7 +208,7 @@ class Archiver:
                 if self._stop.is_set():
                     return
                 now = time.monotonic()
-                if self.status.bytes != received or lost_at is None:
+                if self.status.received_bytes != received or lost_at is None:
                     lost_at, pause = now, _FIRST_PAUSE
                 if self._identity is None or now - lost_at >= self._reconnect:
                     raise
@@ -250,6 +249,8 @@ class Archiver:
             self._take(feed, run)
             if self._stop.is_set():
                 return
+            if self._until_now and self._tracker.timestamp > feed.now:
+                return  # a server that writes faster than we read would never end
 
     def _place(self, feed: Feed) -> tuple[str, int]:
         """Where to go on: inside the growing log, or with the next one."""
@@ -273,9 +274,9 @@ class Archiver:
         if not gtids:
             if self._start is not None:
                 return self._begin_with_gap(feed)
-            raise ArchiveError(
+            raise DivergedError(
                 f"{feed.identity.address} is not the server whose logs are in the archive, and these have no"
-                " GTIDs that tell how its logs go on: give another destination, or --start to begin with a gap",
+                " GTIDs that tell how its logs go on: give another destination, or --start to accept a gap",
                 path=self._folder,
             )
         try:
@@ -288,7 +289,7 @@ class Archiver:
         return file, FIRST_EVENT
 
     def _known_gtids(self) -> AnyGtidSet | None:
-        """All transactions that the archive holds or that came before it, since the history was begun anew."""
+        """All transactions in the archive or before it, since the history was begun anew."""
         gtids = self._tracker.gtids
         for segment in reversed(self.timeline.segments):
             if segment.seam == FAILOVER and segment.before:
@@ -308,7 +309,7 @@ class Archiver:
         if complete and oldest == following:  # everything before was purged, and is in the archive
             return oldest, FIRST_EVENT
         if isinstance(error, OtherHistory) and (error.offset or 0) > FIRST_EVENT + self._description_length():
-            raise ArchiveError(
+            raise DivergedError(
                 f"the server's {name} differs from the archive's from {error.offset} on: the server went back"
                 " (a restored snapshot, a crash that lost what it had sent); give another destination",
                 path=self._folder,
@@ -317,9 +318,9 @@ class Archiver:
         if number_of(oldest) > number_of(name) or (isinstance(error, LogMissing) and oldest == name):
             if self._start is not None:
                 return self._begin_with_gap(feed)
-            raise ArchiveError(
-                f"the archive ends in {name}, the server's logs begin with {oldest}: what is between was purged."
-                " Give --start to begin with a gap, or another destination; let the server keep logs longer",
+            raise PurgedError(
+                f"the archive ends in {name}, the server's logs begin with {oldest}: what is between was"
+                " purged. Give --start to accept the gap, or another destination",
                 path=self._folder,
             ) from error
         self._seam = Seam(RESET)
@@ -380,9 +381,9 @@ class Archiver:
         if before is None or previous is None:
             return
         self._to_prove = None
-        missing = previous - before  # type: ignore[operator]
-        if missing and type(previous) is type(before):
-            raise ArchiveError(
+        missing = previous - before
+        if missing:
+            raise PurgedError(
                 f"the server's logs begin behind transactions that the archive lacks: {missing}",
                 path=self._folder,
             )
@@ -392,10 +393,10 @@ class Archiver:
         finished = None
         if self._log is not None and self._seam is None:
             if self._log.compared < self._log.size:
-                raise ArchiveError(
+                raise DivergedError(
                     f"the server's {self._log.name} ends at {self._log.compared}, the archive's at"
-                    f" {self._log.size}: the server lost what it had sent (a crash without sync_binlog=1); give"
-                    " another destination",
+                    f" {self._log.size}: the server lost what it had sent (a crash without sync_binlog=1);"
+                    " give another destination",
                     path=self._log.path,
                     offset=self._log.compared,
                 )
@@ -405,6 +406,8 @@ class Archiver:
             self.status.closed_logs += 1
         if self._seam is None and self._closed is not None and run.file != next_name(self._closed):
             self._seam = Seam(CONTINUED if finished or run.file == self._tracker.rotated_to else GAP)
+        if not is_log_name(run.file):
+            raise ArchiveError(f"the server calls a log {run.file!r}: expected a name and a number")
         if run.position != FIRST_EVENT:
             raise ArchiveError(
                 f"the server's {run.file} was sent from {run.position} on: expected all of it", path=run.file
@@ -461,8 +464,8 @@ class Archiver:
             self.status.file, self.status.position = self._log.name, self._log.synced
 
     def _note_events(self, added: int) -> None:
-        self.status.bytes += added
-        self.status.events = self._tracker.events
+        self.status.received_bytes += added
+        self.status.received_events = self._tracker.events
         self.status.timestamp = self._tracker.timestamp
 
     def _tell(self) -> None:
@@ -471,31 +474,9 @@ class Archiver:
         status.gtids = str(self._tracker.gtids) if self._tracker.gtids is not None else None
         if status.state == "waiting":
             status.seconds_behind = 0.0
-        elif status.timestamp:
+        elif status.timestamp and status.state in ("archiving", "comparing", "connecting"):
             status.seconds_behind = max(0.0, round(status.updated - status.timestamp, 3))
         self._told_status(status)
-
-
-def logs_among(names: list[str]) -> list[str]:
-    """Names of logs, by number; of a plain log and its compressed copy the plain one."""
-    found: dict[tuple[str, int], str] = {}
-    for name in sorted(names):
-        match = LOG_NAME.fullmatch(name)
-        if match:
-            found.setdefault((match["base"], int(match["number"])), name)
-    return [found[key] for key in sorted(found, key=lambda key: (key[1], key[0]))]
-
-
-def number_of(name: str) -> int:
-    """The number of a log."""
-    match = LOG_NAME.fullmatch(name)
-    return int(match["number"]) if match else -1
-
-
-def next_name(name: str) -> str:
-    """What the server calls the log after this one."""
-    base, _, number = name.rpartition(".")
-    return f"{base}.{int(number) + 1:0{len(number)}}"
 
 
 def last_boundary(path: str) -> int:

@@ -1,12 +1,12 @@
-"""What an archive needs of a server: who it is, and the bytes of its logs. Tests have a server of their own."""
+"""What an archive needs of a server: who it is, and the bytes of its logs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
-from ..errors import BinlogError
-from ..gtid_selection import AnyGtidSet
+from .._decode.gtid_selection import AnyGtidSet
+from ..errors import PurgedError, UnreachableError
 
 Start = tuple[str, int] | AnyGtidSet | Literal["now"] | None
 
@@ -67,6 +67,10 @@ class Feed(Protocol):
     def identity(self) -> Identity:
         """Who the server is."""
 
+    @property
+    def now(self) -> int:
+        """The server's clock at the time of the connection; seconds since 1970 UTC."""
+
     def locate(self, start: Start) -> tuple[str, int]:
         """The log, and the place in it, that a dump from there begins with; None: the oldest one there is."""
 
@@ -86,9 +90,9 @@ class Feed(Protocol):
         """End the connection; may be called again."""
 
 
-class LineLost(BinlogError):
+class LineLost(UnreachableError):
     """The connection ended; a new one may do."""
 
 
-class LogMissing(BinlogError):
+class LogMissing(PurgedError):
     """The server does not have the log, or not as much of it."""

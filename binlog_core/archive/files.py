@@ -1,4 +1,4 @@
-"""The calls that an archive makes of a file system, and nothing else: tests put worse disks in their place."""
+"""The calls that an archive makes of a file system: tests put worse disks in their place."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._sources.sources import MAGIC
 from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
-from ..reader import open as open_log
-from ..sources import MAGIC
+from ..log import open as open_log
 from .files import Files, told, write_all
 
 FIRST_EVENT = 4
@@ -17,7 +17,7 @@ _FLAGS = FIRST_EVENT + 17  # of the descriptor: the first event of a log
 _IN_USE = 0x01
 _DESCRIPTION = 15
 _HEADER_LENGTH = 19
-# Of a descriptor that is sent for a place inside its log, the server clears these; the checksum goes with them.
+# Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
 _SENT_OTHERWISE = (slice(13, 19), slice(_HEADER_LENGTH + 52, _HEADER_LENGTH + 56), slice(-4, None))
 
 
@@ -115,7 +115,7 @@ class GrowingLog:
             self._flags = bytes([self.read(1, _FLAGS)[0] & ~_IN_USE])
 
     def _trim(self) -> None:
-        """Cut off what a crash left behind the last whole event, once the server has shown to have the log."""
+        """Cut off what a crash left behind the last whole event, once the server has sent what was there."""
         with told(self.path, "cut the log back to its last whole event"):
             if self._files.size(self._descriptor) != self.size:
                 self._files.truncate(self._descriptor, self.size)
@@ -241,7 +241,7 @@ class GrowingLog:
         self.synced = self.size
 
     def finish(self) -> None:
-        """The server has begun another log: this one is complete, and from now on byte for byte the server's."""
+        """The server has begun another log: this one is complete, byte for byte the server's."""
         if self.size:
             self._trim()
             with told(self.path, "finish the log"):

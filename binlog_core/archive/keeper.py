@@ -9,12 +9,15 @@ import queue
 import threading
 import time
 import warnings
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, DecodeError, MissingExtraError
-from ..reader import open as open_log
+from ..log import open as open_log
 from ..report import BinlogWarning
 from .files import Files, hidden_name, told, write_all
+from .names import logs_among
 
 if TYPE_CHECKING:
     from .archiver import Archiver
@@ -50,8 +53,6 @@ class Keeper:
 
     def begin(self, archiver: Archiver) -> None:
         """Start; what an earlier run left undone is done first."""
-        from .archiver import logs_among
-
         self._archiver = archiver
         self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
         self._thread.start()
@@ -96,7 +97,7 @@ class Keeper:
 
     def _work(self) -> None:
         while (path := self._queue.get()) is not None:
-            if self._error is not None:
+            if self._error is not None or not os.path.exists(path):  # old enough to be gone already
                 continue
             try:
                 self._check_log(path)
@@ -173,8 +174,6 @@ class Keeper:
 
     def _remove_old(self) -> None:
         """Remove logs from the oldest on, while the log after each was begun long enough ago."""
-        from .archiver import logs_among
-
         if self._keep is None:
             return
         assert self._archiver is not None
@@ -184,7 +183,7 @@ class Keeper:
             with told(folder, "read the archive's directory"):
                 logs += [os.path.join(folder, name) for name in logs_among(self._files.names(folder))]
         limit = time.time() - self._keep
-        for path, following in zip(logs, logs[1:], strict=False):
+        for path, following in pairwise(logs):
             begun = begun_at(following)
             if not begun or begun > limit:
                 return
@@ -194,8 +193,6 @@ class Keeper:
 
 def begun_at(path: str) -> int:
     """When a log was begun: its descriptor's time, seconds since 1970 UTC; 0 where it tells none."""
-    from ..log_files import LogFile
-
     try:
         with LogFile(path, mmap=False).open() as source:
             return int.from_bytes(source.peek(_HEAD)[4:8], "little")

@@ -47,7 +47,7 @@ class Status:
         The growing log, and how much of it is on disk.
     gtids : str or None
         Transactions that are in the archive or came before it.
-    bytes, events : int
+    received_bytes, received_events : int
         Archived since the archiver started.
     timestamp : int
         Of the last event; seconds since 1970 UTC.
@@ -71,8 +71,8 @@ class Status:
     file: str | None = None
     position: int = 0
     gtids: str | None = None
-    bytes: int = 0
-    events: int = 0
+    received_bytes: int = 0
+    received_events: int = 0
     timestamp: int = 0
     seconds_behind: float | None = None
     reconnects: int = 0
@@ -93,8 +93,8 @@ class Status:
         values = {
             "position": self.position,
             "log_number": int(number) if number.isdigit() else None,
-            "bytes": self.bytes,
-            "events": self.events,
+            "bytes": self.received_bytes,
+            "events": self.received_events,
             "behind": self.seconds_behind,
             "reconnects": self.reconnects,
             "closed_logs": self.closed_logs,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._headers import HEADER_DTYPE, WALK_DESCRIPTOR, WALK_END, WALK_FULL, walk_headers
+from .._core._headers import HEADER_DTYPE, WALK_DESCRIPTOR, WALK_END, WALK_FULL, walk_headers
+from .._decode.gtid_selection import AnyGtidSet
+from .._format.event_types import EventType
+from .._format.format_description import FormatDescription, parse_format_description
 from ..errors import ArchiveError, BinlogError
-from ..event_types import EventType
 from ..events import EventHeader, GtidEvent, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event
-from ..format import FormatDescription, parse_format_description
-from ..gtid_selection import AnyGtidSet
 from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
 
 _MOST = 65536  # headers looked at in one step

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import events, export, info, report, rows, sql, verify, versions
+from . import archive, events, export, info, report, rows, sql, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
@@ -43,4 +43,5 @@ app.command("sql")(sql.sql)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
+app.command("archive")(archive.archive)
 app.command("versions")(versions.versions)

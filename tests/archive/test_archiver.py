@@ -6,15 +6,18 @@ import errno
 import os
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
-import binlog_core
 import pytest
+import zstandard
+from support.archive import DroppingFiles, FailingFiles, FakeFeed, FakeServer, PowerCut
+
+import binlog_core
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.files import Files
 from binlog_core.archive.keeper import Keeper
-from support.archive import DroppingFiles, FailingFiles, FakeFeed, FakeServer, PowerCut
 
 
 def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **settings: Any) -> Archiver:
@@ -171,3 +174,57 @@ def test_a_disk_that_refuses_leaves_whole_events(tmp_path: Path, number: int) ->
         assert_same(server, folder)
         assert not [path for path in folder.iterdir() if path.name.startswith(".unfinished")]
     assert met >= {"open", "write", "sync", "sync_directory", "rename"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../bin.000001", "/tmp/bin.000001", ".hidden.000001", "bin", "a\0.000001", "x.1.zst"]
+)
+def test_a_servers_names_lead_nowhere_else(tmp_path: Path, name: str) -> None:
+    server = FakeServer()
+    server.logs = {name: server.logs[server.current]}
+    server.before = {name: server.executed}
+    with pytest.raises(binlog_core.BinlogError, match="calls a log"):
+        archive(server, tmp_path / "a")
+    assert {path.name for path in tmp_path.rglob("*")} <= {"a", ".lock"}
+
+
+def test_a_second_archiver_is_refused(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+
+    def idle() -> bool:
+        with pytest.raises(binlog_core.BinlogError, match=rf"another archiver .* \(process {os.getpid()}\)"):
+            archive(server, tmp_path)
+        return False
+
+    archive(server, tmp_path, connect=lambda: server.connect(idle=idle), until_now=False)
+    assert_same(server, tmp_path)
+
+
+def test_a_directory_of_other_logs_is_not_an_archive(tmp_path: Path) -> None:
+    (tmp_path / "mysql-bin.000001").write_bytes(b"\xfebin")
+    with pytest.raises(binlog_core.BinlogError, match="is not an archive"):
+        archive(FakeServer(), tmp_path)
+
+
+def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:
+    server = FakeServer()
+    server.clock = int(time.time()) - 1000
+    server.logs.clear()
+    server.begin_log(1)
+    for number in range(6):
+        server.transaction()
+        server.clock += 100
+        server.rotate()
+        if number % 2:
+            archive(server, tmp_path, compress=True, keep=350.0)
+    archive(server, tmp_path, compress=True, keep=350.0)
+    names = sorted(path.name for path in tmp_path.iterdir() if "bin" in path.name)
+    assert names == [*(f"mysql-bin.00000{n}.zst" for n in (4, 5, 6)), "mysql-bin.000007"]
+    for name in names:
+        held = tmp_path / name
+        data = (
+            zstandard.decompress(held.read_bytes(), 1 << 20) if name.endswith(".zst") else held.read_bytes()
+        )
+        assert data == server.bytes_of(name.removesuffix(".zst"))
+    with binlog_core.open(tmp_path) as log:
+        assert [change.after["id"] for change in log.rows()] == [4, 5, 6]

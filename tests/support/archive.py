@@ -73,7 +73,7 @@ class FakeServer:
         self.logs[name] = log
         self.before[name] = self.executed
         if self.mariadb:
-            log.gtid_list([(d, s, last) for (d, s), (_, last) in self.executed])
+            log.gtid_list([(d, s, last) for (d, s), (_, last) in self.executed.intervals()])
         else:
             log.event(PREVIOUS_GTIDS, _encoded(self.executed), flags=0x80)
 
@@ -162,6 +162,7 @@ class FakeFeed:
         self.identity = Identity(
             "db1:3306", server.version, None if server.mariadb else server.uuid, server.server_id
         )
+        self.now = server.clock
         self._chance = random.Random(seed)
         self._left = cut_after
         self._idle = idle
@@ -235,7 +236,7 @@ class FakeFeed:
 
 def _encoded(gtids: GtidSet) -> bytes:
     by_uuid: dict[str, list[tuple[int, int]]] = {}
-    for (uuid, _), interval in gtids:
+    for (uuid, _), interval in gtids.intervals():
         by_uuid.setdefault(uuid, []).append(interval)
     out = struct.pack("<Q", len(by_uuid))
     for uuid, intervals in by_uuid.items():
@@ -253,7 +254,7 @@ class DroppingFiles(Files):
     """A disk behind a cache: at `cut` everything is lost that was not synced, names included.
 
     It stops the machine before the n-th call that changes something. What a cut leaves of a file is what it
-    had at its last sync, or (`ragged`) also some later bytes, or its later size with zeros in place of the bytes.
+    had at its last sync, or (`ragged`) also some later bytes, or its later size with zeros in their place.
     """
 
     def __init__(self, stop_at: int | None = None, *, ragged: random.Random | None = None) -> None:

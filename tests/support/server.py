@@ -42,7 +42,7 @@ def logged(connection: Any, work: Callable[[], None], path: Path, url: str = SER
     name = _rotate(connection)
     work()
     _rotate(connection)
-    path.write_bytes(b"\xfebin" + b"".join(_dump(name, url)))
+    path.write_bytes(b"\xfebin" + b"".join(dump(name, url)))
     return path
 
 
@@ -54,7 +54,7 @@ def _rotate(connection: Any) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _dump(name: str, url: str) -> Iterator[bytes]:
+def dump(name: str, url: str = SERVER) -> Iterator[bytes]:
     """The events of a log, as a replica gets them."""
     connection = connect(url)  # the server ends it behind the last event
     connection.query("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4")

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from .errors import BinlogError
+from ..errors import BinlogError
 
 NAME = "timeline.json"  # in the archive's directory
 _VERSION = 1

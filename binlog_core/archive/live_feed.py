@@ -1,0 +1,179 @@
+"""A real server as an archive needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import threading
+import uuid as _uuid
+from collections.abc import Iterator
+
+from .._decode.gtid_selection import AnyGtidSet
+from .._decode.selection import DEFAULT_LIMITS
+from ..errors import PositionError, PurgedError, ServerError, UnreachableError
+from ..gtids import GtidSet, MariadbGtidSet
+from ..server.address import Address
+from ..server.connection import Connection
+from ..server.dump import Begin, Dump
+from ..server.dump import LineLost as DumpLost
+from .feed import Identity, LineLost, LogMissing, Run, Start
+
+_GRACE = 0.02  # seconds that more may take to come before what is there is put on disk
+_TICK = 0.5  # seconds between two signs of life
+_NOTHING = memoryview(b"")
+
+
+class LiveFeed:
+    """A connection to one server; each dump has one of its own.
+
+    Parameters
+    ----------
+    address : Address
+    host : (str, int)
+        Of the address.
+    server_id : int
+        Of us.
+    stop : threading.Event
+        Ends waiting when set.
+    """
+
+    def __init__(
+        self, address: Address, host: tuple[str, int], server_id: int, stop: threading.Event
+    ) -> None:
+        self._address = address
+        self._host = host
+        self._server_id = server_id
+        self._stop = stop
+        self._uuid = str(_uuid.uuid4())
+        self._dump: Dump | None = None
+        with _lost(), self._connect() as connection:
+            self._facts = connection.facts()
+            self.now = int(str(connection.query("SELECT UNIX_TIMESTAMP()")[0][0]))
+        facts = self._facts
+        self.identity = Identity(f"{host[0]}:{host[1]}", facts.version, facts.uuid, facts.server_id)
+
+    def _connect(self) -> Connection:
+        return Connection(self._address, [self._host])
+
+    def _begin(self, begin: Begin, *, wait: bool) -> Dump:
+        self.close()
+        connection = self._connect()
+        try:
+            self._dump = Dump(
+                connection,
+                self._facts,
+                begin,
+                server_id=self._server_id,
+                uuid=self._uuid,
+                wait=wait,
+                limits=DEFAULT_LIMITS,
+                stop=self._stop,
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return self._dump
+
+    # ------------------------------------------------------------ where
+
+    def locate(self, start: Start) -> tuple[str, int]:
+        """The log, and the place in it, that a dump from there begins with."""
+        with _lost():
+            if isinstance(start, tuple):
+                begin = Begin(*start)
+            elif start == "now":
+                return self._now()
+            elif start is None:
+                begin = Begin()
+            else:
+                begin = self._behind(start)
+            dump = self._begin(begin, wait=False)
+            while (run := dump.next_run(self._address.connect_timeout)) is not None:
+                if run.kind == "file":
+                    self.close()
+                    return run.file, run.position
+        raise LineLost("the server does not say which log comes", path=self._address.name)
+
+    def _behind(self, gtids: AnyGtidSet) -> Begin:
+        if isinstance(gtids, GtidSet) and not self._facts.mariadb:
+            return Begin(gtids=_encoded(gtids))
+        if isinstance(gtids, MariadbGtidSet) and self._facts.mariadb:
+            last: dict[int, tuple[int, int]] = {}
+            for (domain, server), (_, number) in gtids.intervals():
+                last[domain] = max(last.get(domain, (0, 0)), (number, server))
+            return Begin(gtids=",".join(f"{domain}-{server}-{n}" for domain, (n, server) in last.items()))
+        raise ServerError("the archive's GTIDs are of the other vendor", path=self._address.name)
+
+    def _now(self) -> tuple[str, int]:
+        with self._connect() as connection:
+            new = not self._facts.mariadb and self._facts.number >= (8, 2)
+            told = connection.query(
+                "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS", right="REPLICATION CLIENT"
+            )
+        return str(told[0][0]), int(str(told[0][1]))
+
+    # ------------------------------------------------------------ what
+
+    def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
+        """The events from a place on; between them signs that there is nothing more."""
+        with _lost():
+            dump = self._begin(Begin(file, position), wait=not until_now)
+            patience = _GRACE
+            description = None
+            while not self._stop.is_set():
+                run = dump.next_run(patience)
+                if run is None or run.kind == "heartbeat":
+                    yield Run(dump.file, 0, _NOTHING)
+                    if dump.ended:
+                        return
+                    patience = _TICK
+                elif run.kind == "descriptor":
+                    if run.position > 4:
+                        description = memoryview(bytes(run.events))
+                elif run.kind == "events":
+                    patience = _GRACE
+                    yield Run(run.file, run.position, run.events, description, run.acknowledge)
+                    description = None
+
+    def acknowledge(self, file: str, position: int) -> None:
+        """Everything before the position is on disk."""
+        with _lost():
+            if self._dump is not None:
+                self._dump.acknowledge(file, position)
+
+    def close(self) -> None:
+        """End the connection; may be called again."""
+        dump, self._dump = self._dump, None
+        if dump is not None:
+            dump.close()
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    """What another connection may mend, and what the server does not have."""
+    try:
+        yield
+    except DumpLost as error:
+        raise LineLost(str(error)) from error
+    except UnreachableError as error:
+        raise LineLost(error.message, path=error.path) from error
+    except (PurgedError, PositionError) as error:
+        raise LogMissing(error.message, path=error.path, offset=error.offset) from error
+
+
+def _encoded(gtids: GtidSet) -> bytes:
+    """A set as COM_BINLOG_DUMP_GTID takes it; in the form with tags only where there are some."""
+    by_source: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for source, interval in gtids.intervals():
+        by_source.setdefault(source, []).append(interval)
+    tagged = any(tag for _, tag in by_source)
+    count = len(by_source)
+    out = struct.pack("<Q", 1 << 56 | count << 8 | 1 if tagged else count)
+    for (uuid, tag), intervals in by_source.items():
+        out += _uuid.UUID(uuid).bytes
+        if tagged:
+            out += bytes((2 * len(tag),)) + tag.encode()
+        out += struct.pack("<Q", len(intervals))
+        for first, last in intervals:
+            out += struct.pack("<QQ", first, last + 1)
+    return out

@@ -1,0 +1,154 @@
+"""``binlog-core archive``: raw copies of a server's logs, kept up to date."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from ..archive import Status
+from ..archive import archive as keep_archive
+from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, printable, size
+
+
+def archive(
+    server: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVER", help="mysql://user@host:port,…; the password comes from MYSQL_PWD or a file."
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="Directory of the archive; it is made where it is missing.")
+    ],
+    until: Annotated[
+        Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a new archive begins: name of a log, now, or GTIDs that are not needed. Default: the"
+            " oldest log of the server. An archive whose next log was purged begins again there, with a gap."
+        ),
+    ] = None,
+    compress: Annotated[Literal["zstd"] | None, typer.Option(help="Compress finished logs.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Remove finished logs after this time, such as 30d or 12h.")
+    ] = None,
+    semi_sync: Annotated[
+        bool,
+        typer.Option("--semi-sync", help="Acknowledge commits (semi-synchronous replication) once on disk."),
+    ] = False,
+    status: Annotated[
+        list[Path] | None,
+        typer.Option(help="File with the state: JSON, or Prometheus text (*.prom); may be given twice."),
+    ] = None,
+    password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password.")] = None,
+    defaults_file: Annotated[
+        Path | None, typer.Option(help="Option file of the server's own clients, with user and password.")
+    ] = None,
+) -> None:
+    """Keep raw copies of a server's logs, byte for byte, and go on where the last run ended.
+
+    Everything is on disk before it counts. The archive is read like any directory of logs. Ends cleanly on
+    SIGTERM; exit code 0: done or told to end; 1: an error, or a finished log is damaged on the server.
+
+    Examples:
+
+      binlog-core archive mysql://repl@db1 /backup/db1 --until now
+
+      binlog-core archive mysql://repl@db1,db2 /backup/shop --compress zstd --keep 30d --status shop.prom
+    """
+    with errors_as_lines(), _stopping() as stopping, _Line() as line:
+        try:
+            found = keep_archive(
+                server,
+                destination,
+                until=until,
+                start=start,
+                compress=compress,
+                keep=keep,
+                semi_sync=semi_sync,
+                status=status or (),
+                password_file=password_file,
+                defaults_file=defaults_file,
+                stop=stopping.event,
+                progress=line,
+            )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    messages().print(Text(printable(f"{told(found)}, {size(found.received_bytes)} received")))
+    if stopping.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if found.damaged_logs:
+        raise typer.Exit(EXIT_ERROR)
+
+
+def told(status: Status) -> str:
+    """Where an archive stands, in a line."""
+    if status.file is None:
+        return f"{status.server}: {status.state}"
+    parts = [f"{status.server}: {status.file} {status.position:,}", status.state]
+    if status.seconds_behind is not None:
+        parts.append(f"{status.seconds_behind:,.0f} s behind")
+    if status.reconnects:
+        parts.append(f"{status.reconnects:,} reconnects")
+    return ", ".join(parts)
+
+
+class _Stopping:
+    """Told by SIGTERM or Ctrl-C to end."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.interrupted = False
+
+    def __call__(self, number: int, _: object) -> None:
+        if number == signal.SIGINT:
+            self.interrupted = True
+        self.event.set()
+
+
+@contextmanager
+def _stopping() -> Iterator[_Stopping]:
+    stopping = _Stopping()
+    before = {number: signal.signal(number, stopping) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Line:
+    """One line that tells how far it is, where a person is looking."""
+
+    def __init__(self) -> None:
+        self._console = messages()
+        self._shown = self._console.status("")
+        self._before = time.monotonic(), 0
+
+    def __enter__(self) -> _Line:
+        if self._console.is_terminal:
+            self._shown.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._shown.stop()
+
+    def __call__(self, status: Status) -> None:
+        """Show a status."""
+        now = time.monotonic()
+        seconds = max(now - self._before[0], 1e-9)
+        rate = (status.received_bytes - self._before[1]) / seconds
+        self._before = now, status.received_bytes
+        self._shown.update(
+            Text(printable(f"{told(status)}, {size(status.received_bytes)}, {size(int(rate))}/s"))
+        )

@@ -1,0 +1,109 @@
+"""Archives of a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import run, start
+from support.server import SERVER, connect, dump, needs_server
+
+pytestmark = [pytest.mark.server, needs_server]
+
+
+@pytest.fixture
+def connection() -> Iterator[Any]:
+    with connect() as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS archived")
+        cursor.execute("CREATE DATABASE archived")
+        cursor.execute("CREATE TABLE archived.t (id INT PRIMARY KEY AUTO_INCREMENT, note TEXT)")
+        yield connection
+
+
+def write(connection: Any, transactions: int, seed: int) -> None:
+    chance = random.Random(seed)
+    with connection.cursor() as cursor:
+        for _ in range(transactions):
+            cursor.execute("INSERT INTO archived.t (note) VALUES (%s)", ("x" * chance.randrange(5000),))
+            if chance.random() < 0.05:
+                cursor.execute("FLUSH BINARY LOGS")
+
+
+def logs_of(connection: Any) -> dict[str, bytes]:
+    """The server's own files; where it keeps them out of our sight, what it sends of them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'log_bin_basename'")
+        folder = Path(cursor.fetchone()[1]).parent
+        cursor.execute("SHOW BINARY LOGS")
+        names = [row[0] for row in cursor.fetchall()]
+    if (folder / names[0]).exists():
+        return {name: (folder / name).read_bytes() for name in names}
+    sent = {name: b"\xfebin" + b"".join(dump(name)) for name in names}
+    last = bytearray(sent[names[-1]])
+    last[21] |= 1  # the server marks the log that it writes, and sends it without the mark
+    return sent | {names[-1]: bytes(last)}
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix[1:].isdigit()}
+
+
+def test_logs_are_the_servers_own(connection: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "archive"
+    for seed in range(3):
+        write(connection, 40, seed)
+        found = run("archive", SERVER, folder, "--until", "now", "--status", tmp_path / "state.json")
+        assert found.code == 0, found.err
+        assert held(folder) == logs_of(connection)
+    state = json.loads((tmp_path / "state.json").read_text())
+    name, last = list(held(folder).items())[-1]
+    assert (state["file"], state["position"], state["state"]) == (name, len(last), "stopped")
+
+
+def test_a_killed_archiver_goes_on_where_it_was(connection: Any, tmp_path: Path) -> None:
+    chance = random.Random(15)
+    for round_ in range(8):
+        archiver = start("archive", SERVER, tmp_path, stderr=subprocess.PIPE)
+        try:
+            write(connection, 60, round_)
+            time.sleep(chance.random())
+        finally:
+            archiver.kill()
+            archiver.communicate()
+    assert run("archive", SERVER, tmp_path, "--until", "now").code == 0
+    assert held(tmp_path) == logs_of(connection)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_it_ends_cleanly_when_told_to(connection: Any, tmp_path: Path, number: int, code: int) -> None:
+    state = tmp_path / "state.json"
+    archiver = start("archive", SERVER, tmp_path / "archive", "--status", state, stderr=subprocess.PIPE)
+    write(connection, 20, 1)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if state.exists() and json.loads(state.read_text())["state"] == "waiting":
+            break
+        time.sleep(0.05)
+    second = run("archive", SERVER, tmp_path / "archive")
+    assert second.code == 1 and f"process {archiver.pid}" in second.err
+    os.kill(archiver.pid, number)
+    _, err = archiver.communicate(timeout=60)
+    assert archiver.returncode == code, err
+    assert json.loads(state.read_text())["state"] == "stopped"
+    assert held(tmp_path / "archive") == logs_of(connection)
+
+
+def test_passwords_are_told_to_nobody(tmp_path: Path) -> None:
+    given = SERVER.replace("mysql://root@", "mysql://root:not-the-password@")
+    found = run("archive", given, tmp_path / "archive", "--status", tmp_path / "state.json")
+    assert found.code == 1 and "not-the-password" not in found.err
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"not-the-password" not in path.read_bytes()

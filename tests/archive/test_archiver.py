@@ -208,16 +208,16 @@ def test_a_directory_of_other_logs_is_not_an_archive(tmp_path: Path) -> None:
 
 def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:
     server = FakeServer()
-    server.clock = int(time.time()) - 1000
+    server.clock = int(time.time()) - 10_000
     server.logs.clear()
     server.begin_log(1)
     for number in range(6):
         server.transaction()
-        server.clock += 100
+        server.clock += 1000
         server.rotate()
         if number % 2:
-            archive(server, tmp_path, compress=True, keep=350.0)
-    archive(server, tmp_path, compress=True, keep=350.0)
+            archive(server, tmp_path, compress=True, keep=6500.0)
+    archive(server, tmp_path, compress=True, keep=6500.0)
     names = sorted(path.name for path in tmp_path.iterdir() if "bin" in path.name)
     assert names == [*(f"mysql-bin.00000{n}.zst" for n in (4, 5, 6)), "mysql-bin.000007"]
     for name in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,17 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyspark")
 
+import deltalake  # noqa: E402
 from deltalake import DeltaTable  # noqa: E402
 
 from binlog_core.spark.apply import Applied, ApplyStopped, apply_changes  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.dataframe import primary_key  # noqa: E402
-from binlog_core.spark.datasource import arrow_schema  # noqa: E402
+from binlog_core.spark.delta_target import DeltaTarget  # noqa: E402
 from binlog_core.spark.folding import Rules, fold  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.planning import plan_parts  # noqa: E402
-from binlog_core.spark.schema import spark_schema  # noqa: E402
+from binlog_core.spark.schema import arrow_schema, spark_schema  # noqa: E402
 
 STRICT = b"\x01" + (1 << 21).to_bytes(8, "little")  # status variable: sql_mode
 COLUMNS = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "BIGINT")]
@@ -499,3 +501,19 @@ def test_the_target_follows_a_server(tmp_path: Path, seed: int, row_image: str) 
     finally:
         source.end()
         connection.close()
+
+
+def test_one_key_of_a_compound_one_is_one_row_in_memory(tmp_path: Path) -> None:
+    count = 200_000
+    rows = pa.table({"a": pa.repeat(1, count), "b": pa.array(range(count)), "v": pa.repeat("x" * 20, count)})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows)
+    target = DeltaTarget(str(tmp_path / "t"), {})
+    target.rows(["a", "b"], [(1, 5)])  # what is imported is no rows
+    tracemalloc.start()
+    try:
+        found = target.rows(["a", "b"], [(1, 77), (1, 123_456), (2, 78), (1, count)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == {(1, n): {"a": 1, "b": n, "v": "x" * 20} for n in (77, 123_456)}
+    assert peak < 4 << 20  # all of them as Python rows take some 80 MB

@@ -25,10 +25,10 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from binlog_core import BinlogError, SchemaError  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.dataframe import changes_df  # noqa: E402
-from binlog_core.spark.datasource import PruningReader, arrow_schema, register  # noqa: E402
+from binlog_core.spark.datasource import PruningReader, register  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.planning import plan_parts  # noqa: E402
-from binlog_core.spark.schema import CHANGE_COLUMNS, spark_schema  # noqa: E402
+from binlog_core.spark.schema import CHANGE_COLUMNS, arrow_schema, spark_schema  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

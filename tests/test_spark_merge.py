@@ -26,11 +26,10 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from binlog_core.spark.apply import apply_changes  # noqa: E402
 from binlog_core.spark.changes import ChangeReader, infer_schema  # noqa: E402
-from binlog_core.spark.datasource import arrow_schema  # noqa: E402
 from binlog_core.spark.folding import Folded  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.planning import plan_parts  # noqa: E402
-from binlog_core.spark.schema import spark_schema  # noqa: E402
+from binlog_core.spark.schema import arrow_schema, spark_schema  # noqa: E402
 from binlog_core.spark.spark_target import SparkTarget, literal  # noqa: E402
 
 PACKAGES = os.environ.get("BINLOG_CORE_TEST_SPARK_PACKAGES", "")

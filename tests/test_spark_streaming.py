@@ -18,15 +18,17 @@ from support.writer import Log, Table
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from binlog_core import BinlogError
+from binlog_core import BinlogError, SchemaError
+from binlog_core._decode.log_decoder import LogDecoder
+from binlog_core.spark import infer
 from binlog_core.spark.changes import ChangeReader, infer_schema
-from binlog_core.spark.datasource import arrow_schema
 from binlog_core.spark.options import SourceOptions
-from binlog_core.spark.schema import spark_schema
+from binlog_core.spark.schema import arrow_schema, spark_schema
 from binlog_core.spark.session import quiet_java, start_session
 from binlog_core.spark.streaming import BinlogStreamReader
 
@@ -152,6 +154,7 @@ def test_available_now_does_not_go_on(server: Server) -> None:
     target = server.boundaries[-1]
     server.transactions(2)
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["position"] == target
+    # A restart whose checkpoint lies behind that.
     behind = {"file": server.name, "position": server.boundaries[-1]}
     assert reader.latestOffset(behind, ReadAllAvailable()) == behind
 
@@ -182,6 +185,42 @@ def test_what_a_crash_left_open_is_not_read(server: Server) -> None:
     reader = stream(server)
     start = reader.initialOffset()
     assert ids(reader, start, reader.latestOffset(start, ReadAllAvailable())) == [0, 1, 2]
+
+
+def test_a_fresh_start_refuses_columns_that_no_definition_has(server: Server) -> None:
+    paths = [str(server.folder)]
+    parsed = SourceOptions.parse({"table": "shop.t"})
+
+    def begin(*names: str) -> dict[str, Any]:
+        changes = ChangeReader.of(parsed, pa.schema([(name, pa.int32()) for name in names]), projected=True)
+        return BinlogStreamReader(changes, paths).initialOffset()
+
+    begin("id", "idd")  # no rows yet: nothing is known
+    server.transactions(1)
+    begin("id")
+    with pytest.raises(SchemaError, match="no definition in the logs has the columns idd"):
+        begin("id", "idd")
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_a_schema_is_found_without_decoding_the_log(
+    server: Server, monkeypatch: pytest.MonkeyPatch, every: bool
+) -> None:
+    server.transactions(1, rows=5000)
+    groups = []
+
+    class Counting(LogDecoder):
+        def groups(self) -> Any:
+            for group in super().groups():
+                groups.append(sum(batch.array.nbytes for batch in group.batches))
+                yield group
+
+    monkeypatch.setattr(infer, "LogDecoder", Counting)
+    options = SourceOptions.parse({"table": "shop.t", "mergeSchema": str(every)})
+    found = infer.find_definitions([str(server.folder)], options, every=every)
+    assert [column.name for column in found.definitions[0].columns] == ["id", "text"]
+    # An image of an insert says nothing of later ones, so some more are looked at.
+    assert len(groups) == 1 if every else 1 < len(groups) <= 256
 
 
 # ------------------------------------------------------------------ Spark
@@ -228,6 +267,33 @@ def test_every_change_once_in_parquet(spark: SparkSession, server: Server, tmp_p
     assert stored() == list(range(28))
     run()
     assert stored() == list(range(28))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_restart_after_a_purge(spark: SparkSession, server: Server, tmp_path: Path, quiet: bool) -> None:
+    """The log of startOffset is gone, and those that are left may have no row of the table."""
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    server.transactions(5)
+
+    def run() -> None:
+        frame = spark.readStream.format("binlog").options(
+            table="shop.t", startOffset=f"bin.000001:{server_start}"
+        )
+        writer = frame.schema("id INT").load(str(server.folder)).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer.start(out).awaitTermination()
+
+    server_start = server.boundaries[2]
+    run()
+    server.rotate()
+    run()  # the checkpoint goes on to the new log
+    (server.folder / "bin.000001").unlink()
+    if not quiet:
+        server.transactions(2)
+    run()
+    wanted = list(range(2, 5 if quiet else 7))
+    assert sorted(row[0] for row in spark.read.parquet(out).collect()) == wanted
 
 
 @pytest.mark.spark

@@ -16,10 +16,9 @@ pytest.importorskip("pyspark")
 
 from binlog_core import BinlogError
 from binlog_core.spark.changes import ChangeReader, infer_schema
-from binlog_core.spark.datasource import arrow_schema
 from binlog_core.spark.options import SourceOptions
 from binlog_core.spark.planning import plan_parts
-from binlog_core.spark.schema import spark_schema
+from binlog_core.spark.schema import arrow_schema, spark_schema
 from binlog_core.spark.streaming import BinlogStreamReader
 
 XA_PREPARE = 38

@@ -10,7 +10,7 @@ Source: MySQL manual, "Data Definition Statements"; MariaDB knowledge base, "Dat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -83,9 +83,13 @@ class DdlTracker:
         Of them `statement_bytes` and `definition_columns`.
     keep_timeline : bool
         Keep the definitions that tables had, too.
+    database_charsets : mapping or None
+        The default character sets of databases where following begins.
 
     Attributes
     ----------
+    database_charsets : dict of str to str or None
+        The default character sets of databases, where the log has told them.
     unfollowed : list of Unfollowed
         The statements that could not be followed; who has told them may clear it.
     timeline : list of DefinitionChange
@@ -99,6 +103,7 @@ class DdlTracker:
         *,
         limits: Limits = DEFAULT_LIMITS,
         keep_timeline: bool = True,
+        database_charsets: Mapping[str, str | None] | None = None,
     ) -> None:
         self._limits = limits
         self._keep_timeline = keep_timeline
@@ -106,7 +111,7 @@ class DdlTracker:
         for table in initial or ():
             self._tables.setdefault(table.database, {})[table.name] = table
         self._weight = sum(map(_weight, self))
-        self._database_charsets: dict[str, str | None] = {}
+        self.database_charsets: dict[str, str | None] = dict(database_charsets or {})
         self.unfollowed: list[Unfollowed] = []
         self.timeline: list[DefinitionChange] = []
 
@@ -228,13 +233,13 @@ class DdlTracker:
             if self._keep_timeline:
                 self.timeline.append(DefinitionChange(position, database, name, definition))
             changed.add(f"{database}.{name}")
-        self._database_charsets.update(statement.database_charsets)
+        self.database_charsets.update(statement.database_charsets)
         self.unfollowed += [Unfollowed(position, table, reason) for table, reason in statement.unfollowed]
         return frozenset(changed)
 
     def database_charset(self, database: str) -> str | None:
         """The default character set of a database, where the log has told it."""
-        return self._database_charsets.get(database)
+        return self.database_charsets.get(database)
 
     def tables_of(self, database: str) -> list[TableKey]:
         """The known tables of a database."""

@@ -13,7 +13,7 @@ from ..report import Report
 
 if TYPE_CHECKING:
     from ..events import QueryEvent
-    from .ddl import DdlTracker, DefinitionChange
+    from .ddl import DdlTracker
     from .given import Schema
 
 
@@ -45,8 +45,6 @@ class Definitions:
     start : same as schema
         For "ddl": the definitions at the beginning of the log.
     limits : Limits
-    keep_timeline : bool
-        For "ddl": keep the definitions that tables had, see `timeline`.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class Definitions:
         *,
         start: SchemaSource | Schema | None = None,
         limits: Limits = DEFAULT_LIMITS,
-        keep_timeline: bool = False,
     ) -> None:
         from .ddl import DdlTracker
         from .given import Schema
@@ -66,15 +63,17 @@ class Definitions:
         self._undefined: set[str] = set()  # tables without a definition
         if isinstance(schema, str) and schema == "ddl":
             self._tracker = DdlTracker(
-                Schema.load(start) if start is not None else None, limits=limits, keep_timeline=keep_timeline
+                Schema.load(start) if start is not None else None, limits=limits, keep_timeline=False
             )
         else:
             self._schema = Schema.load(schema)
 
-    @property
-    def timeline(self) -> list[DefinitionChange]:
-        """What statements have changed so far, in log order; with `keep_timeline`."""
-        return self._tracker.timeline if self._tracker is not None else []
+    @classmethod
+    def following(cls, tracker: DdlTracker) -> Definitions:
+        """Those of a tracker, which follows the statements of the log."""
+        made = cls({})
+        made._tracker = tracker
+        return made
 
     @property
     def follows(self) -> bool:

@@ -15,7 +15,7 @@ from .images import ABSENT, METADATA
 from .infer import Found, find_definitions
 from .observers import Statement
 from .options import SourceOptions
-from .planning import Part, plan_logs, timeline_of
+from .planning import Part
 from .read import Chunk, ReadOptions, SplitReader
 from .schema import CHANGE_COLUMNS, import_pyarrow
 from .splits import Split
@@ -37,9 +37,7 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     paths = list(paths)
     if options.table is None:
         return all_tables_schema(options)
-    found = find_definitions(
-        plan_logs(paths, options), options, _reading(paths, options), every=options.merge_schema
-    )
+    found = find_definitions(paths, options, every=options.merge_schema)
     types = special_fields()
     wanted = [*CHANGE_COLUMNS]
     if options.absent == "true" or (options.absent == "auto" and found.partial):
@@ -62,21 +60,14 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     return pa.schema([*own, *((name, types[name]) for name in wanted)])
 
 
-def _reading(paths: Iterable[str], options: SourceOptions) -> ReadOptions:
-    reading = options.read_options()
-    timeline = timeline_of(paths, options)
-    return reading if timeline is None else replace(reading, schema=timeline)
-
-
-def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions) -> None:
-    """Refuse a schema of the user's that the logs cannot fill.
+def check_types(schema: pa.Schema, options: SourceOptions) -> None:
+    """Refuse a schema of the user's in which a column of ours has another type.
 
     Raises
     ------
     SchemaError
-        A column that no definition has, or a type that does not fit; one of our columns has another type.
+        It does, or without option table it has a column that is not ours.
     """
-    paths = list(paths)
     if options.table is None:
         types = {field.name: field.type for field in all_tables_schema(options, everything=True)}
     else:
@@ -89,15 +80,35 @@ def check_schema(schema: pa.Schema, paths: Iterable[str], options: SourceOptions
             raise SchemaError(
                 f"without option table the columns are {', '.join(types)}; no other", column=field.name
             )
+
+
+def check_columns(
+    schema: pa.Schema, paths: Iterable[str], options: SourceOptions, *, growing: bool = False
+) -> None:
+    """Refuse a schema of the user's with columns that the logs do not have.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    paths : iterable of str
+    options : SourceOptions
+    growing : bool
+        Rows of the table may be still to come: nothing is refused where there are none.
+
+    Raises
+    ------
+    SchemaError
+        A column that no definition has.
+    """
     if options.table is None or options.on_schema_change != "fail":
         return
-    wanted = {field.name: field for field in schema if field.name.lower() not in SPECIAL}
+    wanted = [field.name for field in schema if field.name.lower() not in SPECIAL]
     if not wanted:
         return
-    logs, reading = plan_logs(paths, options), _reading(paths, options)
-    found = find_definitions(logs, options, reading, every=False)
-    if _missing(wanted, found):
-        found = find_definitions(logs, options, reading, every=True)
+    paths = list(paths)
+    found = find_definitions(paths, options, every=False, required=not growing)
+    if found.definitions and _missing(wanted, found):
+        found = find_definitions(paths, options, every=True)
         if missing := _missing(wanted, found):
             names = ", ".join(field.name for field in found.fields())
             raise SchemaError(

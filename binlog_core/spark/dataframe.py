@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SchemaError
-from .changes import ChangeReader, check_schema, infer_schema
+from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .fit import SPECIAL, own_names
 from .infer import find_definitions
 from .options import SourceOptions, as_text
-from .planning import Part, plan_logs, plan_parts, timeline_of
-from .schema import import_pyarrow, spark_schema
+from .planning import Part, plan_parts
+from .schema import arrow_schema, import_pyarrow, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,14 +64,15 @@ def changes_df(
         if columns is not None:
             raise ValueError("columns and schema: one of them")
         declared = _struct(schema)
-        wanted = _arrow(declared)
-        check_schema(wanted, given, parsed)
+        wanted = arrow_schema(declared)
+        check_types(wanted, parsed)
+        check_columns(wanted, given, parsed)
     else:
         wanted = infer_schema(given, parsed)
         if columns is not None:
             wanted = _projected(wanted, columns, table)
         declared = spark_schema(wanted)
-        wanted = _arrow(declared)
+        wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=schema is not None or columns is not None)
     parts = plan_parts(given, parsed)
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
@@ -112,12 +112,6 @@ def _struct(schema: Any) -> Any:
     return StructType.fromDDL(schema)
 
 
-def _arrow(schema: Any) -> pa.Schema:
-    from .datasource import arrow_schema
-
-    return arrow_schema(schema)
-
-
 def primary_key(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], table: str, **options: Any
 ) -> tuple[str, ...] | None:
@@ -136,8 +130,4 @@ def primary_key(
     given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     texts = {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
     parsed = SourceOptions.parse({**texts, "table": table})
-    reading = parsed.read_options()
-    if (timeline := timeline_of(given, parsed)) is not None:
-        reading = replace(reading, schema=timeline)
-    found = find_definitions(plan_logs(given, parsed), parsed, reading, every=False)
-    return found.primary_key
+    return find_definitions(given, parsed, every=False).primary_key

@@ -9,27 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .changes import ChangeReader, check_schema, infer_schema
+from ..errors import BinlogError
+from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .options import SourceOptions, paths_of
 from .planning import Part, plan_parts
-from .schema import spark_schema
+from .schema import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import Filter
 
     from .streaming import BinlogStreamReader
 
@@ -84,18 +76,29 @@ class BinlogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader."""
         kind = PruningReader if self._parsed.push_filters else BinlogReader
-        return kind(self._changes(schema), paths_of(self.options))
+        changes, paths = self._changes(schema), paths_of(self.options)
+        if not self._inferred:
+            check_columns(changes.schema, paths, self._parsed)
+        return kind(changes, paths)
 
     def streamReader(self, schema: StructType) -> BinlogStreamReader:
-        """A stream reader."""
-        from .streaming import BinlogStreamReader
+        """A stream reader.
+
+        Raises
+        ------
+        BinlogError
+            Spark is older than 4.2, which does not tell a source where its stream is.
+        """
+        try:
+            from .streaming import BinlogStreamReader
+        except ImportError as error:
+            raise BinlogError("a stream of binary logs needs Spark 4.2 or newer") from error
 
         return BinlogStreamReader(self._changes(schema), paths_of(self.options))
 
     def _changes(self, schema: StructType) -> ChangeReader:
         wanted = arrow_schema(schema)
-        if not self._inferred:
-            check_schema(wanted, paths_of(self.options), self._parsed)
+        check_types(wanted, self._parsed)
         return ChangeReader.of(self._parsed, wanted, projected=not self._inferred)
 
 
@@ -141,6 +144,14 @@ class PruningReader(BinlogReader):
             yield one
 
     def _bound(self, one: Any) -> None:
+        from pyspark.sql.datasource import (  # Spark 4.1 and later
+            EqualTo,
+            GreaterThan,
+            GreaterThanOrEqual,
+            LessThan,
+            LessThanOrEqual,
+        )
+
         value = getattr(one, "value", None)
         if not isinstance(value, int):
             return
@@ -159,11 +170,3 @@ class PruningReader(BinlogReader):
             for part in super()._parts()
             if part.versions[0] < self._below and part.versions[1] > self._least
         ]
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark wants of batches for its own schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    found: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
@@ -65,12 +67,18 @@ class DeltaTarget:
         """Rows of the table by key."""
         import pyarrow.dataset as ds
 
-        if self._delta is None:
+        if self._delta is None or not wanted:
             return {}
-        values = list({key[0] for key in wanted})
-        found = self._delta.to_pyarrow_dataset().to_table(filter=ds.field(keys[0]).isin(values))
-        rows = {tuple(row[name] for name in keys): row for row in found.to_pylist()}
-        return {key: rows[key] for key in wanted if key in rows}
+        # Each column of the key by itself lets more rows through than are wanted: those go batch by batch.
+        filters = (
+            ds.field(name).isin(list(set(values)))
+            for name, values in zip(keys, zip(*wanted, strict=True), strict=True)
+        )
+        found: dict[Key, Row] = {}
+        for batch in self._delta.to_pyarrow_dataset().to_batches(filter=reduce(operator.and_, filters)):
+            for row in with_keys(batch, keys, set(wanted)).to_pylist():
+                found[tuple(row[name] for name in keys)] = row
+        return found
 
     def check(self, checks: Sequence[Check]) -> None:
         """Hold the table's own values against what a new type leaves alone.
@@ -163,7 +171,7 @@ class DeltaTarget:
         def batches() -> Iterator[pa.RecordBatch]:
             if kept is not None:
                 for batch in kept.to_batches():
-                    yield rewritten(_without(batch, keys, folded.rows), schema, folded.values)
+                    yield rewritten(with_keys(batch, keys, folded.rows, others=True), schema, folded.values)
             rows = [row for row in folded.rows.values() if row is not None]
             if rows:
                 yield from arrow.Table.from_pylist(rows, schema=schema).to_batches()
@@ -193,10 +201,14 @@ def rewritten(batch: pa.RecordBatch, schema: pa.Schema, values: Mapping[str, Any
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _without(batch: pa.RecordBatch, keys: Sequence[str], gone: Mapping[Key, Any]) -> pa.RecordBatch:
+def with_keys(
+    batch: pa.RecordBatch, keys: Sequence[str], wanted: Collection[Key], *, others: bool = False
+) -> pa.RecordBatch:
+    """The rows of some keys; or all others."""
     pa = import_pyarrow()
     columns = [batch.column(name).to_pylist() for name in keys]
-    return batch.filter(pa.array([key not in gone for key in zip(*columns, strict=True)], pa.bool_()))
+    kept = [(key in wanted) is not others for key in zip(*columns, strict=True)]
+    return batch.filter(pa.array(kept, pa.bool_()))
 
 
 def _retyped(here: pa.Schema, wanted: pa.Schema) -> bool:

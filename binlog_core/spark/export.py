@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._decode.selection import matches_name
-from .._sources.log_files import LogFile
 from ..errors import BinlogError
 from ..report import BinlogWarning
 from ..schema.given import Schema
@@ -25,6 +24,8 @@ from .results import ExportResult, LoggedStatement, WrittenSplit
 from .schema import import_pyarrow
 from .splits import DEFAULT_SPLIT_SIZE, Logs, Split, check_seams, plan_splits, trust_split
 from .statements import kind_of, read_statement
+from .timeline import follow_definitions, tracker_of
+from .xa import XaHistory
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -129,11 +130,10 @@ class SplitWriter:
         """The split with its true anchor, if it began at another: then an error tells nothing of the log."""
         if error.offset is None or split.trusted or split.start == 0:
             return None
-        storage = self.options.storage_options
+        access = self.options.access
         try:
-            trusted = trust_split(split, storage_options=storage)
-            file = LogFile(split.path, keys=self.options.keys, mmap=False, storage_options=storage)
-            with file.open() as source:
+            trusted = trust_split(split, storage_options=access.storage_options)
+            with access.file(split.path).open() as source:
                 believed = SplitBounds(split, source).first_anchor
         except BinlogError:  # there is damage before it, of which the split that has it tells
             return None
@@ -370,21 +370,16 @@ def _loaded(options: ReadOptions, logs: Logs) -> ReadOptions:
         return options
     if options.schema != "ddl":
         return replace(options, schema=Schema.load(options.schema))
-    from .options import SourceOptions
-    from .timeline import TimelineMaker
 
-    followed = SourceOptions(
-        tables=options.tables, keys=options.keys, storage_options=options.storage_options or {}
-    )
+    def wanted(name: str) -> bool:
+        return options.tables is None or any(matches_name(name, pattern) for pattern in options.tables)
+
     whole = plan_splits(logs, storage_options=options.storage_options)
-    return replace(options, schema=TimelineMaker(followed).follow(whole))
+    return replace(options, schema=follow_definitions(whole, options.access, tracker_of(None), wanted=wanted))
 
 
 def _prepared(options: ReadOptions, logs: Logs) -> dict[str, tuple[Prepared, ...]]:
-    from .options import SourceOptions
-    from .xa import XaHistory
-
-    history = XaHistory(SourceOptions(keys=options.keys, storage_options=options.storage_options or {}))
+    history = XaHistory(options.access)
     whole = plan_splits(logs, storage_options=options.storage_options)
     history.follow(whole)
     return {log.path: found for log in whole if (found := history.prepared(log))}

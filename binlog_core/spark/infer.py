@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Limits, Selection
 from .._tables.tables import Table
-from ..errors import SchemaError
+from ..errors import BinlogError, SchemaError
 from ..report import Report
 from ..schema.definitions import Definitions
 from .fit import widened
 from .options import SourceOptions
-from .planning import log_file
-from .read import ReadOptions
+from .planning import index_of, plan_logs
 from .schema import import_pyarrow, key_metadata, lake_type
 from .splits import Split
-from .timeline import definitions_of
+from .timeline import tracker_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,8 +92,8 @@ class _Watched(Selection):
 class _Watcher(Definitions):
     """Notes the definitions that rows come under."""
 
-    def __init__(self) -> None:
-        self.inner: Definitions | None = None  # of the log at hand
+    def __init__(self, inner: Definitions | None) -> None:
+        self.inner = inner
         self.seen: list[Table] = []
 
     @property
@@ -122,76 +121,116 @@ def same_definition(one: Table, other: Table) -> bool:
 
 
 def find_definitions(
-    logs: Iterable[Split], options: SourceOptions, reading: ReadOptions, *, every: bool
+    paths: Iterable[str], options: SourceOptions, *, every: bool, required: bool = True
 ) -> Found:
     """The definitions of ``options.table``.
 
     Parameters
     ----------
-    logs : iterable of Split
-        Whole ones.
+    paths : iterable of str
     options : SourceOptions
-    reading : ReadOptions
     every : bool
         All of them, for which all logs are read; else the first.
+    required : bool
+        That no log has rows of the table is an error.
 
     Raises
     ------
     SchemaError
         No log has rows of the table; their columns have no names; they cannot be decoded.
     """
-    assert options.table is not None
-    watcher = _Watcher()
-    others: dict[str, None] = {}
-    partial = False
-    number = 0
-    for log in logs:
-        number += 1
-        watcher.inner = definitions_of(reading.schema, log)
-        groups = _rows_of(log, options, reading, watcher, others)
-        for looked, (image_is_partial, tells) in enumerate(groups, 1):
-            partial = partial or image_is_partial
-            # Images of inserts are whole with every binlog_row_image.
-            if not every and (tells or looked == _GROUPS_LOOKED_AT):
-                break
-        if watcher.seen and not every:
+    logs, first = _logs_of(paths, options)
+    search = _Search(options, every=every)
+    for i, log in enumerate(logs):
+        if search.read(log, rows=i >= first):
             break
-    if not watcher.seen:
-        names = sorted(others)
+    if required and not search.watcher.seen:
+        names = sorted(search.others)
         known = f"; they have rows of {', '.join(names[:_NAMES_TOLD])}" if names else ""
         more = " and others" if len(names) > _NAMES_TOLD else ""
-        raise SchemaError(f"no rows of this table in {number} logs{known}{more}", table=options.table)
-    for table in watcher.seen:
-        if table.undecodable is not None:
-            raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
-        if options.unnamed == "refuse" and not all(column.named for column in table.columns):
-            raise SchemaError(
-                "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
-                " schemaFile=, or unnamed=positions for c0, c1 …",
-                table=table.full_name,
-            )
-    return Found(watcher.seen if every else watcher.seen[:1], partial)
-
-
-def _rows_of(
-    log: Split, options: SourceOptions, reading: ReadOptions, watcher: _Watcher, others: dict[str, None]
-) -> Iterator[tuple[bool, bool]]:
-    """For each group of rows whether an image is partial, and whether there is one that could be."""
-    selection = _Watched(tables=reading.tables)
-    with log_file(log.path, options).open() as source:
-        decoder = LogDecoder(
-            source,
-            selection=selection,
-            report=Report(),
-            definitions=watcher,
-            limits=Limits(group_rows=1) if not watcher.seen else Limits(),
-            verify_checksum=options.verify_checksum,
-            skip_errors=options.mode != "FAILFAST",
+        raise SchemaError(
+            f"no rows of this table in {len(logs) - first} logs{known}{more}", table=options.table
         )
-        try:
-            for group in decoder.groups():
-                for batch in group.batches:
-                    image = batch.array["image"]
-                    yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
-        finally:
-            others.update(selection.tables_seen)
+    return search.found()
+
+
+def _logs_of(paths: Iterable[str], options: SourceOptions) -> tuple[list[Split], int]:
+    """All logs, and the place of the first of which rows are read."""
+    logs = plan_logs(paths, replace(options, start_offset=None))
+    if options.start_offset is None:
+        return logs, 0
+    try:
+        return logs, index_of(logs, options.start_offset[0])
+    except BinlogError:  # purged: who begins there says so, and the checkpoint of a stream may be further
+        return logs, 0
+
+
+class _Search:
+    """Looks for the definitions of a table, log by log."""
+
+    def __init__(self, options: SourceOptions, *, every: bool) -> None:
+        self._options = options
+        self._every = every
+        self._reading = options.read_options()
+        if options.follow_ddl:
+            tracker = tracker_of(options.schema_file, keep_timeline=False)
+            inner: Definitions | None = Definitions.following(tracker)
+        else:
+            schema = self._reading.schema
+            inner = Definitions(schema) if schema is not None else None
+        self.watcher = _Watcher(inner)
+        self.others: dict[str, None] = {}
+        self._partial = False
+
+    def read(self, log: Split, *, rows: bool = True) -> bool:
+        """Whether enough was seen; without `rows` only the statements of a log are followed."""
+        if not rows and not self._options.follow_ddl:
+            return False
+        groups = self._rows_of(log, self._reading.tables if rows else ())
+        for looked, (image_is_partial, tells) in enumerate(groups, 1):
+            self._partial = self._partial or image_is_partial
+            # Images of inserts are whole with every binlog_row_image.
+            if not self._every and (tells or looked == _GROUPS_LOOKED_AT):
+                break
+        return bool(self.watcher.seen) and not self._every
+
+    def found(self) -> Found:
+        """What was seen.
+
+        Raises
+        ------
+        SchemaError
+            The columns have no names, or their rows cannot be decoded.
+        """
+        for table in self.watcher.seen:
+            if table.undecodable is not None:
+                raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
+            if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
+                raise SchemaError(
+                    "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
+                    " schemaFile=, or unnamed=positions for c0, c1 …",
+                    table=table.full_name,
+                )
+        return Found(self.watcher.seen if self._every else self.watcher.seen[:1], self._partial)
+
+    def _rows_of(self, log: Split, tables: tuple[str, ...] | None) -> Iterator[tuple[bool, bool]]:
+        """For each group of rows whether an image is partial, and whether there is one that could be."""
+        options = self._options
+        selection = _Watched(tables=tables, columns={"*": ()})  # no value is looked at
+        with options.access.file(log.path).open() as source:
+            decoder = LogDecoder(
+                source,
+                selection=selection,
+                report=Report(),
+                definitions=self.watcher,
+                limits=Limits() if self._every else Limits(group_rows=1),
+                verify_checksum=options.verify_checksum,
+                skip_errors=options.mode != "FAILFAST",
+            )
+            try:
+                for group in decoder.groups():
+                    for batch in group.batches:
+                        image = batch.array["image"]
+                        yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
+            finally:
+                self.others.update(selection.tables_seen)

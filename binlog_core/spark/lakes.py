@@ -146,19 +146,26 @@ class LakeTables(Destination):
                     if number not in schemas:
                         schemas[number] = self._types(database, table, number)
                     have = schemas[number]
-                    if all(have.get(name, kind) == kind for name, kind in types.items()):
+                    if all(
+                        self._widest(have.get(name, kind), kind) is not None for name, kind in types.items()
+                    ):
                         place = number
                         break
                 else:
                     raise BinlogError("too many definitions of a table", table=f"{database}.{table}")
                 places.append((file.schema, place))
-            schemas[place].update(types)
+            have = schemas[place]
+            have.update({name: self._widest(have.get(name, kind), kind) for name, kind in types.items()})
             groups.setdefault(place, []).append(file)
         yield from sorted(groups.items())
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
         """The type that a table has for one of ours."""
         return kind
+
+    def _widest(self, have: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
+        """The type of a table's column that is to hold both; None: there is none without a rewrite."""
+        return have if have == kind else None
 
     @abstractmethod
     def _types(self, database: str, table: str, place: int) -> dict[str, pa.DataType]:
@@ -342,10 +349,20 @@ class IcebergTables(LakeTables):
         pa = import_pyarrow()
         return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
 
+    def _widest(self, have: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
+        """What Iceberg promotes: int to long, float to double, decimals to more digits."""
+        return have if have == kind or _promoted(kind, have) else kind if _promoted(have, kind) else None
+
     def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
         pa = import_pyarrow()
         identifier = _identifier(database, table, place)
         schema = pa.schema([field.with_type(self._kept_as(field.type)) for field in _merged(files)])
+        for types in (
+            self._types(database, table, place),
+            *({field.name.lower(): self._kept_as(field.type) for field in file.schema} for file in files),
+        ):
+            wide = [self._widest(types.get(field.name.lower(), field.type), field.type) for field in schema]
+            schema = pa.schema([field.with_type(kind) for field, kind in zip(schema, wide, strict=True)])
         self._catalog.create_namespace_if_not_exists(identifier[:1])
         target = self._catalog.create_table_if_not_exists(identifier, schema)
         summaries = [snapshot.summary for snapshot in target.snapshots()]
@@ -369,3 +386,13 @@ class IcebergTables(LakeTables):
 
 def _identifier(database: str, table: str, place: int) -> tuple[str, str]:
     return database, table + (f"__v{place}" if place > 1 else "")
+
+
+def _promoted(here: pa.DataType, wanted: pa.DataType) -> bool:
+    types = import_pyarrow().types
+    if types.is_decimal(here) and types.is_decimal(wanted):
+        return bool(here.scale == wanted.scale and here.precision <= wanted.precision)
+    return bool(
+        (types.is_int32(here) and types.is_int64(wanted))
+        or (types.is_float32(here) and types.is_float64(wanted))
+    )

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
+from .._decode.selection import matches_name
 from ..schema.given import Schema
+from .access import Access
 from .images import METADATA, Images
 from .read import ReadOptions, Unnamed
 from .splits import DEFAULT_SPLIT_SIZE
@@ -172,6 +174,17 @@ class SourceOptions:
             except ValueError as error:
                 raise ValueError(f"option {shown}={text!r}: {error}") from None
         return cls(**values, storage_options=storage)
+
+    @property
+    def access(self) -> Access:
+        """How logs are opened."""
+        return Access(self.keys, self.storage_options or None)
+
+    def wants(self, table: str) -> bool:
+        """Whether rows of a table, by its ``database.table``, are read."""
+        if self.table is not None:
+            return table == self.table
+        return self.tables is None or any(matches_name(table, pattern) for pattern in self.tables)
 
     def read_options(self, *, columns: Iterable[str] | None = None) -> ReadOptions:
         """How splits are read; a schema file is read here, once.

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
-from .._sources.log_files import LogFile
 from .._sources.sources import Source
 from ..errors import BinlogError
 from ..report import Report
 from .options import SourceOptions
 from .splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
-from .timeline import Timeline, TimelineMaker
+from .timeline import Timeline, follow_definitions, tracker_of
 from .xa import Prepared, XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
@@ -106,7 +104,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
     if options.xa == "committed" and parts:
         first = parts[0].split
         since = first.version_base + first.start if options.start_offset is not None else 0
-        history = XaHistory(options, since)
+        history = XaHistory(options.access, since)
         history.follow(plan_logs(paths, replace(options, start_offset=None)))
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
@@ -118,7 +116,8 @@ def timeline_of(paths: Iterable[str], options: SourceOptions) -> Timeline | None
     """The definitions that the statements of all logs tell, with followDdl."""
     if not options.follow_ddl:
         return None
-    return TimelineMaker(options).follow(plan_logs(paths, replace(options, start_offset=None)))
+    logs = plan_logs(paths, replace(options, start_offset=None))
+    return follow_definitions(logs, options.access, tracker_of(options.schema_file), wanted=options.wants)
 
 
 def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
@@ -154,7 +153,7 @@ def divide(log: Split, start: int, stop: int | None, size: int, options: SourceO
     if stop is not None and stop - start <= size:
         yield Part(replace(log, start=start, end=stop), exact=True)
         return
-    with log_file(log.path, options).open() as source:
+    with options.access.file(log.path).open() as source:
         if not source.splittable:
             yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
             return
@@ -188,9 +187,17 @@ def boundary_behind(source: Source, start: int, least: int) -> int | None:
         step *= 2
 
 
-def last_boundary(source: Source, start: int) -> int:
-    """The last transaction boundary of a log that may be growing, from the boundary `start` on."""
-    return _walk(source, start, None)[0]
+def last_boundary(source: Source, start: int, most: int | None = None) -> int:
+    """The last transaction boundary of a log that may be growing, from the boundary `start` on.
+
+    Parameters
+    ----------
+    source : Source
+    start : int
+    most : int or None
+        Where the log ended when its end was looked for: what came since is left out.
+    """
+    return _walk(source, start, most)[0]
 
 
 def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
@@ -206,9 +213,3 @@ def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
     for _ in decoder.groups():
         pass
     return max(decoder.resume_position, start), stop is None or decoder.position < stop
-
-
-def log_file(path: str, options: SourceOptions) -> LogFile:
-    """A log as workers open it."""
-    storage: dict[str, Any] | None = options.storage_options or None
-    return LogFile(path, keys=options.keys, mmap=False, storage_options=storage)

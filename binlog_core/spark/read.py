@@ -13,7 +13,6 @@ from .._decode.group import Group, Tail
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, matches
 from .._format.format_description import FIRST_EVENT_POSITION
-from .._sources.log_files import LogFile
 from .._tables.tables import Column, Table
 from ..arrow.text import TextErrors
 from ..arrow.types import ChangeColumn
@@ -21,6 +20,7 @@ from ..batch import OPS, ChangeBatch
 from ..batches import change_column
 from ..errors import SchemaError
 from ..splits import SplitBounds, SplitResult
+from .access import Access
 from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
@@ -108,6 +108,11 @@ class ReadOptions:
         for name in self.metadata:
             if name not in METADATA:
                 raise ValueError(f"metadata={name!r}: {', '.join(METADATA)} are known")
+
+    @property
+    def access(self) -> Access:
+        """How logs are opened."""
+        return Access(self.keys, self.storage_options)
 
 
 class _Selection(Selection):
@@ -229,16 +234,10 @@ class SplitReader:
     def groups(self) -> Iterator[Group]:
         """Groups of the split as they are decoded, once."""
         options, split = self.options, self.split
-        file = LogFile(
-            split.path,
-            keys=options.keys,
-            mmap=False,  # pages of a mapping count as a worker's memory, and a file that shrinks kills it
-            storage_options=options.storage_options,
-        )
         definitions = definitions_of(options.schema, split)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
-        with file.open() as source:
+        with options.access.file(split.path).open() as source:
             bounds = None
             start, stop, anchors, in_parts = split.start or None, split.end, 0, False
             if self._exact:

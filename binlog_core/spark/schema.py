@@ -122,6 +122,18 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return found
 
 
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark wants of batches for its own schema."""
+    from pyspark.sql.pandas import types
+
+    to_arrow: Any = types.to_arrow_schema
+    try:
+        found: pa.Schema = to_arrow(schema, timezone="UTC")
+    except TypeError:  # before Spark 4.2, where it is always UTC
+        found = to_arrow(schema)
+    return found
+
+
 def key_metadata(place: int) -> dict[bytes, bytes]:
     """What a column's field says of its place in the primary key, from 0; in Spark's own manner."""
     return {_SPARK_METADATA: json.dumps({KEY_METADATA: place}).encode()}

@@ -14,7 +14,7 @@ from .alterations import Check, From
 from .delta_target import quoted
 from .fit import widened
 from .folding import ApplyStopped, Folded, Key, Row
-from .schema import import_pyarrow, spark_schema
+from .schema import arrow_schema, import_pyarrow, spark_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +58,6 @@ class SparkTarget:
     @property
     def schema(self) -> pa.Schema:
         """Of the table as it is."""
-        from .datasource import arrow_schema
-
         return arrow_schema(self._frame().schema) if self._exists else import_pyarrow().schema([])
 
     @property
@@ -83,12 +81,14 @@ class SparkTarget:
 
     def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]:
         """Rows of the table by key."""
-        if not self._exists:
+        if not self._exists or not wanted:
             return {}
-        frame = self._frame()
-        found = frame.where(frame[quoted(keys[0])].isin(list({key[0] for key in wanted})))
-        rows = {tuple(row[name] for name in keys): row for row in found.toArrow().to_pylist()}
-        return {key: rows[key] for key in wanted if key in rows}
+        pa = import_pyarrow()
+        kinds = pa.schema([self.schema.field(name) for name in keys])
+        named = pa.Table.from_pylist([dict(zip(keys, key, strict=True)) for key in wanted], schema=kinds)
+        these = self._spark.createDataFrame(named, spark_schema(kinds))
+        found = self._frame().join(these, list(keys), "left_semi").toArrow()
+        return {tuple(row[name] for name in keys): row for row in found.to_pylist()}
 
     def check(self, checks: Sequence[Check]) -> None:
         """Hold the table's own values against what a new type leaves alone.

@@ -7,24 +7,28 @@ tables are where it begins, and how that changes in it.
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._decode.log_decoder import LogDecoder
-from .._decode.selection import Selection, matches_name
+from .._decode.selection import Selection
 from .._tables.tables import Table
-from ..errors import SchemaError
+from ..errors import BinlogError, SchemaError
 from ..report import Report
+from ..schema.ddl import DdlTracker
 from ..schema.definitions import Definitions
 from ..schema.given import Schema, apply
-from ..schema.table_definitions import TableSchema
+from ..schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
+from .access import Access
 from .splits import FILE_NUMBER_SHIFT, Split
 
 if TYPE_CHECKING:
     from ..events import QueryEvent
-    from .options import SourceOptions
 
 _NO_END = 1 << FILE_NUMBER_SHIFT
 
@@ -99,69 +103,70 @@ class _Located(Definitions):
         """Nothing: the timeline knows."""
 
 
-class TimelineMaker:
-    """Follows logs, one after another, and again when they have grown.
+def follow_definitions(
+    logs: Iterable[Split],
+    access: Access,
+    tracker: DdlTracker,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> Timeline:
+    """Follow the statements of logs.
 
     Parameters
     ----------
-    options : SourceOptions
-        With its schema file as definitions at the beginning of the first log.
+    logs : iterable of Split
+        Whole ones, in order.
+    access : Access
+    tracker : DdlTracker
+        The definitions where reading begins; afterwards those where it ends.
+    start : int
+        Where reading begins in the first log: at a transaction boundary.
+    end : int or None
+        Where it ends in the last.
+    wanted : callable of str
+        Whether a table, by its ``database.table``, is part of the timeline.
+
+    Returns
+    -------
+    Timeline
+        Of the logs from `start` to `end`.
+
+    Raises
+    ------
+    BinlogError
+        A log is damaged.
     """
-
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        start = Schema.load(options.schema_file) if options.schema_file is not None else None
-        self._definitions = Definitions("ddl", start=start, keep_timeline=True)
-        self._known = 0  # of its changes those that are in `_steps`
-        self._steps: dict[str, list[tuple[int, TableSchema | None]]] = {}
-        for table in start or ():
-            self._note(table.full_name, 0, table)
-        self._read: dict[str, int] = {}
-
-    def follow(self, logs: Iterable[Split], *, end: int | None = None) -> Timeline:
-        """Read on to the end of the logs, the last one to a position.
-
-        Raises
-        ------
-        BinlogError
-            A log is damaged.
-        """
-        from .planning import log_file
-
-        logs = list(logs)
-        for i, log in enumerate(logs):
-            if i + 1 < len(logs) and logs[i + 1].path in self._read:
-                continue
-            with log_file(log.path, self._options).open() as source:
-                decoder = LogDecoder(
-                    source,
-                    selection=Selection(
-                        tables=(),
-                        start_position=self._read.get(log.path),
-                        stop_position=end if i + 1 == len(logs) else None,
-                    ),
-                    report=Report(),
-                    definitions=self._definitions,
-                    verify_checksum=False,  # who reads the rows verifies, and meets the damage
-                    skip_errors=True,
-                )
-                for _ in decoder.groups():
-                    pass
-                self._read[log.path] = decoder.resume_position
-            for change in self._definitions.timeline[self._known :]:
-                name = f"{change.database}.{change.table}"
-                self._note(name, log.version_base + change.position, change.definition)
-            self._known = len(self._definitions.timeline)
-        return Timeline({name: tuple(steps) for name, steps in self._steps.items()})
-
-    def _note(self, name: str, version: int, definition: TableSchema | None) -> None:
-        wanted = self._options.table
-        tables = self._options.tables
-        if (wanted is not None and name != wanted) or (
-            tables is not None and not any(matches_name(name, pattern) for pattern in tables)
-        ):
-            return
-        self._steps.setdefault(name, []).append((version, definition))
+    steps: dict[str, list[tuple[int, TableSchema | None]]] = {}
+    for table in tracker:
+        if wanted(table.full_name):
+            steps[table.full_name] = [(0, table)]
+    definitions = Definitions.following(tracker)
+    logs = list(logs)
+    known = len(tracker.timeline)
+    for i, log in enumerate(logs):
+        with access.file(log.path).open() as source:
+            decoder = LogDecoder(
+                source,
+                selection=Selection(
+                    tables=(),
+                    start_position=(start or None) if i == 0 else None,
+                    stop_position=end if i + 1 == len(logs) else None,
+                ),
+                report=Report(),
+                definitions=definitions,
+                verify_checksum=False,  # who reads the rows verifies, and meets the damage
+                skip_errors=True,
+            )
+            for _ in decoder.groups():
+                pass
+        for change in tracker.timeline[known:]:
+            name = f"{change.database}.{change.table}"
+            if wanted(name):
+                steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
+        known = len(tracker.timeline)
+    return Timeline({name: tuple(found) for name, found in steps.items()})
 
 
 def definitions_of(schema: Any, split: Split) -> Definitions | None:
@@ -169,3 +174,64 @@ def definitions_of(schema: Any, split: Split) -> Definitions | None:
     if isinstance(schema, Timeline):
         return schema.definitions(split)
     return Definitions(schema) if schema is not None else None
+
+
+def tracker_of(schema_file: str | None, *, keep_timeline: bool = True) -> DdlTracker:
+    """Follows statements from the beginning of the first log on, where the tables are as the file says."""
+    start = Schema.load(schema_file) if schema_file is not None else None
+    return DdlTracker(start, keep_timeline=keep_timeline)
+
+
+# ------------------------------------------------------------ as text, for the offsets of a stream
+
+
+def to_text(tracker: DdlTracker) -> str:
+    """All that a tracker knows: JSON, compressed, in base64; the same text for the same definitions."""
+    tables = sorted(tracker, key=lambda table: (table.database, table.name))
+    known = {
+        "tables": [_plain(table) for table in tables],
+        "charsets": dict(sorted(tracker.database_charsets.items())),
+    }
+    return base64.b64encode(zlib.compress(json.dumps(known, separators=(",", ":")).encode())).decode("ascii")
+
+
+def from_text(text: str) -> DdlTracker:
+    """The tracker that `to_text` was given.
+
+    Raises
+    ------
+    BinlogError
+        It is not such a text.
+    """
+    try:
+        known = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+        return DdlTracker(map(_table, known["tables"]), database_charsets=known["charsets"])
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+        raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    """The fields of a definition that say something."""
+    found = {}
+    for about in fields(one):
+        value = getattr(one, about.name)
+        if value != about.default:
+            of_definitions = isinstance(value, tuple) and value and is_dataclass(value[0])
+            found[about.name] = [_plain(each) for each in value] if of_definitions else value
+    return found
+
+
+def _table(given: dict[str, Any]) -> TableSchema:
+    columns = tuple(
+        ColumnSchema(**{name: _tuple(value) for name, value in column.items()}) for column in given["columns"]
+    )
+    unique = tuple(
+        UniqueKey(**{name: _tuple(value) for name, value in key.items()})
+        for key in given.get("unique_keys", ())
+    )
+    rest = {name: _tuple(value) for name, value in given.items()}
+    return TableSchema(**{**rest, "columns": columns, "unique_keys": unique})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

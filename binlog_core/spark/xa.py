@@ -6,11 +6,12 @@ plan walks over the event headers first and tells each part what became of the t
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,8 @@ from .._walk.event_walk import events_of
 from ..errors import BinlogError
 from ..events import GtidEvent, QueryEvent, XaPrepareEvent
 from ..report import Report
+from .access import Access
 from .splits import Split
-
-if TYPE_CHECKING:
-    from .options import SourceOptions
 
 _GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
 _END = re.compile(
@@ -91,6 +90,28 @@ class XaRows:
         return np.where(there, self._version[places], versions), np.where(there, self._time[places], times)
 
 
+class Open(NamedTuple):
+    """A transaction that was prepared and has not ended, as the offset of a stream keeps it.
+
+    Parameters
+    ----------
+    file : str
+        Name of its log.
+    begin, last : int
+        Positions of its first and last event.
+    format_id : int
+    gtrid, bqual : str
+        Of its XID, in hex.
+    """
+
+    file: str
+    begin: int
+    last: int
+    format_id: int
+    gtrid: str
+    bqual: str
+
+
 @dataclass(slots=True)
 class _Transaction:
     log: Split
@@ -100,25 +121,39 @@ class _Transaction:
     microseconds: int = 0
 
 
-@dataclass
 class XaHistory:
     """The prepared transactions of logs, and how they ended.
 
     Parameters
     ----------
-    options : SourceOptions
+    access : Access
     since : int
         The version that reading begins at: what was committed before is of no concern.
     """
 
-    options: SourceOptions
-    since: int = 0
-    _all: dict[str, list[_Transaction]] = field(default_factory=dict)
-    _open: dict[Xid, _Transaction] = field(default_factory=dict)
-    _read: dict[str, int] = field(default_factory=dict)
+    def __init__(self, access: Access, since: int = 0) -> None:
+        self._access = access
+        self._since = since
+        self._all: dict[str, list[_Transaction]] = {}  # by path of the log
+        self._open: dict[Xid, _Transaction] = {}
 
-    def follow(self, logs: Iterable[Split], *, end: int | None = None) -> None:
-        """Read on, log by log, the last one to a position.
+    def add_open(self, found: Iterable[Open], log_of: Callable[[str], Split]) -> None:
+        """Transactions prepared before what is followed; `log_of` finds a log by its name."""
+        for kept in found:
+            one = _Transaction(log_of(kept.file), kept.begin, kept.last)
+            self._all.setdefault(one.log.path, []).append(one)
+            self._open[_xid(kept.format_id, kept.gtrid, kept.bqual)] = one
+
+    @property
+    def open(self) -> list[Open]:
+        """What is prepared and has not ended where following has ended."""
+        return [
+            Open(os.path.basename(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
+            for (kind, gtrid, bqual), one in self._open.items()
+        ]
+
+    def follow(self, logs: Iterable[Split], *, start: int = 0, end: int | None = None) -> None:
+        """Read logs from a position in the first to one in the last.
 
         Raises
         ------
@@ -127,10 +162,7 @@ class XaHistory:
         """
         logs = list(logs)
         for i, log in enumerate(logs):
-            done = self._read.get(log.path, 0)
-            if i + 1 < len(logs) and logs[i + 1].path in self._read:
-                continue
-            self._follow_one(log, done, end if i + 1 == len(logs) else None)
+            self._follow_one(log, start if i == 0 else 0, end if i + 1 == len(logs) else None)
 
     def _follow_one(self, log: Split, start: int, end: int | None) -> None:
         begins: list[int] = []
@@ -145,9 +177,8 @@ class XaHistory:
             return np.asarray(inside & ~gtids & short)
 
         types = (*_GTIDS, EventType.QUERY, EventType.XA_PREPARE)
-        last, ends = start, set()
+        ends = set()
         for event in self._events(log, types, wanted):
-            last = event.position + 1
             begin = begins[bisect(begins, event.position) - 1] if begins else event.position
             if isinstance(event, XaPrepareEvent) and not event.one_phase:
                 one = _Transaction(log, begin, event.position)
@@ -156,11 +187,10 @@ class XaHistory:
             elif isinstance(event, QueryEvent) and (found := _END.match(event.query)):
                 self._end(log, begin, event, found)
                 ends.add(begin)
-        self._read[log.path] = last
         self._tell_times(log, ends)
 
     def _end(self, log: Split, begin: int, event: QueryEvent, found: re.Match[str]) -> None:
-        xid = int(found["format"]), bytes.fromhex(found["gtrid"]), bytes.fromhex(found["bqual"])
+        xid = _xid(int(found["format"]), found["gtrid"], found["bqual"])
         one = self._open.pop(xid, None)
         if found["how"].upper() == "ROLLBACK":
             return
@@ -168,7 +198,7 @@ class XaHistory:
             one.version = log.version_base + begin
             one.microseconds = event.timestamp * 1_000_000
             return
-        if log.version_base + begin >= self.since:
+        if log.version_base + begin >= self._since:
             raise BinlogError(
                 "XA COMMIT of what was prepared before the first log: begin with an earlier log,"
                 " give startOffset= behind it, or xa=prepared",
@@ -192,9 +222,7 @@ class XaHistory:
                     one.microseconds = times[one.version]
 
     def _events(self, log: Split, types: Sequence[int], where: Any) -> Iterable[Any]:
-        from .planning import log_file
-
-        with log_file(log.path, self.options).open() as source:
+        with self._access.file(log.path).open() as source:
             decoder = LogDecoder(
                 source,
                 selection=Selection(),
@@ -237,3 +265,7 @@ class XaHistory:
             and since <= one.version < below
             and one.log.version_base + one.begin < since
         ]
+
+
+def _xid(format_id: int, gtrid: str, bqual: str) -> Xid:
+    return format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual)

@@ -27,6 +27,7 @@ cdef enum:
     REPLACE = 0
     INSERT = 1
     REMOVE = 2
+    BLOCK_CELLS = 1024
 
 
 def jsonb_to_text(data):
@@ -174,8 +175,8 @@ def apply_json_diffs(document, diffs):
 
 
 # A document being changed. A node is a Fragment, untouched binary JSON, until a path leads into
-# it; then it becomes a dict (keys in the document's order) or a list. Everything beside the
-# path thus stays as it is, and is printed by the same code as a whole document.
+# it; then it becomes a dict (its keys are sorted when it is printed) or Cells. Everything beside
+# the path thus stays as it is, and is printed by the same code as a whole document.
 
 @cython.final
 cdef class Fragment:
@@ -183,6 +184,74 @@ cdef class Fragment:
     cdef uint8_t type
     cdef const uint8_t* data
     cdef size_t length
+
+
+@cython.final
+cdef class Cells:
+    """The cells of an array, in blocks: what is put into a long one, or taken out, moves few others."""
+
+    cdef list blocks
+    cdef Py_ssize_t count
+
+    def __cinit__(self):
+        self.blocks = [[]]
+        self.count = 0
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        for block in self.blocks:
+            yield from block
+
+    cdef int append(self, cell) except -1:
+        cdef list block = <list> self.blocks[len(self.blocks) - 1]  # no index from the end: wraparound is off
+        if len(block) >= BLOCK_CELLS:
+            block = []
+            self.blocks.append(block)
+        block.append(cell)
+        self.count += 1
+        return 0
+
+    cdef int insert(self, Py_ssize_t index, cell) except -1:
+        if index >= self.count:
+            return self.append(cell)
+        cdef Py_ssize_t number
+        cdef list block
+        number, index = self.place(index)
+        block = <list> self.blocks[number]
+        block.insert(index, cell)
+        self.count += 1
+        if len(block) > 2 * BLOCK_CELLS:
+            self.blocks.insert(number + 1, block[BLOCK_CELLS:])
+            del block[BLOCK_CELLS:]
+        return 0
+
+    cdef (Py_ssize_t, Py_ssize_t) place(self, Py_ssize_t index) except *:
+        # Block and place in it of a cell that is there.
+        cdef Py_ssize_t number = 0
+        cdef Py_ssize_t size = len(<list> self.blocks[0])
+        while index >= size:
+            index -= size
+            number += 1
+            size = len(<list> self.blocks[number])
+        return number, index
+
+    def __getitem__(self, index):
+        number, index = self.place(index)
+        return self.blocks[number][index]
+
+    def __setitem__(self, index, cell):
+        number, index = self.place(index)
+        self.blocks[number][index] = cell
+
+    def __delitem__(self, index):
+        number, index = self.place(index)
+        block = self.blocks[number]
+        del block[index]
+        self.count -= 1
+        if not block and len(self.blocks) > 1:
+            del self.blocks[number]
 
 
 cdef Fragment new_fragment(bytes owner, uint8_t type, const uint8_t* data, size_t length):
@@ -217,19 +286,20 @@ cdef object expand(parent, key):
     if fragment.type > JSONB_LARGE_ARRAY:
         return node
     check(open_container(fragment.type, fragment.data, fragment.length, &container), fragment.length)
-    opened = {} if container.is_object else []
+    cdef dict members = {}
+    cdef Cells cells = None if container.is_object else Cells()
     for i in range(container.count):
         check(container_value(&container, i, &element), fragment.length)
         child = new_fragment(fragment.owner, element.type, element.data, element.length)
         if container.is_object:
             check(container_key(&container, i, &name, &name_len), fragment.length)
-            opened[<bytes> name[:name_len]] = child
+            members[<bytes> name[:name_len]] = child
         else:
-            opened.append(child)
-    if <size_t> len(opened) != container.count:
+            cells.append(child)
+    if container.is_object and <size_t> len(members) != container.count:
         raise DecodeError("a JSON object has the same key twice")
-    parent[key] = opened
-    return opened
+    parent[key] = members if container.is_object else cells
+    return parent[key]
 
 
 cdef int apply_diff(list root, int operation, list legs, bytes value, path) except -1:
@@ -265,7 +335,7 @@ cdef object step(parent, key, leg, path):
     if isinstance(leg, bytes):
         if isinstance(node, dict) and leg in node:
             return node, leg
-    elif isinstance(node, list):
+    elif isinstance(node, Cells):
         index = cell_index(leg, len(node))
         if 0 <= index < len(node):
             return node, index
@@ -276,17 +346,10 @@ cdef object step(parent, key, leg, path):
 
 cdef int insert(node, leg, Fragment value, path) except -1:
     if isinstance(leg, bytes) and isinstance(node, dict) and leg not in node:
-        # Keys are ordered by length, then bytes.
-        members = list(node.items())
-        place = 0
-        while place < len(members) and (len(members[place][0]), members[place][0]) < (len(leg), leg):
-            place += 1
-        members.insert(place, (leg, value))
-        node.clear()
-        node.update(members)
-    elif isinstance(leg, tuple) and isinstance(node, list):
+        node[leg] = value
+    elif isinstance(leg, tuple) and isinstance(node, Cells):
         # As JSON_ARRAY_INSERT does: the cells from there on move up; past the end it appends.
-        node.insert(max(cell_index(leg, len(node)), 0), value)
+        (<Cells> node).insert(max(cell_index(leg, len(node)), 0), value)
     else:
         raise nowhere(path)
     return 0
@@ -370,6 +433,10 @@ cdef tuple parse_cell(str cell):
     return from_end, int(number)
 
 
+def by_length(bytes key):
+    return len(key), key
+
+
 cdef int append_node(JsonbPrinter* printer, node) except -1:
     cdef Fragment fragment
     cdef bytes name
@@ -382,7 +449,8 @@ cdef int append_node(JsonbPrinter* printer, node) except -1:
     is_object = isinstance(node, dict)
     printer.depth += 1
     check(append_text(printer.out, b"{" if is_object else b"[", 1), 0)
-    for i, key in enumerate(node):
+    # Keys are ordered by length, then bytes.
+    for i, key in enumerate(sorted(node, key=by_length) if is_object else node):
         if i:
             check(append_text(printer.out, b", ", 2), 0)
         if is_object:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.growth import assert_linear
 from support.jsonb_encoder import Opaque, encode, expected, json_values
 
 from binlog_core._core._jsonb import apply_json_diffs, parse_json_diffs
@@ -195,3 +197,46 @@ def json_copy(value: object) -> object:
     if isinstance(value, list):
         return [json_copy(v) for v in value]
     return value
+
+
+def test_cells_of_a_long_array() -> None:
+    """Longer than a block: against the same done with a list."""
+    chosen = random.Random(12)
+    want = list(range(5000))
+    data = b""
+    for i in range(4000):
+        at = chosen.randrange(len(want)) if chosen.random() < 0.7 else 2000
+        match chosen.randrange(3):
+            case 0:
+                data += remove(f"$[{at}]")
+                del want[at]
+            case 1:
+                data += insert(f"$[{at}]", -i)
+                want.insert(at, -i)
+            case 2:
+                data += replace(f"$[last-{len(want) - 1 - at}]", -i)
+                want[at] = -i
+    for _ in range(3000):  # whole blocks go
+        data += remove("$[100]")
+        del want[100]
+    data += insert(f"$[{len(want) + 7}]", "end")
+    want.append("end")
+    assert json.loads(apply_json_diffs(encode(list(range(5000)), True), data)) == want
+
+
+CHANGES = {
+    "members": (dict, lambda n: b"".join(insert(f"$.k{i:06}", i) for i in reversed(range(n)))),
+    "cells in front": (lambda n: list(range(n)), lambda n: insert("$[0]", 1) * n),
+    "cells that go": (lambda n: list(range(n)), lambda n: remove("$[0]") * n),
+    "long paths": (dict, lambda n: insert(f'$."{"k" * n}"', 1) + insert("$.a" + " " * n, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_the_time_is_in_proportion_to_the_diffs(kind: str) -> None:
+    document, diffs = CHANGES[kind]
+
+    def make(n: int) -> tuple[bytes, bytes]:
+        return encode(document(n) if document is not dict else {}, True), diffs(n)
+
+    assert_linear(lambda given: apply_json_diffs(*given), make, 1500)

@@ -11,6 +11,7 @@ from ._decode.group import Group, Tail
 from ._decode.selection import Limits
 from ._format.event_types import EventType
 from ._format.format_description import FormatDescription
+from ._sources.log_files import IndexFile
 from ._tables.tables import Column, Table
 from .batch import ChangeBatch
 from .errors import (
@@ -27,6 +28,7 @@ from .errors import (
     TruncatedError,
 )
 from .log import Log, open
+from .passes import Pass
 from .report import BinlogWarning, Report
 from .versions import show_versions
 
@@ -43,10 +45,12 @@ __all__ = [
     "FormatDescription",
     "FormatError",
     "Group",
+    "IndexFile",
     "Limits",
     "Log",
     "MissingExtraError",
     "NotABinlogError",
+    "Pass",
     "Report",
     "RowChange",
     "SchemaError",

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from .batch import ChangeBatch
+    from ._decode.group import Tail
+    from .passes import Pass
+    from .report import Report
 
 NO_POLARS = "to_polars() needs polars: pip install polars"
 NewColumns = Literal["raise", "drop"]
@@ -201,12 +204,13 @@ class Batches(Iterator["ChangeBatch"]):
     Parameters
     ----------
     read : callable
-        Gives an iterator of ChangeBatch, from the beginning.
+        Gives a pass of ChangeBatch, from the beginning.
     """
 
-    def __init__(self, read: Callable[[], Iterator[ChangeBatch]]) -> None:
+    def __init__(self, read: Callable[[], Pass[ChangeBatch]]) -> None:
         self._read = read
         self._pass: Iterator[ChangeBatch] | None = None
+        self._latest: Pass[ChangeBatch] | None = None
         self._first: ChangeBatch | None = None  # looked at, not given yet
         self._begun = False  # a batch of the pass was given
         self._ended = False
@@ -364,8 +368,29 @@ class Batches(Iterator["ChangeBatch"]):
 
     def _started(self) -> Iterator[ChangeBatch]:
         if self._pass is None:
-            self._pass = self._read()
+            self._latest = self._read()
+            self._pass = iter(self._latest)
         return self._pass
+
+    @property
+    def report(self) -> Report:
+        """What the pass over the log did not find told, skipped or lost, so far."""
+        return self._told().report
+
+    @property
+    def tail(self) -> Tail | None:
+        """Where and why the pass over the log ended inside an event."""
+        return self._told().tail
+
+    def close(self) -> None:
+        """End the pass early. Batches stay valid."""
+        self._told().close()
+
+    def _told(self) -> Pass[ChangeBatch]:
+        if self._latest is None:
+            self._started()
+        assert self._latest is not None
+        return self._latest
 
 
 class ArrowStream:

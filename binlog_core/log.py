@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -33,17 +34,22 @@ from ._decode.selection import (
 )
 from ._format.format_description import FormatDescription
 from ._sources.follow import Follower
-from ._sources.log_files import LogFile, LogFiles, next_log_after, resolve
+from ._sources.log_files import LogFile, LogFiles, resolve
+from ._sources.sources import READ_ONCE
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
+from .passes import Pass, Reading
 from .report import Report
 from .schema.definitions import Definitions, load
 
 if TYPE_CHECKING:
     from .events import Event
+    from ._sources.sources import Source
     from .schema.definitions import Definitions
+
+T = TypeVar("T")
 
 
 def open(
@@ -172,17 +178,32 @@ def open(
     )
 
 
+class _Within(NamedTuple):
+    """Of a log that is one file of another, and is read without the log that follows it.
+
+    Parameters
+    ----------
+    stop : threading.Event
+        Of the pass over the files.
+    first : Source
+        The log, just opened.
+    """
+
+    stop: threading.Event
+    first: Source
+
+
 class Log:
     """One binary log, or several in order. Made by `open`; a context manager.
+
+    Every pass (`headers`, `events`, `groups`, `batches`, `rows`) opens the log for itself and has a report
+    and a tail of its own, so that several passes, also of several threads, never disturb each other. What can
+    be read only once (a pipe, standard input) gives one pass, and says so at the second.
 
     Attributes
     ----------
     files : LogFiles
         What is read, in order.
-    report : Report
-        What the last pass did not find told, skipped or lost.
-    tail : Tail or None
-        Where and why the last pass ended inside an event.
     """
 
     def __init__(
@@ -199,10 +220,9 @@ class Log:
         strict: bool,
         limits: Limits,
         follow: bool,
+        within: _Within | None = None,
     ) -> None:
         self.files = files
-        self.report = Report(strict)
-        self.tail: Tail | None = None
         self._selection = selection
         self._start = start
         self._stop = stop
@@ -210,6 +230,7 @@ class Log:
         self._schema_start = schema_start
         self._verify = verify_checksum
         self._skip = skip_errors
+        self._strict = strict
         self._limits = limits
         self._options: dict[str, Any] = {
             "selection": selection,
@@ -221,20 +242,31 @@ class Log:
             "limits": limits,
         }
         self._follow = follow
-        self._alone = False  # the log after this one is not read too
-        self._stop_following = threading.Event()
+        self._within = within
+        self._stopping = within.stop if within is not None else threading.Event()
         self._closed = False
-        # The first log is opened at once, so that what cannot be read says so here.
-        self._source: Any = files[0].open()
+        self._open: dict[int, Source | Log] = {}  # by id: what is closed with the log
+        self._read_once: set[int] = set()  # files that cannot be opened again
+        self._latest = Reading(Report(strict), self._stopping)
+        # The first log is opened at once, so that what cannot be read says so here; the first pass reads it.
+        if within is None:
+            source = self._opened(0)
+        else:
+            source = within.first
+            if source.read_once:
+                self._read_once.add(0)
+        self._open[id(source)] = source
         try:
-            self._format = self._decoder(self._source, selection, None).read_format()
+            self._format = self._decoder(source, selection, self._latest.report).read_format()
+            self._size: int | None = source.size
             if self._format is not None:
                 for argument in ("gtids", "exclude_gtids"):
-                    gtids, path = getattr(selection, argument), self._source.path
+                    gtids, path = getattr(selection, argument), source.path
                     check_vendor(gtids, argument, mariadb=self._format.is_mariadb, path=path)
         except BaseException:
-            self._source.close()
+            source.close()
             raise
+        self._waiting: list[Source] = [source]
 
     # ------------------------------------------------------------ what it is
 
@@ -252,10 +284,22 @@ class Log:
         return self._format
 
     @property
+    def report(self) -> Report:
+        """What the latest pass did not find told, skipped or lost; each pass has its own."""
+        return self._latest.report
+
+    @property
+    def tail(self) -> Tail | None:
+        """Where and why the latest pass ended inside an event; each pass has its own."""
+        return self._latest.tail
+
+    @property
     def size(self) -> int | None:
         """Bytes of the (first) log as of now, decrypted and decompressed; None where that is not known."""
-        size: int | None = self._source.size
-        return size
+        if self._size is not None and not self._closed and 0 not in self._read_once:
+            with self.files[0].open() as source:
+                self._size = source.size
+        return self._size
 
     @property
     def file_count(self) -> int:
@@ -288,7 +332,7 @@ class Log:
         parts = list(self.header_chunks())
         return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
 
-    def header_chunks(self) -> Iterator[np.ndarray]:
+    def header_chunks(self) -> Pass[np.ndarray]:
         """`headers` piece by piece: memory does not grow with the log.
 
         Yields
@@ -296,13 +340,15 @@ class Log:
         ndarray, HEADER_DTYPE
             At most 65536 headers, all of one file.
         """
-        self._begin_pass()
-        for source in self._sources():
-            yield from headers_of(self._decoder(source, self._selection, None))
+        return self._pass(self._header_chunks)
+
+    def _header_chunks(self, reading: Reading) -> Iterator[np.ndarray]:
+        for decoder in self._decoders(reading, self._selection):
+            yield from headers_of(decoder)
 
     def events(
         self, types: Collection[int] | None = None, *, where: HeaderFilter | None = None
-    ) -> Iterator[Event]:
+    ) -> Pass[Event]:
         """Every event, typed, in file order; those inside a compressed transaction follow theirs.
 
         Parameters
@@ -323,11 +369,12 @@ class Log:
         DecodeError
             An event cannot be what its type says, or (`ChecksumError`) its checksum is wrong.
         """
-        self._begin_pass()
-        for source in self._sources(self._follow):
-            decoder = self._decoder(source, self._selection, None)
-            self._wait_with(decoder)
-            yield from events_of(decoder, types, where)
+
+        def read(reading: Reading) -> Iterator[Event]:
+            for decoder in self._decoders(reading, self._selection, follow=self._follow):
+                yield from events_of(decoder, types, where)
+
+        return self._pass(read)
 
     def each_file(self) -> Iterator[Log]:
         """One Log for each file, with the options of this one: its `format`, events, rows and `report`.
@@ -344,23 +391,44 @@ class Log:
         BinlogError
             A file cannot be opened, or is no log.
         """
-        first, last = self._file_range()
-        if len(self.files) == 1 and not self._follow:  # maybe a stream, which cannot be opened twice
+        return self._each_file(self._stopping)
+
+    def _each_file(self, stop: threading.Event) -> Iterator[Log]:
+        if len(self.files) == 1 and not self._follow:
             yield self
             return
+        first, last = self._file_range()
         for i in range(first, last + 1):
-            start, stop = _in_file(self._start, i == first), _in_file(self._stop, i == last)
-            with self._alone_in(self.files[i], start, stop, follow=self._follow and i == last) as log:
+            here = _in_file(self._start, i == first), _in_file(self._stop, i == last)
+            source, follow = self._taken(i), self._follow and i == last
+            with self._alone_in(self.files[i], source, stop, *here, follow=follow) as log:
                 yield log
-        if self._follow:
-            for file in self._files_after(self.files[last]):
-                with self._alone_in(file, None, None, follow=True) as log:
-                    yield log
+        while self._follow and not stop.is_set():
+            file = log._latest.next_file or log.files[0].following()
+            if file is None:
+                return
+            with self._alone_in(file, file.open(), stop, follow=True) as log:
+                yield log
 
-    def _alone_in(self, file: LogFile, start: Place | None, stop: Place | None, *, follow: bool) -> Log:
-        log = Log(LogFiles([file]), start=start, stop=stop, **(self._options | {"follow": follow}))
-        log._alone, log._stop_following = True, self._stop_following
-        return log
+    @contextmanager
+    def _alone_in(
+        self,
+        file: LogFile,
+        source: Source,
+        stopping: threading.Event,
+        start: Place | None = None,
+        stop: Place | None = None,
+        *,
+        follow: bool,
+    ) -> Iterator[Log]:
+        within = _Within(stopping, source)
+        options = self._options | {"follow": follow, "within": within}
+        with Log(LogFiles([file]), start=start, stop=stop, **options) as log:
+            self._open[id(log)] = log
+            try:
+                yield log
+            finally:
+                self._open.pop(id(log), None)
 
     # ------------------------------------------------------------ rows
 
@@ -370,7 +438,7 @@ class Log:
         columns: Columns | None = None,
         *,
         asides: bool = False,
-    ) -> Iterator[Group]:
+    ) -> Pass[Group]:
         """Row changes as groups of batches; what a checkpoint needs is in each.
 
         Parameters
@@ -393,27 +461,31 @@ class Log:
         StrictError, TruncatedError
             With ``strict=True``.
         """
-        selection = replace(self._selection, met=NamesMet(), asides=asides)
+        selection = self._selected(tables, columns, asides=asides)
+        return self._pass(lambda reading: self._groups(reading, selection))
+
+    def _selected(
+        self, tables: str | Iterable[str] | None, columns: Columns | None, *, asides: bool = False
+    ) -> Selection:
+        selection = replace(self._selection, asides=asides)
         if tables is not None:
             selection.tables = names(tables)
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
-        self._begin_pass()
+        return selection
+
+    def _groups(self, reading: Reading, selection: Selection) -> Iterator[Group]:
         definitions = self._definitions()
+        selection = replace(selection, met=NamesMet())
         any_rows = False
-        for i, source in enumerate(self._sources(self._follow)):
-            decoder = self._decoder(source, self._ranged(selection, i), definitions)
-            self._wait_with(decoder)
-            try:
-                for group in decoder.groups():
-                    any_rows = any_rows or bool(group.batches)
-                    yield group
-                    del group  # what its user keeps is the user's
-            finally:
-                self.tail = decoder.tail or self.tail
+        for decoder in self._decoders(reading, selection, definitions, follow=self._follow):
+            for group in decoder.groups():
+                any_rows = any_rows or bool(group.batches)
+                yield group
+                del group  # what its user keeps is the user's
         check_columns(selection)
         path = self.files[0].path
-        report_unmet(self.report, selection, definitions, path=path, any_rows=any_rows)
+        report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
 
     def batches(
         self,
@@ -436,10 +508,11 @@ class Log:
         Batches
             An iterator of ChangeBatch; errors while it is read are those of `groups`.
         """
-        return Batches(lambda: self._batches(tables, columns))
+        selection = self._selected(tables, columns)
+        return Batches(lambda: self._pass(lambda reading: self._batches(reading, selection)))
 
-    def _batches(self, tables: str | Iterable[str] | None, columns: Columns | None) -> Iterator[ChangeBatch]:
-        for group in self.groups(tables, columns):
+    def _batches(self, reading: Reading, selection: Selection) -> Iterator[ChangeBatch]:
+        for group in self._groups(reading, selection):
             batches = group.batches
             batches.reverse()
             del group  # a batch lives no longer than its user wants
@@ -450,7 +523,7 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Columns | None = None,
-    ) -> Iterator[RowChange]:
+    ) -> Pass[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
         Parameters
@@ -467,24 +540,31 @@ class Log:
         DecodeError
             As `groups`; also text that its character set does not have.
         """
-        reader = None
-        for group in self.groups(tables, columns):
-            if reader is None:
-                reader = ChangeReader(self.report, skip_errors=self._skip)
+        selection = self._selected(tables, columns)
+        return self._pass(lambda reading: self._rows(reading, selection))
+
+    def _rows(self, reading: Reading, selection: Selection) -> Iterator[RowChange]:
+        reader = ChangeReader(reading.report, skip_errors=self._skip)
+        for group in self._groups(reading, selection):
             yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
 
     def stop(self) -> None:
-        """End a pass that follows a growing log, from another thread or a signal handler."""
-        self._stop_following.set()
+        """End the waiting of all passes that follow a growing log, from another thread or a signal handler.
+
+        Passes that are begun later follow it again.
+        """
+        stopping, self._stopping = self._stopping, threading.Event()
+        stopping.set()
 
     def close(self) -> None:
-        """End reading. Batches stay valid: each holds on to the bytes it refers to."""
+        """End reading, and all passes. Batches stay valid: each holds on to the bytes it refers to."""
         self._closed = True
-        if not self._alone:
-            self._stop_following.set()
-        self._source.close()
+        if self._within is None:
+            self._stopping.set()
+        for opened in list(self._open.values()):
+            opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -502,63 +582,110 @@ class Log:
 
     # ------------------------------------------------------------ one pass
 
-    def _begin_pass(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise BinlogError("the log is closed", path=self.files[0].path)
-        self.report = Report(self.report.strict)
-        self.tail = None
-        for gap in self.files.gaps:
-            self.report.add(
-                "file_gaps", path=self.files[0].path, detail=f"{gap.base} {gap.first} to {gap.last}"
-            )
 
-    def _sources(self, follow: bool = False) -> Iterator[Any]:
+    def _pass(self, read: Callable[[Reading], Iterator[T]]) -> Pass[T]:
+        reading = Reading(Report(self._strict), self._stopping)
+        return Pass(reading, self._items(reading, read))
+
+    def _items(self, reading: Reading, read: Callable[[Reading], Iterator[T]]) -> Generator[T, None, None]:
+        self._check_open()
+        self._latest = reading
+        self.files.tell(reading.report)
+        for item in read(reading):
+            yield item
+            del item  # it lives no longer than its user wants
+            if self._closed:
+                raise BinlogError("the log was closed while it was read", path=self.files[0].path)
+
+    def _taken(self, i: int) -> Source:
+        """The i-th log for one pass: of the first the source that waits for it, if it does."""
+        if i == 0:
+            with suppress(IndexError):
+                source = self._waiting.pop()
+                self._open.pop(id(source), None)
+                return source
+        return self._opened(i)
+
+    def _opened(self, i: int) -> Source:
+        self._check_open()
+        file = self.files[i]
+        if i in self._read_once:
+            raise BinlogError(READ_ONCE, path=file.path)
+        source = file.open()
+        if source.read_once:
+            self._read_once.add(i)
+        return source
+
+    def _decoders(
+        self,
+        reading: Reading,
+        selection: Selection,
+        definitions: Definitions | None = None,
+        *,
+        follow: bool = False,
+    ) -> Iterator[LogDecoder]:
+        """A decoder for each log of a pass, which is open until the next is asked for."""
         first, last = self._file_range()
         for i in range(first, last + 1):
-            file = self.files[i]
-            if i == 0:
-                if self._source.position:
-                    self._source.seek(0)
-                yield self._source
-            else:
-                with file.open() as source:
-                    yield source
-            if self._closed:
-                raise BinlogError("the log was closed while it was read", path=file.path)
-        if follow and not self._alone:
-            for file in self._files_after(self.files[last]):
-                with file.open() as source:
-                    yield source
+            source, follower = self._taken(i), None
+            if follow and i == last:
+                follower = self.files[i].follower(source, reading.stop, reading.report)
+            decoder = self._decoder(source, self._ranged(selection, i), reading.report, definitions, follower)
+            yield from self._while_open(decoder, reading)
+        file = self.files[last]
+        while follower is not None and follower.next_path is not None:
+            file = reading.next_file = replace(file, path=follower.next_path)
+            if self._within is not None:  # the log after this one is not read too
+                return
+            source = file.open()
+            follower = file.follower(source, reading.stop, reading.report)
+            selected = self._ranged(selection, last + 1)
+            decoder = self._decoder(source, selected, reading.report, definitions, follower)
+            yield from self._while_open(decoder, reading)
 
-    def _files_after(self, file: LogFile) -> Iterator[LogFile]:
-        """The logs that the server has begun since, while somebody wants them."""
-        while not self._stop_following.is_set() and (path := next_log_after(file.path)) is not None:
-            file = replace(file, path=path)
-            yield file
+    def _while_open(self, decoder: LogDecoder, reading: Reading) -> Iterator[LogDecoder]:
+        source = decoder.source
+        self._open[id(source)] = source
+        try:
+            with source:
+                yield decoder
+        finally:
+            self._open.pop(id(source), None)
+            reading.tail = decoder.tail or reading.tail
+        if self._closed:
+            raise BinlogError("the log was closed while it was read", path=source.path)
 
-    def _wait_with(self, decoder: LogDecoder) -> None:
-        """Where the log is followed, its decoder waits for more."""
-        if self._follow:
-            decoder.follower = Follower(decoder.source, stop=self._stop_following)
-
-    def _decoder(self, source: Any, selection: Selection, definitions: Definitions | None) -> LogDecoder:
+    def _decoder(
+        self,
+        source: Source,
+        selection: Selection,
+        report: Report,
+        definitions: Definitions | None = None,
+        follower: Follower | None = None,
+    ) -> LogDecoder:
         return LogDecoder(
             source,
             selection=selection,
-            report=self.report,
+            report=report,
             definitions=definitions,
             limits=self._limits,
             verify_checksum=self._verify,
             skip_errors=self._skip,
+            follower=follower,
         )
 
     def _split_decoder(
-        self, *, start: int | None, stop: int | None, anchors: int, in_parts: bool
+        self, source: Source, *, start: int | None, stop: int | None, anchors: int, in_parts: bool
     ) -> LogDecoder:
         """A decoder of part of the first log, for `splits`.
 
         Parameters
         ----------
+        source : Source
+            The log, at its beginning.
         start : int or None
             Position of the first event.
         stop : int or None
@@ -568,7 +695,6 @@ class Log:
         in_parts : bool
             The rest of the log is read by others.
         """
-        self._begin_pass()
         selection = self._ranged(replace(self._selection, met=NamesMet()), 0)
         selection = replace(
             selection,
@@ -577,9 +703,9 @@ class Log:
             stop_anchor=anchors,
             in_parts=in_parts,
         )
-        if self._source.position:
-            self._source.seek(0)
-        return self._decoder(self._source, selection, self._definitions())
+        self._latest = Reading(Report(self._strict), self._stopping)
+        self.files.tell(self._latest.report)
+        return self._decoder(source, selection, self._latest.report, self._definitions())
 
     def _definitions(self) -> Definitions | None:
         if self._schema is None:
@@ -598,9 +724,8 @@ class Log:
         return index(self._start, 0), index(self._stop, len(self.files) - 1)
 
     def _ranged(self, selection: Selection, i: int) -> Selection:
-        """The selection for the i-th file read of this pass."""
+        """The selection for the i-th file."""
         first, last = self._file_range()
-        i += first
         changes: dict[str, Any] = {}
         for place, at, kind in ((self._start, first, "start"), (self._stop, last, "stop")):
             if isinstance(place, dt.datetime):

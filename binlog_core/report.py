@@ -46,6 +46,7 @@ KINDS = {
     "ddl_not_followed": "schema changes that could not be followed",
     "unmatched_names": "names were given that nothing in what was read has",
     "file_gaps": "numbers missing between the files",
+    "files_left_out": "files with the number of another log were left out",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }

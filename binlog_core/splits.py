@@ -30,6 +30,8 @@ from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
 from ._redaction import shown_url
 from ._sources.log_files import LogFile, resolve
+from ._sources.log_names import LogName, name_key
+from ._sources.places import is_url
 from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from .errors import BinlogError, DecodeError
 
@@ -43,9 +45,7 @@ DEFAULT_SPLIT_SIZE = 128 << 20
 _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
 _PLANNING_THREADS = 32  # a look into an object store is waiting, not work
 
-_NUMBERED = re.compile(r"(?P<base>.*)\.(?P<number>\d+)(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
 _PATTERN = re.compile(r"[*?\[]")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 
 Logs = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -185,14 +185,14 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
     for one in targets:
         for expanded in _expand(os.fspath(one)):
             for file in resolve(expanded, storage_options=storage_options):
-                path = file.path if _URL.match(file.path) else os.path.abspath(file.path)
+                path = file.path if is_url(file.path) else os.path.abspath(file.path)
                 files[path] = replace(file, path=path)
     if not files:
         raise BinlogError("no logs given")
     owners: dict[int, str] = {}
-    for i, path in enumerate(sorted(files, key=_by_number)):
-        found = _NUMBERED.fullmatch(path)
-        number = int(found["number"]) if found else i + 1
+    for i, path in enumerate(sorted(files, key=name_key)):
+        name = LogName.of(path)
+        number = name.number if name else i + 1
         if number > _MAX_FILE_NUMBER:
             raise BinlogError(f"file number {number}, the largest handled is {_MAX_FILE_NUMBER}", path=path)
         if number in owners:
@@ -206,17 +206,12 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
 
 
 def _expand(target: str) -> list[str]:
-    if _URL.match(target) or os.path.exists(target) or not _PATTERN.search(target):
+    if is_url(target) or os.path.exists(target) or not _PATTERN.search(target):
         return [target]
     found = sorted(path for path in glob.glob(target, recursive=True) if os.path.isfile(path))
     if not found:
         raise BinlogError("no file has such a name", path=target)
     return found
-
-
-def _by_number(path: str) -> tuple[str, int, str]:
-    found = _NUMBERED.fullmatch(path)
-    return (found["base"], int(found["number"]), path) if found else (path, -1, path)
 
 
 def _splittable_size(file: LogFile) -> int | None:
@@ -417,12 +412,11 @@ class SplitReader:
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
         self._log = reader.open(split.path, **options)
+        self._source = self._log._taken(0)
         try:
-            source = self._log._source
-            source.seek(0)
-            self._bounds = SplitBounds(split, source)
+            self._bounds = SplitBounds(split, self._source)
         except BaseException:
-            self._log.close()
+            self._end()
             raise
         self.end_position = self.first_anchor or split.start
         self._groups = self._read()
@@ -468,7 +462,7 @@ class SplitReader:
     def close(self) -> None:
         """End reading early. Batches stay valid."""
         self._groups.close()
-        self._log.close()
+        self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -479,10 +473,11 @@ class SplitReader:
     def _read(self) -> Generator[Group, None, None]:
         bounds = self._bounds
         if bounds.first_anchor is None:
-            self._log.close()
+            self._end()
             return
         try:
             decoder = self._log._split_decoder(
+                self._source,
                 start=bounds.start_position,
                 stop=bounds.stop_position,
                 anchors=bounds.stop_anchor,
@@ -501,7 +496,11 @@ class SplitReader:
             self.error = error
             raise
         finally:
-            self._log.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._source.close()
+        self._log.close()
 
 
 def read_split_groups(split: Split, **options: Any) -> SplitReader:

@@ -184,7 +184,7 @@ class LogDecoder:
             self.report.add("format_notes", path=self.path, offset=4, detail=note)
         if found.state is not LogState.OPEN:
             if found.state is LogState.CUT:
-                self._end_early(4, "the file ends inside its first event")
+                self.end_early(4, "the file ends inside its first event")
             return None if found.format is None or found.state is LogState.CUT else found.format
         return found.format
 
@@ -261,7 +261,10 @@ class LogDecoder:
                 if self.follower is not None and self._may_be_torn(loop.failure_info()):
                     if self._loop.records:
                         yield from self._take_group()
-                    if self._read_again(loop.failure_info()["position"], self.follower):
+                    torn = int(loop.failure_info()["position"])
+                    if self.may_change(torn):
+                        self._window, self._base = b"", torn
+                        loop.feed(b"", torn, keep=False)
                         continue
                 if self._on_error():
                     return
@@ -415,11 +418,12 @@ class LogDecoder:
                 self.path,
             )
         if left or self.source.withheld:
-            self._end_early(
+            self.end_early(
                 int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
             )
 
-    def _end_early(self, offset: int, reason: str) -> None:
+    def end_early(self, offset: int, reason: str) -> None:
+        """Note that the log ends inside an event; in strict mode raise."""
         self.tail = Tail(self.path, offset, reason)
         if self.report.strict:
             raise TruncatedError(reason, path=self.path, offset=offset)
@@ -667,7 +671,7 @@ class LogDecoder:
             raise MemoryError(str(error))
         if self._is_cut_tail(info):
             self.report.add("wrong_in_use_checksum", path=self.path, offset=info["position"])
-            self._end_early(info["position"], "wrong checksum in the last event of a log in use")
+            self.end_early(info["position"], "wrong checksum in the last event of a log in use")
             return True
         if not self.skip_errors:
             if info["what"] == ELSEWHERE and self.selection.in_parts:
@@ -682,13 +686,13 @@ class LogDecoder:
         self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
         return True
 
-    def _read_again(self, position: int, follower: Follower) -> bool:
-        """Wait, and read an event again that the server may still have been writing; False: it is final."""
-        if not self.source.seekable or follower.wait(_TORN_WAIT) in ("next", "stopped"):
+    def may_change(self, position: int) -> bool:
+        """Wait, then go back to an event that its server may still have been writing; False: it is final."""
+        if self.follower is None or not self.source.seekable:
+            return False
+        if self.follower.wait(_TORN_WAIT) in ("next", "stopped"):
             return False
         self.source.seek(position)
-        self._window, self._base = b"", position
-        self._loop.feed(b"", position, keep=False)
         return True
 
     def _on_inner_error(self) -> None:

@@ -37,6 +37,7 @@ class DecompressedSource(Source):
     def __init__(self, inner: Source, kind: str) -> None:
         super().__init__(inner.path)
         self.seekable = inner.seekable
+        self.read_once = inner.read_once
         self._inner = inner
         self._kind = kind
         self._begin()

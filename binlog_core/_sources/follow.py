@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import threading
 import time
+import zlib
 from typing import Literal
 
-from .log_files import next_log_after
-from .sources import Source
+from .._format.event_types import EventType
+from ..errors import BinlogError
+from ..report import Report
+from .log_names import Gap, LogName
+from .places import LocalFiles, is_log
+from .sources import ENCRYPTED_MAGIC, Source
+
+_HEADER = struct.Struct("<IBIIIH")
+_ROTATE_POSITION_LEN = 8
+_ENCRYPTED_HEAD_LEN = 512  # what shows how to read an encrypted log
+_TAIL_LEN = 1024  # longer than a ROTATE event, which holds a file's name
 
 
 class Follower:
@@ -21,6 +33,8 @@ class Follower:
         Seconds between two looks.
     stop : threading.Event or None
         Ends the waiting when set, from another thread or a signal handler.
+    report : Report or None
+        Told of numbers that are missing behind this log.
 
     Attributes
     ----------
@@ -28,11 +42,23 @@ class Follower:
         The log that follows, once `wait` said "next".
     """
 
-    def __init__(self, source: Source, *, poll: float = 0.2, stop: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        poll: float = 0.2,
+        stop: threading.Event | None = None,
+        report: Report | None = None,
+    ) -> None:
         self.next_path: str | None = None
         self._source = source
         self._poll = poll
         self._stop = stop or threading.Event()
+        self._report = report or Report()
+        self._name = LogName.of(source.path)
+        self._looked_at = -1  # where the log ended when its last event was looked at
+        self._rotates_to: int | None = None
+        self._missed = self._told = False
 
     def wait(self, timeout: float | None = None) -> Literal["more", "next", "stopped", "timeout"]:
         """Wait until something can be read.
@@ -47,10 +73,16 @@ class Follower:
         str
             "more": `read` of the source gives bytes. "next": this log is finished, `next_path` follows.
             "stopped": the stop event is set. "timeout".
+
+        Raises
+        ------
+        BinlogError
+            The log ends with the name of the next one, which is not there although a later one is: it was
+            removed before it was read.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while not self._source.peek(1):
-            following = next_log_after(self._source.path)
+            following = self._following()
             if following is not None:
                 # The server ends a log before it begins the next: look once more.
                 if self._source.peek(1):
@@ -63,3 +95,106 @@ class Follower:
             if self._stop.wait(pause):
                 return "stopped"
         return "more"
+
+    def _following(self) -> str | None:
+        """The log that the last event names, else the one with the next number, once it is there."""
+        name = self._name
+        if name is None:
+            return None
+        if self._looked_at != self._source.position:
+            self._looked_at = self._source.position
+            self._rotates_to = _rotates_to(self._source, name)
+        wanted = self._rotates_to or name.number + 1
+        later = logs_after(self._source.path)
+        if wanted in later:
+            if wanted > name.number + 1:
+                self._tell(Gap(name.base, name.number + 1, wanted - 1))
+            return later[wanted]
+        beyond = min((number for number in later if number > wanted), default=None)
+        if beyond is None:
+            return None
+        if self._rotates_to is None:  # this log may still grow, and the later one be a stray file
+            self._tell(Gap(name.base, wanted, beyond - 1))
+        elif self._missed:
+            raise BinlogError(
+                f"the next log has the number {wanted} and is not there, but"
+                f" {os.path.basename(later[beyond])} is: it was removed before it was read",
+                path=self._source.path,
+            )
+        self._missed = self._rotates_to is not None  # at the first look the server may be just creating it
+        return None
+
+    def _tell(self, gap: Gap) -> None:
+        if not self._told:
+            self._told = True
+            self._report.add("file_gaps", path=self._source.path, detail=str(gap))
+
+
+def next_log_after(path: str) -> str | None:
+    """The log that follows a local one: the next number of the same base name in its directory.
+
+    Parameters
+    ----------
+    path : str
+
+    Returns
+    -------
+    str or None
+        None: it is not there, or what shows how to read it is not written yet.
+    """
+    name = LogName.of(path)
+    return logs_after(path).get(name.number + 1) if name else None
+
+
+def logs_after(path: str) -> dict[int, str]:
+    """Logs of the same base name and a greater number in a local log's directory; one of each number."""
+    name = LogName.of(path)
+    if name is None:
+        return {}
+    place, folder = LocalFiles(), os.path.dirname(path)
+    found: dict[int, list[tuple[tuple[bool, bool], str]]] = {}
+    for file in place.files(folder or ".") or ():
+        other = os.path.join(folder, os.path.basename(file))
+        known = LogName.of(other)
+        if known and known.base == name.base and known.number > name.number:
+            found.setdefault(known.number, []).append((known.doubt, other))
+    begun = {
+        number: next((one for _, one in sorted(files) if _is_begun(place, one)), None)
+        for number, files in found.items()
+    }
+    return {number: one for number, one in begun.items() if one is not None}
+
+
+def _is_begun(place: LocalFiles, path: str) -> bool:
+    try:
+        head = place.head(path, _ENCRYPTED_HEAD_LEN) or b""
+        return len(head) == _ENCRYPTED_HEAD_LEN if head[:4] == ENCRYPTED_MAGIC else is_log(place, path)
+    except BinlogError:  # removed between listing and looking
+        return False
+
+
+def _rotates_to(source: Source, name: LogName) -> int | None:
+    """The number of the next log, where the last event that is there is a ROTATE that names it."""
+    end = source.position
+    begin = max(end - _TAIL_LEN, 4)
+    if not source.seekable or begin >= end:
+        return None
+    tail = b""
+    try:
+        source.seek(begin)
+        while len(tail) < end - begin and (part := source.read(end - begin - len(tail))):
+            tail += part
+        source.seek(end)
+    except BinlogError:  # it shrank: reading on will tell
+        return None
+    for at in range(len(tail) - _HEADER.size - _ROTATE_POSITION_LEN):
+        _, kind, _, length, next_position, _ = _HEADER.unpack_from(tail, at)
+        if kind != EventType.ROTATE or length != len(tail) - at or next_position != end & 0xFFFFFFFF:
+            continue
+        checksum = int.from_bytes(tail[-4:], "little")
+        stop = -4 if zlib.crc32(tail[at:-4]) == checksum else None
+        named = LogName.of(os.fsdecode(tail[at + _HEADER.size + _ROTATE_POSITION_LEN : stop]))
+        # A relay log also holds its source's ROTATE events, which name the source's logs.
+        if named and os.path.basename(named.base) == os.path.basename(name.base):
+            return named.number
+    return None

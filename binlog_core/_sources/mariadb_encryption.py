@@ -134,6 +134,7 @@ class MariaDBDecryptedSource(Source):
         super().__init__(inner.path)
         self._inner = inner
         self.seekable = inner.seekable
+        self.read_once = inner.read_once
         self._start = start
         try:
             key = mariadb_key(keys, start.key_version, inner.path)

@@ -41,6 +41,7 @@ class MySQLDecryptedSource(Source):
         super().__init__(inner.path)
         self._inner = inner
         self.seekable = inner.seekable
+        self.read_once = inner.read_once
         self._start = inner.position + _HEADER_LEN
         try:
             self._unlock(keys)

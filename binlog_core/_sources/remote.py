@@ -85,6 +85,7 @@ class RemoteSource(FileSource):
         super().__init__(handle, path, owned=True, splittable=size is not None)
         self._size = size
         self.seekable = size is not None  # fsspec calls streams seekable, too
+        self.read_once = False  # asked for again, a web server sends it again
 
     @property
     def size(self) -> int | None:

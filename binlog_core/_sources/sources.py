@@ -33,6 +33,8 @@ _NETWORK_FILE_SYSTEMS = frozenset((
 ))
 # fmt: on
 
+READ_ONCE = "this can be read only once, and has been: save it to a file first"
+
 _BINLOG_IN_USE = 0x0001
 _FORMAT_DESCRIPTION_EVENT = 15
 
@@ -53,10 +55,13 @@ class Source(ABC):
         True for plain bytes that can be read from any position: several workers may share the log.
     seekable : bool
         `seek` can also go backward.
+    read_once : bool
+        What it reads cannot be opened again: a pipe.
     """
 
     splittable: bool = False
     seekable: bool = False
+    read_once: bool = False
 
     def __init__(self, path: str) -> None:
         self.path = shown_url(path)
@@ -304,6 +309,7 @@ class FileSource(Source):
                 self._start = handle.tell()
         except (AttributeError, OSError, ValueError):
             self.seekable = False
+        self.read_once = not self.seekable
 
     @property
     def size(self) -> int | None:
@@ -350,6 +356,67 @@ class FileSource(Source):
         self._ahead = b""
         if handle is not None and self._owned:
             handle.close()
+
+
+class SharedFile:
+    """A caller's binary file object, which several sources read side by side where it can seek.
+
+    Parameters
+    ----------
+    handle : binary file object
+        The log begins where it stands.
+    path : str
+    """
+
+    def __init__(self, handle: BinaryIO, path: str) -> None:
+        self.path = path
+        self.handle = handle
+        self.lock = threading.Lock()
+        first = FileSource(handle, path)
+        self.start: int | None = first._start if first.seekable else None
+        self._first: FileSource | None = first
+
+    def open(self) -> Source:
+        """The log from its beginning.
+
+        Raises
+        ------
+        BinlogError
+            It cannot seek, and was opened before.
+        """
+        if self.start is not None:
+            return _SharedSource(self)
+        source, self._first = self._first, None
+        if source is None:
+            raise BinlogError(READ_ONCE, path=self.path)
+        return source
+
+
+class _SharedSource(FileSource):
+    """A source of a `SharedFile`, with a place of its own in it."""
+
+    def __init__(self, shared: SharedFile) -> None:
+        super().__init__(shared.handle, shared.path)
+        assert shared.start is not None
+        self._start = shared.start
+        self._lock = shared.lock
+        self._next = 0
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the log as of now."""
+        with self._lock:
+            return super().size
+
+    def _fetch(self, size: int) -> bytes:
+        with self._lock:
+            super()._move(self._next)
+            data = super()._fetch(size)
+        self._next += len(data)
+        return data
+
+    def _move(self, position: int) -> None:
+        self._next = position
 
 
 def open_local(path: str, *, mmap: bool | None = None) -> Source:

@@ -14,7 +14,7 @@ from .._core._headers import HEADER_DTYPE, walk_headers
 from .._format.compression import payload_chunks
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription, parse_next_descriptor
-from ..errors import BinlogError, ChecksumError, DecodeError, TruncatedError
+from ..errors import BinlogError, ChecksumError, DecodeError
 from ..events import EventHeader, OpaqueEvent, parse_event
 from .salvage import check_tail, resume
 
@@ -94,12 +94,12 @@ class _Walk:
                     window = memoryview(bytes(window[offset:]) + more)
                     offset = 0
                     continue
-                if offset == len(window):
+                if offset == len(window) and not self.source.withheld:
                     return
-                reason = "the file ends inside an event"
+                reason = f"the file ends inside an event, {len(window) - offset} bytes of it are there"
                 if not decoder.skip_errors:
                     check_tail(decoder.boundaries, window, base, offset, self.path)
-                    self._cut(base + offset, reason)
+                    decoder.end_early(base + offset, reason)
                     return
             position = base + offset
             length = int.from_bytes(window[offset + 9 : offset + 13], "little")
@@ -109,9 +109,13 @@ class _Walk:
                     raise DecodeError(reason, path=self.path, offset=position)
             elif status == _headers.WALK_CHECKSUM:
                 reason = "wrong checksum"
-                last = offset + length == len(window) and (view is not None or not self.source.peek(1))
-                if last and description.in_use:
-                    self._cut(position, "wrong checksum in the last event of a log in use")
+                at_end = offset + length == len(window)
+                if at_end and description.in_use and decoder.may_change(position):
+                    window, base, offset = memoryview(b""), position, 0
+                    continue
+                if at_end and description.in_use and (view is not None or not self.source.peek(1)):
+                    decoder.report.add("wrong_in_use_checksum", path=self.path, offset=position)
+                    decoder.end_early(position, "wrong checksum in the last event of a log in use")
                     return
                 if not decoder.skip_errors:
                     type_code = description.canonical(window[offset + 4])
@@ -133,7 +137,7 @@ class _Walk:
             if held and (found.offset is None or base + found.offset >= position):
                 yield out[count - 1 : count], before, before_base, description
             if found.offset is None and status == _headers.WALK_TRUNCATED:
-                self._cut(position, reason)
+                decoder.end_early(position, reason)
                 return
             if not found.begins_at(position):
                 decoder.report.add("skipped_events", path=self.path, offset=position, detail=reason)
@@ -145,10 +149,6 @@ class _Walk:
     def _more_comes(self) -> bool:
         """Wait for it, where the log is followed."""
         return self.decoder.follower is not None and self.decoder.follower.wait() == "more"
-
-    def _cut(self, offset: int, reason: str) -> None:
-        if self.decoder.report.strict:
-            raise TruncatedError(reason, path=self.path, offset=offset)
 
     def _descriptor(
         self, window: memoryview, offset: int, base: int, description: FormatDescription

@@ -13,7 +13,6 @@ import datetime as dt
 import hashlib
 import json
 import os
-import re
 import string
 import uuid
 from abc import ABC, abstractmethod
@@ -39,7 +38,6 @@ _MOVING_THREADS = 32
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits}_-".encode())
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 
 
 def directory_name(database: str, table: str) -> str:
@@ -102,7 +100,7 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     import pyarrow
     import pyarrow.fs
 
-    if not _URL.match(path):
+    if not is_url(path):
         return pyarrow.fs.LocalFileSystem(), os.path.abspath(path)
     found = arrow_filesystem(path, options)
     if found is not None:
@@ -190,7 +188,7 @@ class Destination(ABC):
     def refuse_inputs(self, paths: Iterable[str]) -> None:
         """Refuse an output that the logs themselves lie in."""
         for path in paths:
-            place = open_filesystem(path)[1] if _URL.match(path) and _URL.match(self.output) else path
+            place = open_filesystem(path)[1] if is_url(path) and is_url(self.output) else path
             if place == self.path or place.startswith(self.path + "/"):
                 raise BinlogError(f"the output holds the log {path}", path=self.output)
 
@@ -303,7 +301,7 @@ class ParquetDirectory(Destination):
         self._replaces = self._check(overwrite)
         parent, _, name = self.path.rpartition("/")
         self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}.staging"
-        scheme = output.rstrip("/").removesuffix(self.path) if _URL.match(output) else ""
+        scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
         self._renames = self.filesystem.type_name in ("local", "hdfs")
 

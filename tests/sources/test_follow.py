@@ -31,8 +31,9 @@ def written(name: str = "8.0.36") -> tuple[bytes, list[int]]:
 class Reading:
     """A pass over a growing log in a thread of its own."""
 
-    def __init__(self, path: Path, **options: Any) -> None:
-        self.ids: list[int] = []
+    def __init__(self, path: Path, what: str = "rows", **options: Any) -> None:
+        self.what = what
+        self.ids: list[int] = []  # of changes; of events their positions
         self.error: BaseException | None = None
         self.log = binlog_core.open(path, follow=True, **options)
         self._met = threading.Condition()
@@ -41,9 +42,9 @@ class Reading:
 
     def _run(self) -> None:
         try:
-            for change in self.log.rows():
+            for one in self.log.rows() if self.what == "rows" else self.log.events():
                 with self._met:
-                    self.ids.append(change.after["id"])  # type: ignore[index]
+                    self.ids.append(one.after["id"] if self.what == "rows" else one.position)
                     self._met.notify()
         except BaseException as error:
             self.error = error
@@ -88,6 +89,29 @@ def test_an_event_that_is_still_being_written_is_read_again(tmp_path: Path, at_o
     assert reading.ids == list(range(COUNT))
     assert reading.log.tail is None
     assert not reading.log.report.counts
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["waits", "goes on at once"])
+@pytest.mark.parametrize("missing", [0, 20, 60], ids=["zeros", "a part", "most"])
+def test_events_wait_for_one_that_is_still_being_written(tmp_path: Path, missing: int, at_once: bool) -> None:
+    data, places = written()
+    path = tmp_path / "bin.000001"
+    begin, end = torn(data, places[3])
+    path.write_bytes(begin[: len(begin) - missing])
+    want = [event.position for event in binlog_core.open(data).events()]
+    reading = Reading(tmp_path, "events")
+    try:
+        reading.until(want.index(places[3]))
+        if not at_once:
+            reading._thread.join(0.5)
+        with path.open("r+b") as file:
+            file.seek(end - 80)
+            file.write(data[end - 80 :])
+        reading.until(len(want))
+    finally:
+        reading.stop()
+    assert reading.ids == want
+    assert reading.log.tail is None and not reading.log.report.counts
 
 
 def test_a_torn_end_that_stays_is_told_when_the_next_log_begins(tmp_path: Path) -> None:
@@ -138,3 +162,111 @@ def test_a_pass_from_a_checkpoint_tells_no_earlier_one(tmp_path: Path, mmap: boo
         assert all(start <= checkpoint <= log.position for checkpoint in checkpoints)
         found = [int(i) for g in groups for b in g.batches for i in b.array["row"]["id"]]
         assert found == [ten + row for ten in wanted for row in range(rows)]
+
+
+def numbered(folder: Path, number: int, data: bytes | None = None) -> Path:
+    path = folder / f"bin.{number:06}"
+    path.write_bytes(written()[0] if data is None else data)
+    return path
+
+
+def rotating(to: str) -> bytes:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(TABLE, [{"id": 100, "note": ""}])
+    log.commit()
+    log.rotate(to)
+    return log.getvalue()
+
+
+def test_a_stray_file_leads_no_follower_away(tmp_path: Path) -> None:
+    """It is told, and the log that does come next is read."""
+    numbered(tmp_path, 1)
+    reading = Reading(tmp_path / "bin.000001")
+    try:
+        reading.until(COUNT)
+        numbered(tmp_path, 99)
+        reading._thread.join(0.6)
+        assert len(reading.ids) == COUNT
+        numbered(tmp_path, 2)
+        reading.until(2 * COUNT)
+    finally:
+        reading.stop()
+    assert reading.log.report.file_gaps == 2  # behind either log
+    assert reading.log.report.first["file_gaps"].detail == f"{tmp_path / 'bin'} 2 to 98"
+
+
+def test_a_follower_goes_where_the_rotate_event_says_and_tells_the_gap(tmp_path: Path) -> None:
+    numbered(tmp_path, 1, rotating("bin.000007"))
+    reading = Reading(tmp_path)
+    try:
+        reading.until(1)
+        numbered(tmp_path, 7)
+        reading.until(1 + COUNT)
+    finally:
+        reading.stop()
+    assert reading.log.report.first["file_gaps"].detail == f"{tmp_path / 'bin'} 2 to 6"
+
+
+@pytest.mark.parametrize("what", ["rows", "events"])
+def test_a_log_that_was_removed_before_it_was_read_is_an_error(tmp_path: Path, what: str) -> None:
+    numbered(tmp_path, 1, rotating("bin.000002"))
+    reading = Reading(tmp_path / "bin.000001", what)
+    try:
+        reading.until(1)
+        numbered(tmp_path, 3)
+        reading._thread.join(60)
+    finally:
+        reading.stop()
+    assert isinstance(reading.error, binlog_core.BinlogError)
+    assert "number 2 and is not there, but bin.000003 is" in str(reading.error)
+
+
+def test_a_relay_logs_source_names_no_next_log(tmp_path: Path) -> None:
+    (tmp_path / "relay-bin.000001").write_bytes(rotating("mysql-bin.000077"))
+    (tmp_path / "relay-bin.000002").write_bytes(written()[0])
+    reading = Reading(tmp_path / "relay-bin.000001")
+    try:
+        reading.until(1 + COUNT)
+    finally:
+        reading.stop()
+    assert not reading.log.report.counts
+
+
+def test_stopping_ends_what_runs_and_the_log_can_be_followed_again(tmp_path: Path) -> None:
+    path = numbered(tmp_path, 1)
+    with binlog_core.open(path, follow=True) as log:
+        for _ in range(3):
+            waiting = [log.rows(), log.events()]
+            threads = [threading.Thread(target=list, args=(one,)) for one in waiting]
+            for thread in threads:
+                thread.start()
+            log.stop()
+            for thread in threads:
+                thread.join(60)
+                assert not thread.is_alive()
+        seen: list[int] = []
+        log.stop()
+        again = log.rows()
+        for change in again:
+            seen.append(change.after["id"])  # type: ignore[index]
+            if len(seen) == COUNT:
+                numbered(tmp_path, 2)
+            if len(seen) == 2 * COUNT:
+                log.stop()
+    assert seen == 2 * list(range(COUNT))
+
+
+def test_stopping_ends_the_pass_over_each_file(tmp_path: Path) -> None:
+    numbered(tmp_path, 1)
+    numbered(tmp_path, 2)
+    with binlog_core.open(tmp_path, follow=True) as log:
+        for _ in range(2):
+            names, seen = [], 0
+            for one in log.each_file():
+                names.append(Path(one.files[0].path).name)
+                for _ in one.rows():
+                    seen += 1
+                    if seen == 2 * COUNT:
+                        log.stop()
+            assert (names, seen) == (["bin.000001", "bin.000002"], 2 * COUNT)

@@ -19,10 +19,12 @@ import numpy as np
 import pytest
 from support.golden import golden_logs
 
+import binlog_core
 from binlog_core._sources import sources
 from binlog_core._sources.compressed_files import DecompressedSource, compression_of
-from binlog_core._sources.follow import Follower
-from binlog_core._sources.log_files import Gap, next_log_after, resolve
+from binlog_core._sources.follow import Follower, logs_after, next_log_after
+from binlog_core._sources.log_files import IndexFile, resolve
+from binlog_core._sources.log_names import Gap
 from binlog_core._sources.sources import (
     BufferSource,
     FileSource,
@@ -484,6 +486,31 @@ def test_a_log_and_its_compressed_copy_are_one(tmp_path):
     assert names(tmp_path) == ["bin.000001"]
 
 
+def test_files_with_the_same_number_are_told(tmp_path):
+    """The one that is named as servers do is read, whichever sorts first."""
+    plain = written(tmp_path, LOG, "bin.000001")
+    written(tmp_path, LOG, "bin.0000001")
+    written(tmp_path, gzip.compress(LOG), "bin.000001.gz")
+    packed = written(tmp_path, gzip.compress(LOG), "bin.000002.gz")
+    written(tmp_path, LOG, "bin.02")
+    found = resolve(tmp_path)
+    assert [f.path for f in found] == [plain, packed]
+    assert [(os.path.basename(one.path), one.kept) for one in found.left_out] == [
+        ("bin.000001.gz", plain),
+        ("bin.0000001", plain),
+        ("bin.02", packed),
+    ]
+    with binlog_core.open(tmp_path) as log, pytest.warns(binlog_core.BinlogWarning, match="same number"):
+        log.headers()
+    assert log.report.files_left_out == 3
+
+
+def test_a_link_to_itself_does_not_hide_the_other_files(tmp_path):
+    written(tmp_path, LOG, "bin.000001")
+    (tmp_path / "bin.000002").symlink_to(tmp_path / "bin.000002")
+    assert names(tmp_path) == ["bin.000001"]
+
+
 def test_a_directory_without_logs(tmp_path):
     written(tmp_path, b"text", "readme.txt")
     with pytest.raises(NotABinlogError, match="no binary log") as caught:
@@ -506,7 +533,9 @@ def test_an_index_file(tmp_path):
     lines = ["./bin.000001", "bin.000002", absolute, "/gone/away/bin.000005", r".\bin.000006"]
     for newline in ("\n", "\r\n"):
         index = written(tmp_path, newline.join([*lines, ""]).encode(), "bin.index")
-        found = resolve(index)
+        with pytest.raises(BinlogError, match=r"not beside it: .*bin\.000004"):
+            resolve(index)
+        found = resolve(IndexFile(index, absolute=True))
         assert [f.path for f in found] == [
             str(tmp_path / "bin.000001"),
             str(tmp_path / "bin.000002"),
@@ -530,7 +559,7 @@ def test_an_index_file_in_the_current_directory(tmp_path, monkeypatch):
 def test_an_index_file_whose_logs_are_gone(tmp_path):
     written(tmp_path, LOG, "bin.000002")
     index = written(tmp_path, b"./bin.000001\n./bin.000002\n./bin.000003\n", "bin.index")
-    with pytest.raises(BinlogError, match=r"not there: \./bin\.000001, \./bin\.000003") as caught:
+    with pytest.raises(BinlogError, match=r"not beside it: \./bin\.000001, \./bin\.000003") as caught:
         resolve(index)
     assert caught.value.path == index
 
@@ -541,6 +570,51 @@ def test_an_index_file_whose_logs_are_gone(tmp_path):
 def test_what_is_no_index_file(tmp_path, text):
     path = written(tmp_path, text, "any")
     assert [f.path for f in resolve(path)] == [path]
+
+
+def test_a_text_file_named_like_a_log_leads_nowhere(tmp_path):
+    """Not even where each line names a log: what it says would be opened."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    secret = written(elsewhere, LOG, "bin.000007")
+    for name in ("bin.000001", "list.txt"):
+        path = written(tmp_path, f"{secret}\n".encode(), name)
+        assert [f.path for f in resolve(path)] == [path]
+        with pytest.raises(NotABinlogError):
+            binlog_core.open(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "http://localhost:1/bin.000001",
+        "file:///{}/bin.000001",
+        "simplecache::file://{}/bin.000001",
+        "reference://bin.000001::file://{}/x.000001",
+    ],
+)
+def test_an_index_file_names_no_urls(tmp_path, line):
+    written(tmp_path, LOG, "bin.000001")
+    index = written(tmp_path, line.format(tmp_path).encode(), "bin.index")
+    for target in (index, IndexFile(index, absolute=True)):
+        with pytest.raises(BinlogError, match="names a URL"):
+            resolve(target)
+
+
+def test_an_index_file_names_logs_beside_it_only(tmp_path):
+    inner, outer = tmp_path / "logs", tmp_path / "outside"
+    inner.mkdir()
+    outer.mkdir()
+    written(outer, LOG, "bin.000001")
+    written(inner, LOG, "bin.000002")
+    for line in ("../outside/bin.000001", str(outer / "bin.000001")):
+        index = written(inner, line.encode(), "bin.index")
+        with pytest.raises(BinlogError, match="not beside it"):
+            resolve(index)
+    index = written(inner, b"../outside/bin.000002\n", "logs.txt")
+    assert [f.path for f in resolve(IndexFile(index))] == [str(inner / "bin.000002")]
+    with pytest.raises(NotABinlogError, match="not an index file"):
+        resolve(IndexFile(written(inner, LOG, "some")))
 
 
 def test_log_files_are_a_picklable_sequence(tmp_path):
@@ -605,7 +679,8 @@ def test_next_log(tmp_path, monkeypatch):
         written(tmp_path, LOG, name)
     path = str(tmp_path / "bin.")
     assert next_log_after(path + "999999") == path + "1000000"
-    assert next_log_after(path + "1000000") == path + "1000002"
+    assert next_log_after(path + "1000000") is None  # 1000002 is not the next
+    assert logs_after(path + "1000000") == {1000002: path + "1000002"}
     assert next_log_after(path + "1000002") is None
     assert next_log_after(str(tmp_path / "alone.binlog")) is None
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,129 @@
+"""Where a log's path leads to: a file of this machine, or one of a store at a URL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from ..errors import BinlogError, DecompressionError
+from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, Source, open_local
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-:]+://")  # fsspec chains them: simplecache::s3://…
+_SNIFF_LEN = 64 << 10
+_LOOKING_THREADS = 32
+
+
+def is_url(path: str) -> bool:
+    """Whether a target is a URL, ``file://`` and chains of fsspec among them, and no path."""
+    return _URL.match(path) is not None
+
+
+def local_path(path: str) -> str | None:
+    """The path on this machine of a path or ``file://`` URL; None of any other URL."""
+    if not is_url(path):
+        return path
+    return unquote(urlsplit(path).path) if path.lower().startswith("file:") else None
+
+
+class Place(Protocol):
+    """Where paths lead to: this machine's files, or an fsspec file system."""
+
+    def files(self, path: str) -> list[str] | None:
+        """Paths of the files in a directory, None: it is none."""
+
+    def head(self, path: str, size: int) -> bytes | None:
+        """The first bytes of a file, None: reading them would consume them."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+
+    def open(self, path: str, mmap: bool | None) -> Source:
+        """The file's bytes as they are stored."""
+
+
+class LocalFiles:
+    """Files of this machine."""
+
+    def files(self, path: str) -> list[str] | None:
+        """Paths of the files in a directory, None: it is none."""
+        path = _here(path)
+        if not os.path.isdir(path):
+            return None
+        try:
+            return [entry.path for entry in os.scandir(path) if _is_file(entry)]
+        except OSError as exc:
+            raise BinlogError(f"the directory cannot be read: {exc.strerror}", path=path) from exc
+
+    def head(self, path: str, size: int) -> bytes | None:
+        """The first bytes of a file, None: reading them would consume them."""
+        path = _here(path)
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe
+            return None
+        with open_local(path, mmap=False) as source:
+            return source.peek(size)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is there."""
+        return os.path.isfile(_here(path))
+
+    def open(self, path: str, mmap: bool | None) -> Source:
+        """The file's bytes as they are stored."""
+        return open_local(_here(path), mmap=mmap)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself, say
+        return False
+
+
+def _here(path: str) -> str:
+    return local_path(path) or path
+
+
+def place_of(path: str, storage_options: dict[str, Any] | None = None) -> Place:
+    """The place of a path or URL.
+
+    Raises
+    ------
+    BinlogError
+        The store cannot be reached, or a library for it is missing.
+    """
+    if local_path(path) is not None:
+        return LocalFiles()
+    from .object_stores import ObjectStore, arrow_filesystem
+    from .remote import Remote
+
+    found = arrow_filesystem(path, storage_options)
+    return Remote(path, storage_options) if found is None else ObjectStore(path, found[0])
+
+
+def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
+    """Those files that are logs, from their first bytes."""
+    if isinstance(place, LocalFiles):
+        return {path for path in paths if is_log(place, path)}
+    with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # a look into a store is waiting, not work
+        found = threads.map(lambda path: is_log(place, path), paths)
+        return {path for path, one in zip(paths, found, strict=True) if one}
+
+
+def is_log(place: Place, path: str) -> bool:
+    """Whether a file is a log, plain, encrypted or compressed, from its first bytes."""
+    from .compressed_files import DecompressedSource, compression_of
+
+    head = place.head(path, 6)
+    if head is None:
+        return False
+    kind = compression_of(head)
+    if kind is None:
+        return head[:4] in (MAGIC, ENCRYPTED_MAGIC)
+    try:
+        with DecompressedSource(BufferSource(place.head(path, _SNIFF_LEN) or b"", path), kind) as source:
+            return source.peek(4) in (MAGIC, ENCRYPTED_MAGIC)
+    except DecompressionError:
+        return False

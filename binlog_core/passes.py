@@ -1,0 +1,83 @@
+"""One pass over a log: an iterator with a report, a tail and sources of its own, so that passes never mix."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from .report import Report
+
+if TYPE_CHECKING:
+    from ._decode.group import Tail
+    from ._sources.log_files import LogFile
+
+T = TypeVar("T", covariant=True)
+
+
+class Reading:
+    """What is known of a pass; apart from its iterator, so that nothing refers back to that.
+
+    Parameters
+    ----------
+    report : Report
+    stop : threading.Event
+        Ends the waiting for more, once set.
+
+    Attributes
+    ----------
+    tail : Tail or None
+    next_file : LogFile or None
+        The log that the server began next, where the pass followed the last one to its end.
+    """
+
+    def __init__(self, report: Report, stop: threading.Event) -> None:
+        self.report = report
+        self.stop = stop
+        self.tail: Tail | None = None
+        self.next_file: LogFile | None = None
+
+
+class Pass(Iterator[T]):
+    """One pass over a log, read as it is iterated; ``log.events()``, ``log.rows()`` and others make it.
+
+    Every pass opens the log for itself: several may be read at once. It ends with the log, with `close`, or
+    when nothing refers to it any more.
+
+    Attributes
+    ----------
+    report : Report
+        What this pass did not find told, skipped or lost, so far.
+    tail : Tail or None
+        Where and why this pass ended inside an event.
+    """
+
+    def __init__(self, reading: Reading, items: Generator[T, None, None]) -> None:
+        self._reading = reading
+        self._items = items
+
+    @property
+    def report(self) -> Report:
+        """See above."""
+        return self._reading.report
+
+    @property
+    def tail(self) -> Tail | None:
+        """See above."""
+        return self._reading.tail
+
+    def __iter__(self) -> Iterator[T]:
+        return self._items  # the generator itself: without a call of ours for each item
+
+    def __next__(self) -> T:
+        return next(self._items)
+
+    def close(self) -> None:
+        """End the pass early. What it gave stays valid."""
+        self._items.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

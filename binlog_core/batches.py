@@ -361,7 +361,8 @@ class Batches(Iterator["ChangeBatch"]):
     def take(self) -> Iterator[ChangeBatch]:
         """All from the first one on; what was looked at only is not read again."""
         if self._begun or self._ended:
-            return self._read()
+            self._latest = self._read()
+            return iter(self._latest)
         every = chain(() if self._first is None else (self._first,), self._started())
         self._first = self._pass = None
         return every

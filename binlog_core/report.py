@@ -53,9 +53,12 @@ KINDS = {
 
 _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
 
-# Facts about the data, not about the log's silence: strict mode accepts them.
+# Facts about the data or the folder, not about the log's silence: strict mode accepts them.
 _FACTS = frozenset(
-    ("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names")
+    (
+        *("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names"),
+        "files_left_out",
+    )
 )
 # What nobody needs to be warned of at every open.
 _QUIET = frozenset(("invalid_dates", "unknown_signs", "unknown_charsets", "unnamed_columns", "format_notes"))

@@ -104,24 +104,29 @@ class Follower:
         if self._looked_at != self._source.position:
             self._looked_at = self._source.position
             self._rotates_to = _rotates_to(self._source, name)
-        wanted = self._rotates_to or name.number + 1
+        number = name.number + 1
+        wanted = self._rotates_to or number
         later = logs_after(self._source.path)
         if wanted in later:
-            if wanted > name.number + 1:
-                self._tell(Gap(name.base, name.number + 1, wanted - 1))
+            if wanted > number:
+                self._tell(Gap(name.base, number, wanted - 1))
             return later[wanted]
-        beyond = min((number for number in later if number > wanted), default=None)
-        if beyond is None:
+        beyond = min((other for other in later if other > wanted), default=None)
+        if self._rotates_to is None:
+            if beyond is not None:  # this log may still grow, and the later one be a stray file
+                self._tell(Gap(name.base, number, beyond - 1))
             return None
-        if self._rotates_to is None:  # this log may still grow, and the later one be a stray file
-            self._tell(Gap(name.base, wanted, beyond - 1))
-        elif self._missed:
+        if not self._missed:  # the server may be just creating it
+            self._missed = True
+            return None
+        if number in later:  # renamed copies: the event tells the name on the server
+            return later[number]
+        if beyond is not None:
             raise BinlogError(
                 f"the next log has the number {wanted} and is not there, but"
                 f" {os.path.basename(later[beyond])} is: it was removed before it was read",
                 path=self._source.path,
             )
-        self._missed = self._rotates_to is not None  # at the first look the server may be just creating it
         return None
 
     def _tell(self, gap: Gap) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from .._sources.object_stores import arrow_filesystem
+from .._sources.places import is_url
 from ..errors import BinlogError
 from .results import TableResult
 from .schema import spark_schema

@@ -222,6 +222,16 @@ def test_a_log_that_was_removed_before_it_was_read_is_an_error(tmp_path: Path, w
     assert "number 2 and is not there, but bin.000003 is" in str(reading.error)
 
 
+def test_renamed_copies_follow_by_their_own_numbers(tmp_path: Path) -> None:
+    numbered(tmp_path, 1, rotating("bin.000042"))
+    numbered(tmp_path, 2)
+    reading = Reading(tmp_path / "bin.000001")
+    try:
+        reading.until(1 + COUNT)
+    finally:
+        reading.stop()
+
+
 def test_a_relay_logs_source_names_no_next_log(tmp_path: Path) -> None:
     (tmp_path / "relay-bin.000001").write_bytes(rotating("mysql-bin.000077"))
     (tmp_path / "relay-bin.000002").write_bytes(written()[0])

@@ -23,7 +23,7 @@ from binlog_core.report import KINDS
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 # Facts about the data that a log tells in full: counted, and no reason to stop.
-FACTS = {"invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum"}
+FACTS = {"invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "files_left_out"}
 
 Case = tuple[Any, dict[str, Any]]  # what to open, and how
 PLAIN = Table("shop", "orders", [("id", "INT UNSIGNED"), ("total", "DECIMAL(10,2)")])
@@ -197,6 +197,12 @@ def wrong_in_use_checksum() -> Case:
     return bytes(data), {}
 
 
+def files_left_out(folder: Path) -> Case:
+    for name in ("bin.000001", "bin.0000001"):
+        (folder / name).write_bytes(whole(Log()))
+    return folder, {}
+
+
 def file_gaps(folder: Path) -> Case:
     for number in (1, 2, 5):
         (folder / f"bin.{number:06}").write_bytes(whole(Log()))
@@ -209,13 +215,13 @@ CASES: dict[str, Callable[..., Case]] = {
         skipped_events, unknown_events, rows_without_table_map, undecodable_tables, statement_changes,
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
         skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
-        wrong_in_use_checksum, file_gaps, missing_bytes,
+        wrong_in_use_checksum, file_gaps, files_left_out, missing_bytes,
     )
 }  # fmt: skip
 
 
 def case_of(kind: str, folder: Path) -> Case:
-    return CASES[kind](folder) if kind == "file_gaps" else CASES[kind]()
+    return CASES[kind](folder) if kind in ("file_gaps", "files_left_out") else CASES[kind]()
 
 
 def test_every_kind_has_its_log() -> None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from .batch import ChangeBatch
     from ._decode.group import Tail
+    from .batch import ChangeBatch
     from .passes import Pass
     from .report import Report
 

@@ -45,8 +45,8 @@ from .report import Report
 from .schema.definitions import Definitions, load
 
 if TYPE_CHECKING:
-    from .events import Event
     from ._sources.sources import Source
+    from .events import Event
     from .schema.definitions import Definitions
 
 T = TypeVar("T")

@@ -273,7 +273,8 @@ def _read_index(place: Place, path: str, *, absolute: bool) -> list[str]:
         name = re.split(r"[/\\]", line)[-1]
         if is_url(line) and line != folder + name:
             raise BinlogError(
-                f"the index file names a URL, {line!r}: expected names of logs beside it", path=path
+                f"the index file names a URL, {shown_url(line)!r}: expected names of logs beside it",
+                path=path,
             )
         if name and place.exists(folder + name):
             logs.append(folder + name)

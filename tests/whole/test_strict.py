@@ -23,7 +23,14 @@ from binlog_core.report import KINDS
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 # Facts about the data that a log tells in full: counted, and no reason to stop.
-FACTS = {"invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "files_left_out"}
+FACTS = {
+    "invalid_dates",
+    "invalid_text",
+    "format_notes",
+    "wrong_in_use_checksum",
+    "unmatched_names",
+    "files_left_out",
+}
 
 Case = tuple[Any, dict[str, Any]]  # what to open, and how
 PLAIN = Table("shop", "orders", [("id", "INT UNSIGNED"), ("total", "DECIMAL(10,2)")])
@@ -203,6 +210,10 @@ def files_left_out(folder: Path) -> Case:
     return folder, {}
 
 
+def unmatched_names() -> Case:
+    return whole(Log()), {"tables": "shop.nope"}
+
+
 def file_gaps(folder: Path) -> Case:
     for number in (1, 2, 5):
         (folder / f"bin.{number:06}").write_bytes(whole(Log()))
@@ -216,6 +227,7 @@ CASES: dict[str, Callable[..., Case]] = {
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
         skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
         wrong_in_use_checksum, file_gaps, files_left_out, missing_bytes,
+        unmatched_names,
     )
 }  # fmt: skip
 

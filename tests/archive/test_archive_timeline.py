@@ -1,0 +1,166 @@
+"""Other servers and other histories: how an archive goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import binlog_core
+import pytest
+from binlog_core.gtids import GtidSet
+from support.archive import FakeServer
+
+from .test_archiver import archive, assert_same, busy
+
+OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429563"
+
+
+def segments(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "timeline.json").read_text())["segments"]
+    return found
+
+
+def replica_of(server: FakeServer, **settings: Any) -> FakeServer:
+    """Another server with the same transactions, in other logs."""
+    replica = FakeServer(server.version, uuid=OTHER, server_id=2, base="replica", **settings)
+    for (uuid, _), (first, last) in server.executed.intervals():
+        for number in range(first, last + 1):
+            replica.transaction(gtid=(uuid, number), key=number)
+            if number % 7 == 0:
+                replica.rotate()
+    replica.next_id = server.next_id
+    return replica
+
+
+def ids(folder: Path, **options: Any) -> list[int]:
+    with binlog_core.open(folder, **options) as log:
+        return [change.after["id"] for change in log.rows()]
+
+
+def test_a_failover_goes_on_by_gtids(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    for _ in range(5):
+        replica.transaction()
+    archive(replica, tmp_path)
+    first, second = segments(tmp_path)
+    assert first["until"] == [server.current, len(server.bytes_of(server.current))]
+    assert (second["seam"], GtidSet.parse(second["before"])) == ("failover", server.executed)
+    folder = tmp_path / second["folder"]
+    assert sorted(path.name for path in folder.iterdir()) == [f"replica.00000{n}" for n in (3,)]
+    assert (folder / "replica.000003").read_bytes() == replica.bytes_of("replica.000003")
+    replica.transaction()
+    archive(replica, tmp_path)
+    assert (folder / "replica.000003").read_bytes() == replica.bytes_of("replica.000003")
+    assert len(segments(tmp_path)) == 2
+
+
+def test_a_transaction_that_the_lost_server_had_not_ended_is_the_next_ones(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    replica = replica_of(server)
+    server.transaction()
+    log = server.logs[server.current]
+    del log._out[-31:]  # its XID
+    archive(server, tmp_path)
+    replica.transaction(gtid=(server.uuid, server.next_id - 1), key=server.next_id - 1)
+    archive(replica, tmp_path)
+    first, second = segments(tmp_path)
+    assert first["until"][1] < len(server.bytes_of(server.current))
+    assert str(server.next_id - 2) in second["before"].split("-")[-1]
+
+
+def test_a_failover_without_gtids_is_an_error(tmp_path: Path) -> None:
+    server = busy(FakeServer(gtids=False), 5)
+    archive(server, tmp_path)
+    other = busy(FakeServer(uuid=OTHER, gtids=False), 5)
+    with pytest.raises(binlog_core.BinlogError, match="not the server whose logs"):
+        archive(other, tmp_path)
+    assert_same(server, tmp_path)
+
+
+def test_a_reset_begins_a_segment(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 12)
+    archive(server, tmp_path)
+    before = {name: server.bytes_of(name) for name in server.logs}
+    server.reset()
+    busy(server, 12, seed=5)
+    archive(server, tmp_path)
+    _, second = segments(tmp_path)
+    assert second["seam"] == "reset"
+    assert_same(server, tmp_path / second["folder"])
+    for name, data in before.items():
+        assert (tmp_path / name).read_bytes() == data
+
+
+def test_purged_logs_that_are_in_the_archive_are_not_missed(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    server.rotate()
+    archive(server, tmp_path)
+    held = sorted(server.logs)
+    server.transaction()
+    ended = server.bytes_of(server.current)  # the archive has it up to its last event
+    server.rotate()
+    archive(server, tmp_path)
+    server.purge_to(server.current)
+    server.transaction()
+    archive(server, tmp_path)
+    assert (tmp_path / held[-1]).read_bytes().startswith(ended[:20])
+    assert len(segments(tmp_path)) == 1
+
+
+def test_purged_logs_that_are_missing_are_an_error_unless_told(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, tmp_path)
+    for _ in range(3):
+        server.transaction()
+        server.rotate()
+    server.purge_to(server.current)
+    with pytest.raises(binlog_core.PurgedError, match=f"archive ends in .*begin with {server.current}.*--start"):
+        archive(server, tmp_path)
+    archive(server, tmp_path, start=(server.current, 4))
+    assert segments(tmp_path)[-1]["seam"] == "gap"
+    assert (tmp_path / segments(tmp_path)[-1]["folder"] / server.current).exists()
+
+
+def test_a_server_that_lost_what_it_had_sent_is_an_error(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 10)
+    archive(server, tmp_path)
+    log = server.logs[server.current]
+    length = len(log._out)
+    server.transaction()
+    archive(server, tmp_path)
+    del log._out[length:]
+    server.begin_log(int(server.current[-6:]) + 1)
+    with pytest.raises(binlog_core.DivergedError, match="the server lost what it had sent"):
+        archive(server, tmp_path)
+    assert len(segments(tmp_path)) == 1
+
+
+def test_a_server_that_went_back_is_an_error(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 10)
+    log = server.logs[server.current]
+    length = len(log._out)
+    server.transaction("a" * 30)
+    archive(server, tmp_path)
+    held = (tmp_path / server.current).read_bytes()
+    del log._out[length:]
+    server.transaction("b" * 300, key=server.next_id - 1)
+    with pytest.raises(binlog_core.DivergedError, match="went back"):
+        archive(server, tmp_path)
+    assert (tmp_path / server.current).read_bytes() == held
+
+
+def test_a_crash_before_the_first_log_of_a_segment(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 8)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    replica.transaction()
+    archive(replica, tmp_path)
+    folder = tmp_path / segments(tmp_path)[-1]["folder"]
+    for path in folder.iterdir():
+        path.unlink()
+    archive(replica, tmp_path)
+    assert len(segments(tmp_path)) == 2
+    assert [path.read_bytes() for path in folder.iterdir()] == [replica.bytes_of(replica.current)]

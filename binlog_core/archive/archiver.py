@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .._decode.boundaries import last_boundary
 from .._decode.gtid_selection import AnyGtidSet, union
+from .._sources.log_files import LogFile
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import parse_gtid_set
-from ..log import open as open_log
 from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told
 from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
@@ -430,7 +431,7 @@ class Archiver:
         until = None
         if self._log is not None:
             self._log.sync()
-            until = (self._log.name, last_boundary(self._log.path) if self._log.size else FIRST_EVENT)
+            until = (self._log.name, _last_boundary(self._log.path) if self._log.size else FIRST_EVENT)
             self._log.close()
         elif self._closed is not None:
             until = (self._closed, 1 << 62)
@@ -479,13 +480,10 @@ class Archiver:
         self._told_status(status)
 
 
-def last_boundary(path: str) -> int:
+def _last_boundary(path: str) -> int:
     """Where the last complete transaction of a log ends."""
-    position = FIRST_EVENT
-    with open_log(path, tables=(), mmap=False) as log:
-        for group in log.groups():
-            position = max(position, group.resume_position)
-    return position
+    with LogFile(path, mmap=False).open() as source:
+        return last_boundary(source, FIRST_EVENT)
 
 
 def _identity_of(segment: Segment) -> Identity:

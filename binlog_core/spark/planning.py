@@ -6,11 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .._decode.log_decoder import LogDecoder
-from .._decode.selection import Selection
-from .._sources.sources import Source
+from .._decode.boundaries import boundary_behind
 from ..errors import BinlogError
-from ..report import Report
 from .options import SourceOptions
 from .splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from .timeline import Timeline, follow_definitions, tracker_of
@@ -18,7 +15,6 @@ from .xa import Prepared, XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
 _FIRST_EVENT = 4
-_FIRST_STEP = 256  # doubled until a transaction ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,52 +160,3 @@ def divide(log: Split, start: int, stop: int | None, size: int, options: SourceO
             yield Part(replace(log, start=start, end=end), exact=True)
             start = end
     yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
-
-
-def boundary_behind(source: Source, start: int, least: int) -> int | None:
-    """A transaction boundary at or behind `least`, the first or close to it, from the boundary `start` on.
-
-    Returns
-    -------
-    int or None
-        None: the log ends before.
-    """
-    step = _FIRST_STEP
-    stop = least
-    while True:
-        found, ended = _walk(source, start, stop)
-        if found >= least:
-            return found
-        if ended:
-            return None
-        start = max(start, found)
-        stop += step
-        step *= 2
-
-
-def last_boundary(source: Source, start: int, most: int | None = None) -> int:
-    """The last transaction boundary of a log that may be growing, from the boundary `start` on.
-
-    Parameters
-    ----------
-    source : Source
-    start : int
-    most : int or None
-        Where the log ended when its end was looked for: what came since is left out.
-    """
-    return _walk(source, start, most)[0]
-
-
-def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
-    """The last boundary up to `stop`, and whether the log ends before it."""
-    source.seek(0)
-    decoder = LogDecoder(
-        source,
-        selection=Selection(tables=(), start_position=start or None, stop_position=stop),
-        report=Report(),
-        verify_checksum=False,  # who reads the rows verifies, and meets the damage
-        skip_errors=True,
-    )
-    for _ in decoder.groups():
-        pass
-    return max(decoder.resume_position, start), stop is None or decoder.position < stop

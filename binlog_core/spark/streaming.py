@@ -20,16 +20,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from .._decode.boundaries import boundary_behind, last_boundary
 from .._sources.sources import Source
 from ..errors import BinlogError
 from .changes import ChangeReader, check_columns
 from .datasource import LogPartition
 from .planning import (
     Part,
-    boundary_behind,
     divide,
     index_of,
-    last_boundary,
     plan_logs,
     with_definitions,
 )

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import binlog_core
 import pytest
-from binlog_core.gtids import GtidSet
 from support.archive import FakeServer
+
+import binlog_core
+from binlog_core.errors import DivergedError, PurgedError
+from binlog_core.gtids import GtidSet
 
 from .test_archiver import archive, assert_same, busy
 
@@ -117,7 +119,7 @@ def test_purged_logs_that_are_missing_are_an_error_unless_told(tmp_path: Path) -
         server.transaction()
         server.rotate()
     server.purge_to(server.current)
-    with pytest.raises(binlog_core.PurgedError, match=f"archive ends in .*begin with {server.current}.*--start"):
+    with pytest.raises(PurgedError, match=f"archive ends in .*begin with {server.current}.*--start"):
         archive(server, tmp_path)
     archive(server, tmp_path, start=(server.current, 4))
     assert segments(tmp_path)[-1]["seam"] == "gap"
@@ -133,7 +135,7 @@ def test_a_server_that_lost_what_it_had_sent_is_an_error(tmp_path: Path) -> None
     archive(server, tmp_path)
     del log._out[length:]
     server.begin_log(int(server.current[-6:]) + 1)
-    with pytest.raises(binlog_core.DivergedError, match="the server lost what it had sent"):
+    with pytest.raises(DivergedError, match="the server lost what it had sent"):
         archive(server, tmp_path)
     assert len(segments(tmp_path)) == 1
 
@@ -147,7 +149,7 @@ def test_a_server_that_went_back_is_an_error(tmp_path: Path) -> None:
     held = (tmp_path / server.current).read_bytes()
     del log._out[length:]
     server.transaction("b" * 300, key=server.next_id - 1)
-    with pytest.raises(binlog_core.DivergedError, match="went back"):
+    with pytest.raises(DivergedError, match="went back"):
         archive(server, tmp_path)
     assert (tmp_path / server.current).read_bytes() == held
 

@@ -1,0 +1,59 @@
+"""Transaction boundaries: places where a log can be cut, and read from."""
+
+from __future__ import annotations
+
+from .._sources.sources import Source
+from ..report import Report
+from .log_decoder import LogDecoder
+from .selection import Selection
+
+_FIRST_STEP = 256  # doubled until a transaction ends
+
+
+def boundary_behind(source: Source, start: int, least: int) -> int | None:
+    """A transaction boundary at or behind `least`, the first or close to it, from the boundary `start` on.
+
+    Returns
+    -------
+    int or None
+        None: the log ends before.
+    """
+    step = _FIRST_STEP
+    stop = least
+    while True:
+        found, ended = _walk(source, start, stop)
+        if found >= least:
+            return found
+        if ended:
+            return None
+        start = max(start, found)
+        stop += step
+        step *= 2
+
+
+def last_boundary(source: Source, start: int, most: int | None = None) -> int:
+    """The last transaction boundary of a log that may be growing, from the boundary `start` on.
+
+    Parameters
+    ----------
+    source : Source
+    start : int
+    most : int or None
+        Where the log ended when its end was looked for: what came since is left out.
+    """
+    return _walk(source, start, most)[0]
+
+
+def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
+    """The last boundary up to `stop`, and whether the log ends before it."""
+    source.seek(0)
+    decoder = LogDecoder(
+        source,
+        selection=Selection(tables=(), start_position=start or None, stop_position=stop),
+        report=Report(),
+        verify_checksum=False,  # who reads the rows verifies, and meets the damage
+        skip_errors=True,
+    )
+    for _ in decoder.groups():
+        pass
+    return max(decoder.resume_position, start), stop is None or decoder.position < stop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from ..log import Log
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, moment, printable
+from .text import json_line
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
 _NAMED_BY_TABLE_MAPS = frozenset(code for code in EventType if "ROWS" in code.name)
@@ -121,8 +121,7 @@ def events(
                 if wanted is not None and not wanted.search(line):
                     continue
                 if form == "jsonl":
-                    json.dump(_as_dict(path, event, told, name), sys.stdout, ensure_ascii=False)
-                    sys.stdout.write("\n")
+                    sys.stdout.write(json_line(_as_dict(path, event, told, name)).decode())
                 else:
                     line = f"{path.rpartition('/')[2]}{_SEPARATOR}{line}" if several else line
                     sys.stdout.write(printable(line[:width]) + "\n")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+from .._json_text import JsonText
 from ..replay import time_text
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, default=lambda value: plain(value)
-).encode
+_encode = JsonText(default=lambda value: plain(value)).encode
 
 
 def json_line(record: dict[str, Any]) -> bytes:
     """One object on one line; what JSON has no type for as `plain` has it."""
-    return _encode(record).encode("utf-8", "surrogatepass") + b"\n"
+    return _encode(record) + b"\n"
 
 
 def csv_line(values: Iterable[Any]) -> bytes:
     """One line of CSV: NULL is nothing, the empty text is two quotes."""
-    return ",".join(map(csv_field, values)).encode("utf-8", "surrogatepass") + b"\n"
+    return ",".join(map(csv_field, values)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def csv_field(value: Any) -> str:
@@ -32,7 +30,9 @@ def csv_field(value: Any) -> str:
     value = plain(value)
     if isinstance(value, dict):  # bytes
         value = value["hex"]
-    text = value if isinstance(value, str) else _encode(value)
+    if isinstance(value, float):
+        return _encode(value).decode().strip('"')
+    text = value if isinstance(value, str) else _encode(value).decode()
     if text and not any(c in text for c in ',"\r\n') and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'

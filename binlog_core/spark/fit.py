@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._json_text import JsonText
 from .._tables.tables import Table
 from ..errors import SchemaError
 from ..report import Place
@@ -343,7 +344,7 @@ def _where(values: pa.Array, wanted: pa.Array) -> pa.Array:
 
 def to_json(values: Any) -> str:
     """JSON of Python values; numbers without loss, bytes in base64, times in ISO 8601."""
-    return json.dumps(values, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    return _encode(values).decode()
 
 
 def _plain(value: Any) -> Any:
@@ -356,6 +357,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value.isoformat()
     raise TypeError(type(value).__name__)
+
+
+_encode = JsonText(default=_plain, separators=(",", ":")).encode
 
 
 def _moment(seconds: int) -> dt.datetime:

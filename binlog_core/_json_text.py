@@ -1,0 +1,53 @@
+"""JSON that every reader takes: valid UTF-8, and no NaN."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+class JsonText:
+    """Makes JSON of Python values.
+
+    A number that JSON has none for is a text, "NaN", "Infinity" or "-Infinity"; a byte of a name that is not
+    text in its character set is an escape such as ``\\udcff`` (half a surrogate pair, U+DC00 + byte).
+
+    Parameters
+    ----------
+    default : callable
+        Makes what JSON has no type for into what it has.
+    separators : (str, str) or None
+        As json.dumps takes them.
+    """
+
+    def __init__(
+        self, default: Callable[[Any], Any] | None = None, separators: tuple[str, str] | None = None
+    ) -> None:
+        self._encode = json.JSONEncoder(
+            ensure_ascii=False,
+            allow_nan=False,
+            check_circular=False,
+            default=default,
+            separators=separators,
+        ).encode
+
+    def encode(self, value: Any) -> bytes:
+        """The value as JSON, UTF-8."""
+        try:
+            text = self._encode(value)
+        except ValueError:  # what is not finite
+            text = self._encode(_finite(value))
+        return text.encode("utf-8", "backslashreplace")  # inside of a JSON string these are its escapes
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {key: _finite(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_finite(one) for one in value]
+    return value

@@ -8,7 +8,6 @@
 
 from ._core._values import RowChange
 from ._decode.group import Group, Tail
-from ._decode.selection import Limits
 from ._format.event_types import EventType
 from ._format.format_description import FormatDescription
 from ._sources.log_files import IndexFile
@@ -27,6 +26,7 @@ from .errors import (
     StrictError,
     TruncatedError,
 )
+from .limits import Limits
 from .log import Log, open
 from .passes import Pass
 from .report import BinlogWarning, Report

@@ -22,7 +22,6 @@ from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
 from ._decode.selection import (
     Columns,
-    Limits,
     Place,
     Selection,
     check_arguments,
@@ -40,6 +39,7 @@ from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
+from .limits import Limits
 from .passes import Pass, Reading
 from .report import Report
 from .schema.definitions import Definitions, load

@@ -31,11 +31,12 @@ from ..errors import (
     TruncatedError,
 )
 from ..events import EventHeader, QueryEvent, XaPrepareEvent, parse_event
+from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 from .group import Aside, Group, Tail
 from .gtid_selection import gtid_of, is_selected
 from .log_plans import LogPlans, definitions_of_transaction
-from .selection import DEFAULT_LIMITS, Limits, Selection
+from .selection import Selection
 
 if TYPE_CHECKING:
     from .._sources.follow import Follower

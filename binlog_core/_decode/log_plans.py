@@ -15,9 +15,10 @@ from .plans import Plan, Plans
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
+    from ..limits import Limits
     from ..report import Report
     from ..schema.definitions import Definitions
-    from .selection import Limits, Selection
+    from .selection import Selection
 
 _OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
 _MOST = 65536  # … unless the limit itself is larger

@@ -9,9 +9,9 @@ import uuid as _uuid
 from collections.abc import Iterator
 
 from .._decode.gtid_selection import AnyGtidSet
-from .._decode.selection import DEFAULT_LIMITS
 from ..errors import PositionError, PurgedError, ServerError, UnreachableError
 from ..gtids import GtidSet, MariadbGtidSet
+from ..limits import DEFAULT_LIMITS
 from ..server.address import Address
 from ..server.connection import Connection
 from ..server.dump import Begin, Dump

@@ -21,13 +21,14 @@ import numpy as np
 from .._core import _headers
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._decode.log_decoder import LogDecoder
-from .._decode.selection import DEFAULT_LIMITS, Limits, Selection
+from .._decode.selection import Selection
 from .._format.format_description import FormatDescription, detect, parse_format_description
 from .._sources.sources import BufferSource
 from .._walk.resync import Boundaries
 from .._walk.salvage import Resumption, resume
 from ..batch import OUTCOMES
 from ..errors import BinlogError, DecompressionError
+from ..limits import DEFAULT_LIMITS, Limits
 from ..report import BinlogWarning, Report
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from .._decode.selection import DEFAULT_LIMITS, Limits
 from .._tables import charsets
 from ..errors import SchemaError
 from ..events.query import query_text
+from ..limits import DEFAULT_LIMITS, Limits
 from .alter_table import Alteration
 from .create_table import Dialect, Keys, NotADefinition, new_table_options, read_column, read_table_body
 from .table_definitions import ColumnSchema, TableSchema, with_keys

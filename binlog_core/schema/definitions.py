@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .._decode.selection import DEFAULT_LIMITS, Limits
 from .._tables.tables import Table
 from ..errors import SchemaError
+from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 
 if TYPE_CHECKING:

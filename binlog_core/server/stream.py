@@ -9,8 +9,8 @@ import uuid as _uuid
 from collections.abc import Callable, Iterator
 from typing import Self
 
-from .._decode.selection import DEFAULT_LIMITS, Limits
 from ..errors import DivergedError, UnreachableError
+from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost

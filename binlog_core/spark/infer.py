@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .._decode.log_decoder import LogDecoder
-from .._decode.selection import Limits, Selection
+from .._decode.selection import Selection
 from .._tables.tables import Table
 from ..errors import BinlogError, SchemaError
+from ..limits import Limits
 from ..report import Report
 from ..schema.definitions import Definitions
 from .fit import widened

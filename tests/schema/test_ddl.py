@@ -12,12 +12,12 @@ from support.growth import assert_linear
 from test_given import told_by_server
 
 import binlog_core
-from binlog_core._decode.selection import Limits
 from binlog_core._format.event_types import EventType
 from binlog_core._format.statements import may_change_definitions
 from binlog_core.errors import SchemaError
 from binlog_core.events.base import EventHeader
 from binlog_core.events.query import QueryEvent, QueryStatus
+from binlog_core.limits import Limits
 from binlog_core.schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER, DdlTracker
 from binlog_core.schema.given import Schema
 from binlog_core.schema.table_definitions import TableSchema

@@ -17,7 +17,7 @@ from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
 from ._decode.given_names import NamesMet, report_unmet
 from ._decode.group import Group, Tail
-from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set
+from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
 from ._decode.selection import (
@@ -32,6 +32,7 @@ from ._decode.selection import (
     timestamp_of,
 )
 from ._format.format_description import FormatDescription
+from ._sources.archives import check_share
 from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
 from ._sources.sources import READ_ONCE
@@ -40,6 +41,7 @@ from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
 from .limits import Limits
+from .gtids import parse_gtid_set
 from .passes import Pass, Reading
 from .report import Report
 from .schema.definitions import Definitions, load
@@ -630,6 +632,10 @@ class Log:
         """A decoder for each log of a pass, which is open until the next is asked for."""
         first, last = self._file_range()
         for i in range(first, last + 1):
+            if i > first:
+                check_share(self.files[i])
+                if (share := self.files[i].share) is not None and share.unproved:
+                    reading.report.add("unproved_seams", path=self.files[i].path)
             source, follower = self._taken(i), None
             if follow and i == last:
                 follower = self.files[i].follower(source, reading.stop, reading.report)
@@ -732,6 +738,12 @@ class Log:
                 changes[f"{kind}_timestamp"] = timestamp_of(place)
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
+        share = self.files[min(i, len(self.files) - 1)].share
+        if share is not None:
+            if share.before is not None:
+                changes["exclude_gtids"] = union(parse_gtid_set(share.before), selection.exclude_gtids)
+            if share.until is not None:
+                changes["stop_position"] = min(share.until, changes.get("stop_position", share.until))
         return replace(selection, **changes)
 
 

@@ -47,6 +47,7 @@ KINDS = {
     "unmatched_names": "names were given that nothing in what was read has",
     "file_gaps": "numbers missing between the files",
     "files_left_out": "files with the number of another log were left out",
+    "unproved_seams": "histories begun anew: nothing proves that nothing is missing before them",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }

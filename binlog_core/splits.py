@@ -26,14 +26,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ._core import _resync
 from ._decode.group import Group, Tail
+from ._decode.gtid_selection import gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
 from ._redaction import shown_url
+from ._sources.archives import EPOCH_SHIFT, check_share
 from ._sources.log_files import LogFile, resolve
 from ._sources.log_names import LogName, name_key
 from ._sources.places import is_url
 from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from .errors import BinlogError, DecodeError
+from .gtids import parse_gtid_set
 
 if TYPE_CHECKING:
     from ._sources.sources import Source
@@ -74,6 +77,8 @@ class Split:
         The first anchor, or that there is none, where that is known already; see `trusted`.
     trusted : bool
         `anchor` is known: it is not looked for.
+    before : str or None
+        Of a log in an archive: GTIDs of transactions that came in earlier logs, and are left out.
     """
 
     path: str
@@ -83,6 +88,7 @@ class Split:
     index: int = 0
     anchor: int | None = None
     trusted: bool = False
+    before: str | None = None
 
     def __repr__(self) -> str:
         end = "the end" if self.end is None else self.end
@@ -170,12 +176,17 @@ def plan_splits(
             sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
     splits: list[Split] = []
     for (number, file), size in zip(numbered, sizes, strict=True):
+        until = file.share.until if file.share is not None else None
+        before = file.share.before if file.share is not None else None
+        if size is not None and until is not None:
+            size = min(size, until)
         if size is None or split_size is None or size <= split_size:
-            splits.append(Split(file.path, file_number=number, index=len(splits)))
+            splits.append(Split(file.path, 0, until, number, len(splits), before=before))
             continue
         count = -(-size // split_size)
         for i in range(count):
-            splits.append(Split(file.path, size * i // count, size * (i + 1) // count, number, len(splits)))
+            start, end = size * i // count, size * (i + 1) // count
+            splits.append(Split(file.path, start, end, number, len(splits), before=before))
     return splits
 
 
@@ -190,9 +201,17 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
     if not files:
         raise BinlogError("no logs given")
     owners: dict[int, str] = {}
-    for i, path in enumerate(sorted(files, key=name_key)):
+    for i, path in enumerate(sorted(files, key=lambda path: (_epoch(files[path]), name_key(path)))):
+        if i:
+            check_share(files[path])
         name = LogName.of(path)
         number = name.number if name else i + 1
+        if (epoch := _epoch(files[path])) and number >= 1 << EPOCH_SHIFT:
+            raise BinlogError(
+                f"file number {number}, the largest handled behind a failover is {(1 << EPOCH_SHIFT) - 1}",
+                path=path,
+            )
+        number += epoch << EPOCH_SHIFT
         if number > _MAX_FILE_NUMBER:
             raise BinlogError(f"file number {number}, the largest handled is {_MAX_FILE_NUMBER}", path=path)
         if number in owners:
@@ -203,6 +222,10 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
             )
         owners[number] = path
         yield number, files[path]
+
+
+def _epoch(file: LogFile) -> int:
+    return file.share.epoch if file.share is not None else 0
 
 
 def _expand(target: str) -> list[str]:
@@ -411,6 +434,9 @@ class SplitReader:
         self.rows = 0
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
+        if split.before is not None:
+            excluded = gtid_set(options.get("exclude_gtids"), "exclude_gtids")
+            options = options | {"exclude_gtids": union(parse_gtid_set(split.before), excluded)}
         self._log = reader.open(split.path, **options)
         self._source = self._log._taken(0)
         try:

@@ -13,10 +13,12 @@ from typing import Any, overload
 from .._redaction import shown_url
 from ..errors import BinlogError, NotABinlogError
 from ..report import Report
+from .archives import archived_logs, timeline_among
 from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_url, logs_among, place_of
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, SharedFile, Source
+from .timeline import Share
 
 _INDEX_ENDING = ".index"
 _INDEX_LIMIT = 16 << 20
@@ -35,6 +37,8 @@ class LogFile:
         The bytes, or a `SharedFile` of a file object; None for a path.
     keys, mmap, storage_options
         As `resolve` takes them.
+    share : Share or None
+        Of a log in an archive: what of it belongs to the archive's history.
     """
 
     path: str
@@ -42,6 +46,7 @@ class LogFile:
     keys: Any = field(default=None, repr=False)
     mmap: bool | None = None
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    share: Share | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -206,6 +211,9 @@ def resolve(
     names = place.files(path)
     if names is None:
         return LogFiles([log(path)])
+    timeline = timeline_among(place, names)
+    if timeline is not None:
+        return LogFiles(archived_logs(place, path, names, timeline, log))
     found = order_logs(names, logs_among(place, names))
     if not found.logs:
         raise NotABinlogError("the directory has no binary log", path=path)

@@ -35,6 +35,8 @@ class Segment:
         One of SEAMS; None: the first segment.
     before : str or None
         GTIDs of all transactions of the segments before, which are left out of this one.
+    settled : str or None
+        The first log that begins behind all of those: from here on nothing is left out.
     until : (str, int) or None
         The log and position at which the next segment takes over; None: the last segment.
     """
@@ -44,7 +46,33 @@ class Segment:
     begun: str
     seam: str | None = None
     before: str | None = None
+    settled: str | None = None
     until: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of a log belongs to the history of its archive.
+
+    Parameters
+    ----------
+    epoch : int
+        Number of its segment, from 0.
+    before : str or None
+        GTIDs of transactions that came in earlier logs, and are left out of this one.
+    until : int or None
+        Where the next segment takes over; None: all of it.
+    missing : str or None
+        Why the log does not follow on the one before it.
+    unproved : bool
+        The history was begun anew: nothing proves that nothing is missing before it.
+    """
+
+    epoch: int = 0
+    before: str | None = None
+    until: int | None = None
+    missing: str | None = None
+    unproved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +101,7 @@ class Timeline:
             if version != _VERSION:
                 raise BinlogError(f"timeline of version {version}: expected {_VERSION}", path=path)
             segments = tuple(_segment(one) for one in found["segments"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise BinlogError(f"not an archive's timeline: {error}", path=path) from error
         return cls(segments)
 
@@ -94,6 +122,10 @@ class Timeline:
             before = (*before[:-1], replace(before[-1], until=until))
         return Timeline((*before, segment))
 
+    def settle(self, name: str) -> Timeline:
+        """With a log of the last segment from which on nothing is left out."""
+        return Timeline((*self.segments[:-1], replace(self.segments[-1], settled=name)))
+
 
 def _segment(found: dict[str, Any]) -> Segment:
     folder, seam, until = found["folder"], found["seam"], found["until"]
@@ -102,4 +134,5 @@ def _segment(found: dict[str, Any]) -> Segment:
     if seam is not None and seam not in SEAMS:
         raise ValueError(f"seam {seam!r}: expected one of {', '.join(SEAMS)}")
     place = (str(until[0]), int(until[1])) if until is not None else None
-    return Segment(folder, dict(found["server"]), str(found["begun"]), seam, found["before"], place)
+    before, settled = found["before"], found["settled"]
+    return Segment(folder, dict(found["server"]), str(found["begun"]), seam, before, settled, place)

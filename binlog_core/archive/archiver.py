@@ -89,7 +89,7 @@ class Archiver:
         self._closed: str | None = None  # name of the last log, where that is finished
         self._seam: Seam | None = None
         self._identity: Identity | None = None
-        self._to_prove: AnyGtidSet | None = None  # after a failover, until the log's head has told
+        self._first_of_segment = False  # whose head has not told yet what came before
         self._tracker = Tracker()
         self._tracked = FIRST_EVENT  # position in the growing log up to which the tracker has seen it
         self._starts: deque[int] = deque(maxlen=64)  # positions of the last runs
@@ -355,7 +355,7 @@ class Archiver:
                 seen = max(0, self._tracked - run.position)
                 self._tracker.take(run.data[seen:], run.position + seen, log.path)
                 self._tracked = end
-                self._check_for_gap()
+                self._check_head()
             self._note_events(added)
             self.status.state = "archiving" if added else "comparing"
         elif log.compared == log.size:
@@ -376,18 +376,23 @@ class Archiver:
                 self._owed = False
             self._tell()
 
-    def _check_for_gap(self) -> None:
-        """Behind a failover: the logs before the first one taken are known to the archive."""
-        before, previous = self._to_prove, self._tracker.previous
-        if before is None or previous is None:
+    def _check_head(self) -> None:
+        """Behind a failover: what the head of a log says of the logs before it."""
+        previous = self._tracker.previous
+        segment = self.timeline.last
+        if previous is None or segment is None or segment.before is None or segment.settled is not None:
             return
-        self._to_prove = None
-        missing = previous - before
-        if missing:
+        assert self._log is not None
+        before = parse_gtid_set(segment.before)
+        if self._first_of_segment and (missing := previous - before):
             raise PurgedError(
                 f"the server's logs begin behind transactions that the archive lacks: {missing}",
                 path=self._folder,
             )
+        self._first_of_segment = False
+        if not before - previous:
+            self.timeline = self.timeline.settle(self._log.name)
+            self._write_timeline()
 
     def _begin_log(self, run: Run) -> GrowingLog:
         """The server has begun another log, or another segment begins with it."""
@@ -415,7 +420,7 @@ class Archiver:
             )
         if self._seam is not None:
             self._begin_segment(self._seam)
-            self._to_prove = self._seam.before
+            self._first_of_segment = True
             self._seam = None
         segment = self.timeline.last
         assert segment is not None
@@ -453,7 +458,12 @@ class Archiver:
                 for name in self._files.names(folder):  # a crash came before the timeline told of them
                     self._files.remove(os.path.join(folder, name))
                 self._files.sync_directory(self._folder)
-            put(self._files, os.path.join(self._folder, NAME), self.timeline.to_bytes())
+        self._write_timeline()
+
+    def _write_timeline(self) -> None:
+        path = os.path.join(self._folder, NAME)
+        with told(path, "write the timeline"):
+            put(self._files, path, self.timeline.to_bytes())
 
     # ------------------------------------------------------------ what counts
 

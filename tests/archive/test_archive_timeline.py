@@ -12,6 +12,7 @@ from support.archive import FakeServer
 import binlog_core
 from binlog_core.errors import DivergedError, PurgedError
 from binlog_core.gtids import GtidSet
+from binlog_core.splits import check_seams, plan_splits, read_split_groups
 
 from .test_archiver import archive, assert_same, busy
 
@@ -166,3 +167,145 @@ def test_a_crash_before_the_first_log_of_a_segment(tmp_path: Path) -> None:
     archive(replica, tmp_path)
     assert len(segments(tmp_path)) == 2
     assert [path.read_bytes() for path in folder.iterdir()] == [replica.bytes_of(replica.current)]
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_each_transaction_comes_once_over_failovers(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    assert segments(tmp_path)[1]["settled"] > "replica.000003"
+    busy(replica, 5, seed=4)
+    archive(replica, tmp_path)
+    third = FakeServer(server.version, uuid=OTHER.replace("4e", "5e"), server_id=3)
+    for number in range(1, 21):
+        third.transaction(gtid=(server.uuid, number), key=number)
+    for number in range(21, 36):
+        third.transaction(gtid=(OTHER, number), key=number)
+    third.next_id = 36
+    busy(third, 10, seed=3)
+    archive(third, tmp_path)
+    assert len(segments(tmp_path)) == 3
+    assert ids(tmp_path) == list(range(1, 46))
+    with binlog_core.open(tmp_path) as log:
+        assert sum(len(batch.array) for batch in log.batches()) == 45
+        assert not log.report.file_gaps and not log.report.unproved_seams
+    assert ids(tmp_path, exclude_gtids=f"{OTHER}:21-35") == [*range(1, 21), *range(36, 46)]
+
+
+def test_mariadb_fails_over_by_domain(tmp_path: Path) -> None:
+    server = busy(FakeServer("10.11.6-MariaDB-log"), 12)
+    archive(server, tmp_path)
+    replica = FakeServer("10.11.6-MariaDB-log", server_id=2)
+    for name in server.logs:  # a replica's log holds the source's GTIDs
+        replica.logs[name], replica.before[name] = server.logs[name], server.before[name]
+    replica.executed, replica.next_id, replica.clock = server.executed, server.next_id, server.clock
+    replica.rotate()
+    busy(replica, 8, seed=2)
+    archive(replica, tmp_path)
+    assert [one["seam"] for one in segments(tmp_path)] == [None, "failover"]
+    assert ids(tmp_path) == list(range(1, 21))
+
+
+def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    replica = replica_of(server)
+    server.transaction()
+    del server.logs[server.current]._out[-31:]  # its XID
+    archive(server, tmp_path)
+    replica.transaction(gtid=(server.uuid, 10), key=10)
+    replica.transaction(gtid=(server.uuid, 11), key=11)
+    archive(replica, tmp_path)
+    assert ids(tmp_path) == list(range(1, 12))
+
+
+def test_a_reset_is_read_on_and_told(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 12)
+    archive(server, tmp_path)
+    server.reset()
+    busy(server, 5)
+    archive(server, tmp_path)
+    assert ids(tmp_path) == list(range(1, 18))
+    with binlog_core.open(tmp_path) as log:
+        assert sum(1 for _ in log.rows()) == 17
+        assert log.report.unproved_seams == 1
+    with pytest.raises(binlog_core.StrictError):
+        ids(tmp_path, strict=True)
+
+
+def test_a_gap_is_an_error_where_it_is_met(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, tmp_path)
+    for _ in range(3):
+        server.transaction()
+        server.rotate()
+    server.purge_to(server.current)
+    server.transaction()
+    archive(server, tmp_path, start=(server.current, 4))
+    with binlog_core.open(tmp_path) as log:
+        rows = log.rows()
+        assert [next(rows).after["id"] for _ in range(3)] == [1, 2, 3]
+        with pytest.raises(binlog_core.BinlogError, match="gap before the logs of"):
+            next(rows)
+    assert ids(tmp_path, start=(server.current, 4)) == [7]
+
+
+def test_a_log_that_went_missing_in_the_archive_is_an_error(tmp_path: Path) -> None:
+    server = FakeServer()
+    for _ in range(4):
+        server.transaction()
+        server.rotate()
+    archive(server, tmp_path)
+    (tmp_path / "mysql-bin.000001").unlink()  # retention
+    assert ids(tmp_path) == [2, 3, 4]
+    (tmp_path / "mysql-bin.000003").unlink()
+    with pytest.raises(binlog_core.BinlogError, match=r"logs are missing in the archive: .* 3 to 3"):
+        ids(tmp_path)
+
+
+def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
+    archive(busy(FakeServer(), 2), tmp_path)
+    path = tmp_path / "timeline.json"
+    good = json.loads(path.read_text())
+    for change in (
+        {"version": 2},
+        {"segments": 5},
+        {"segments": [good["segments"][0] | {"folder": "../x"}]},
+        {"segments": [good["segments"][0] | {"seam": "other"}]},
+        {"segments": [good["segments"][0] | {"until": [1]}]},
+    ):
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(binlog_core.BinlogError, match="timeline"):
+            binlog_core.open(tmp_path)
+    path.write_text("nothing")
+    with pytest.raises(binlog_core.BinlogError, match="timeline"):
+        binlog_core.open(tmp_path)
+
+
+def test_splits_of_an_archive_give_each_transaction_once(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    replica.reset()
+    replica.next_id = 31
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    for size in (None, 300, 1000):
+        splits = plan_splits(tmp_path, size)
+        results, found = [], []
+        for split in splits:
+            reader = read_split_groups(split)
+            for group in reader:
+                for batch in group.batches:
+                    found += batch.array["row"]["id"].tolist()
+            results.append(reader.result)
+        assert found == list(range(1, 41))
+        assert check_seams(results) == []
+        numbers = [split.file_number for split in splits]
+        assert numbers == sorted(numbers) and len(set(numbers)) == len({split.path for split in splits})

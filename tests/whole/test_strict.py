@@ -18,6 +18,7 @@ from support.writer import Log, Table
 from support.writer import numbering as n
 
 import binlog_core
+from binlog_core._sources.timeline import RESET, Segment, Timeline
 from binlog_core.report import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -220,6 +221,19 @@ def file_gaps(folder: Path) -> Case:
     return folder, {}
 
 
+def unproved_seams(folder: Path) -> Case:
+    server = {"address": "db1:3306", "version": "8.0.36", "uuid": None, "server_id": 1}
+    timeline = Timeline((Segment("", server, "2026-01-01T00:00:00+00:00"),))
+    timeline = timeline.begin(
+        Segment("timeline-2", server, "2026-01-02T00:00:00+00:00", RESET), ("bin.000001", 4)
+    )
+    (folder / "timeline.json").write_bytes(timeline.to_bytes())
+    (folder / "timeline-2").mkdir()
+    for name in ("bin.000001", "timeline-2/bin.000001"):
+        (folder / name).write_bytes(whole(Log()))
+    return folder, {}
+
+
 CASES: dict[str, Callable[..., Case]] = {
     case.__name__: case
     for case in (
@@ -227,13 +241,13 @@ CASES: dict[str, Callable[..., Case]] = {
         unnamed_columns, unknown_signs, unknown_charsets, metadata_misfits, invalid_dates, invalid_text,
         skipped_changes, damaged_values, incidents, format_notes, rows_v0, schema_misfits, ddl_not_followed,
         wrong_in_use_checksum, file_gaps, files_left_out, missing_bytes,
-        unmatched_names,
+        unmatched_names, unproved_seams,
     )
 }  # fmt: skip
 
 
 def case_of(kind: str, folder: Path) -> Case:
-    return CASES[kind](folder) if kind in ("file_gaps", "files_left_out") else CASES[kind]()
+    return CASES[kind](folder) if kind in ("file_gaps", "files_left_out", "unproved_seams") else CASES[kind]()
 
 
 def test_every_kind_has_its_log() -> None:

@@ -1,0 +1,107 @@
+"""An archive as logs: one history over failovers and histories that were begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import BinlogError, NotABinlogError
+from .log_names import order_logs
+from .places import Place, logs_among
+from .timeline import FAILOVER, GAP, NAME, RESET, Segment, Share, Timeline
+
+if TYPE_CHECKING:
+    from .log_files import LogFile
+
+_LONGEST_TIMELINE = 16 << 20
+EPOCH_SHIFT = 16  # of a log's number in its archive: segment above, the log's own number below
+
+
+def timeline_among(place: Place, names: list[str]) -> Timeline | None:
+    """The timeline of an archive's directory; None: it is a directory of logs like any other.
+
+    Raises
+    ------
+    BinlogError
+        It cannot be read.
+    """
+    path = next((name for name in names if name.rpartition("/")[2] == NAME), None)
+    if path is None:
+        return None
+    with place.open(path, False) as source:
+        text = b""
+        while len(text) < _LONGEST_TIMELINE and (part := source.read(1 << 20)):
+            text += part
+    return Timeline.parse(text, path)
+
+
+def archived_logs(
+    place: Place, path: str, names: list[str], timeline: Timeline, log: Callable[[str], LogFile]
+) -> list[LogFile]:
+    """The logs of an archive in the order of their history, each with its share in it.
+
+    Parameters
+    ----------
+    place : Place
+    path : str
+        Of the archive.
+    names : list of str
+        The files in its directory.
+    timeline : Timeline
+    log : callable
+        Makes a LogFile of a path.
+
+    Raises
+    ------
+    NotABinlogError
+        It has no logs yet.
+    """
+    files: list[LogFile] = []
+    missing: str | None = None  # what is missing before the next log
+    for epoch, segment in enumerate(timeline.segments):
+        folder = f"{path.rstrip('/')}/{segment.folder}"
+        within = names if not segment.folder else place.files(folder) or []
+        found = order_logs(within, logs_among(place, within))
+        missing = missing or _seam_of(segment)
+        before = segment.before if segment.seam == FAILOVER else None
+        for number, one in enumerate(found.logs):
+            if number:
+                gap = next((gap for gap in found.gaps if _lies_before(gap.last, one)), None)
+                missing = f"logs are missing in the archive: {gap}" if gap is not None else None
+            name = one.rpartition("/")[2].removesuffix(".zst")
+            if name == segment.settled:
+                before = None
+            until = segment.until[1] if segment.until is not None and segment.until[0] == name else None
+            share = Share(epoch, before, until)
+            if files or segment.seam != GAP:
+                share = replace(share, missing=missing, unproved=segment.seam == RESET and number == 0)
+            files.append(replace(log(one), share=share))
+            missing = None
+    if not files:
+        raise NotABinlogError("the archive has no log yet", path=path)
+    return files
+
+
+def _seam_of(segment: Segment) -> str | None:
+    if segment.seam != GAP:
+        return None
+    return (
+        f"the archive has a gap before the logs of {segment.begun}: the server purged them before they came"
+    )
+
+
+def _lies_before(last: int, path: str) -> bool:
+    digits = path.removesuffix(".zst").rpartition(".")[2]
+    return digits.isdecimal() and int(digits) == last + 1
+
+
+def check_share(file: LogFile) -> None:
+    """Refuse to read on over a gap.
+
+    Raises
+    ------
+    BinlogError
+    """
+    if file.share is not None and file.share.missing is not None:
+        raise BinlogError(f"{file.share.missing}; start= behind it reads what comes after", path=file.path)

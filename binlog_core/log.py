@@ -40,8 +40,8 @@ from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
-from .limits import Limits
 from .gtids import parse_gtid_set
+from .limits import Limits
 from .passes import Pass, Reading
 from .report import Report
 from .schema.definitions import Definitions, load

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._decode.gtid_selection import AnyGtidSet, union
+from .._format.event_types import EventType, event_name
 
 if TYPE_CHECKING:
     from .._decode.group import Tail
@@ -227,7 +228,11 @@ class FileSummary:
     definition_count: int = 0
     incidents: int = 0
     activity: Activity = field(default_factory=Activity)
-    compressed: bool = False
+
+    @property
+    def compressed(self) -> bool:
+        """Whether it has compressed transactions (of MySQL)."""
+        return event_name(EventType.TRANSACTION_PAYLOAD) in self.events
 
     def told_name(self, full_name: str) -> str:
         """The name under which a table is counted."""

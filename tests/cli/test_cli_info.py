@@ -44,7 +44,7 @@ def test_tables_are_those_of_the_truth(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", PLAIN, ids=str)
 def test_events_are_those_of_the_server(golden: Golden) -> None:
-    """Against SHOW BINLOG EVENTS, which also lists what is inside a compressed transaction: at one position."""
+    """Against SHOW BINLOG EVENTS, which lists what is inside a compressed transaction at one position."""
     with binlog_core.open(golden.path) as log:
         summary = summarize(log)
     want = Counter(e["type"] for e in golden.events if e["pos"] != e["end"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from support.truth import differences
 import binlog_core
 from binlog_core import Column, RowChange, SchemaError, Table
 from binlog_core._tables.column_types import Kind
-from binlog_core.replay import StatementMaker
+from binlog_core.replay import StatementMaker, quote_name
 
 
 def maker(name: str = "maria1011/types_ints") -> StatementMaker:
@@ -26,7 +28,8 @@ def maker(name: str = "maria1011/types_ints") -> StatementMaker:
 
 
 def table(*columns: Column, key: tuple[str, ...] | None = ("id",)) -> Table:
-    return Table("shop", "or`ders", columns, primary_key=key)
+    numbered = tuple(replace(column, index=i) for i, column in enumerate(columns))
+    return Table("shop", "or`ders", numbered, primary_key=key)
 
 
 ID = Column("id", 0, 3, Kind.INT, signed=True)
@@ -93,8 +96,12 @@ def test_times_are_set_even_if_they_stay() -> None:
         (Kind.DATE, dt.date(2026, 1, 2), "'2026-01-02'"),
         (Kind.TIMESTAMP, dt.datetime(2026, 1, 2, 3, 4, 5, 600, dt.UTC), "'2026-01-02 03:04:05.000600'"),
         (Kind.TIME, -dt.timedelta(hours=26, microseconds=1), "'-26:00:00.000001'"),
-        (Kind.TEXT, "a'b\\c\nd\0", "'a''b\\\\c\\nd\\0'"),
-        (Kind.TEXT, b"\xff\x00", "x'ff00'"),
+        (Kind.TEXT, "a'b", "'a''b'"),
+        (Kind.TEXT, "a'b\\", "_utf8mb4 0x6127625c"),
+        (Kind.TEXT, "\n", "_utf8mb4 0x0a"),
+        (Kind.TEXT, "中".encode(), "_utf8mb4 0xe4b8ad"),
+        (Kind.TEXT, b"", "''"),
+        (Kind.BINARY, b"\xff\x00", "x'ff00'"),
         (Kind.BINARY, b"", "x''"),
         (Kind.ENUM, "it's", "'it''s'"),
         (Kind.ENUM, 3, "3"),
@@ -103,11 +110,71 @@ def test_times_are_set_even_if_they_stay() -> None:
         (Kind.VECTOR, [1.0, -2.0], "x'0000803f000000c0'"),
         (Kind.GEOMETRY, b"\x00\x00\x00\x00\x01\x02", "ST_GeomFromWKB(x'0102', 0)"),
         (Kind.JSON, '{"a": "\'"}', "CAST('{\"a\": \"''\"}' AS JSON)"),
+        (Kind.JSON, '"\\n"', "CAST(_utf8mb4 0x225c6e22 AS JSON)"),
         (Kind.TEXT, None, "NULL"),
     ],
 )
 def test_literals(kind: Kind, value: object, want: str) -> None:
-    assert maker().literal(Column("c", 0, 0, kind, signed=False), value) == want
+    charset = "utf8mb4" if kind is Kind.TEXT else None
+    assert maker().literal(Column("c", 0, 0, kind, signed=False, charset=charset), value) == want
+
+
+@pytest.mark.parametrize(
+    ("charset", "value", "want"),
+    [
+        ("gbk", b"\xd6\x5c", "_gbk 0xd65c"),
+        ("sjis", b"\x83\x5c", "_sjis 0x835c"),
+        ("utf8mb3", "é".encode(), "_utf8mb4 0xc3a9"),
+        ("latin1", b"\xe9", "_latin1 0xe9"),
+        ("ucs2", b"\0a", "_ucs2 0x0061"),
+        ("swe7", b"]", "_swe7 0x5d"),
+    ],
+)
+def test_text_keeps_its_bytes(charset: str, value: bytes, want: str) -> None:
+    text = replace(TEXT, charset=charset)
+    assert maker().literal(text, value) == want
+    found = maker().statement(table(ID, text, key=None), change({"id": 1, "text": value}, None))
+    using = "utf8mb4" if charset == "utf8mb3" else charset
+    assert f"CAST(CONVERT(`text` USING {using}) AS BINARY) = 0x{value.hex()} LIMIT 1;" in found
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        (FLOAT, math.nan, "nan is not a number"),
+        (FLOAT, math.inf, "inf is not a number"),
+        (TEXT, b"\xff", "not valid in its character set, utf8mb4"),
+        (replace(TEXT, charset="utf8mb3"), "😀".encode(), "not valid in its character set, utf8mb3"),
+        (Column("doc", 1, 245, Kind.JSON), '{"a": NaN}', "expression"),
+        (Column("doc", 1, 245, Kind.JSON), "\ud800", "not valid Unicode"),
+    ],
+)
+def test_values_that_no_server_takes_are_refused_with_the_place(
+    column: Column, value: object, why: str
+) -> None:
+    wrong = RowChange("insert", "shop", "or`ders", None, {"id": 1, column.name: value}, 4711)
+    with pytest.raises(SchemaError, match=why) as error:
+        maker().statement(table(ID, column), wrong)
+    assert (error.value.table, error.value.offset) == ("shop.or`ders", 4711)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcff"])
+def test_names_that_no_server_has_are_refused(name: str) -> None:
+    with pytest.raises(SchemaError, match="not a name on any server"):
+        maker().statement(table(ID, replace(TEXT, name=name)), change(None, {"id": 1}))
+
+
+@pytest.mark.parametrize("name", ["数", "a\\", "a\nb", "café"])
+def test_a_statement_with_a_name_that_clients_may_misread_is_prepared(name: str) -> None:
+    found = maker().statement(table(ID, replace(TEXT, name=name)), change(None, {"id": 1, name: "x"}))
+    lines = found.splitlines()
+    assert [line.split()[0] for line in lines] == ["SET", "PREPARE", "EXECUTE"]
+    assert found.isascii()
+    assert "\\" not in found
+    inner = re.fullmatch(r"SET @binlog_core_statement = _utf8mb4 0x([0-9a-f]+);", lines[0])
+    assert inner is not None
+    want = f"INSERT INTO `shop`.`or``ders` (`id`, `{name}`) VALUES (1, 'x')"
+    assert bytes.fromhex(inner[1]).decode() == want
 
 
 def test_geometry_keeps_its_axes_on_mysql_8() -> None:
@@ -197,7 +264,7 @@ class Server:
     def play(self, script: bytes) -> None:
         """Run statements, one per line."""
         for line in script.decode("utf-8", "surrogateescape").splitlines():
-            if line and not line.startswith("#"):
+            if line and not line.startswith(("#", "/*")):
                 self.ask(line)
 
     def begin(self, golden: Golden) -> None:
@@ -205,17 +272,19 @@ class Server:
         self.ask("SET SESSION sql_mode = '', foreign_key_checks = 0")
         self.databases |= (databases := {d["db"] for d in golden.definitions})
         for name in databases:
-            self.ask(f"DROP DATABASE IF EXISTS `{name}`")
-            self.ask(f"CREATE DATABASE `{name}`")
+            self.ask(f"DROP DATABASE IF EXISTS {quote_name(name)}")
+            self.ask(f"CREATE DATABASE {quote_name(name)}")
         for definition in golden.definitions:
-            self.ask(f"USE `{definition['db']}`")  # foreign keys name tables without it
+            self.ask(f"USE {quote_name(definition['db'])}")  # foreign keys name tables without it
             self.ask(definition["create"])
 
     def tables(self, golden: Golden) -> dict[str, list[tuple[Any, ...]]]:
         """All rows of a log's tables, in some order, as the server sends them."""
         self.ask("SET SESSION time_zone = '+00:00'")
         return {
-            f"{d['db']}.{d['table']}": sorted(self.ask(f"SELECT * FROM `{d['db']}`.`{d['table']}`"), key=repr)
+            f"{d['db']}.{d['table']}": sorted(
+                self.ask(f"SELECT * FROM {quote_name(d['db'])}.{quote_name(d['table'])}"), key=repr
+            )
             for d in golden.definitions
         }
 
@@ -229,14 +298,14 @@ def server() -> Iterator[Server]:
     found = Server(SERVER)
     yield found
     for name in found.databases:
-        found.ask(f"DROP DATABASE IF EXISTS `{name}`")
+        found.ask(f"DROP DATABASE IF EXISTS {quote_name(name)}")
 
 
 def replayable(golden: Golden) -> bool:
     """One definition of each table, full images, and no column that the server makes itself."""
     if golden.open_arguments or golden.schema is None or golden.name.endswith(("/truncated", "/killed")):
         return False
-    if "stmt" in golden.name or golden.name.endswith("/xa"):  # what the rows do not tell: statements, PREPARE
+    if "stmt" in golden.name or "xa" in golden.name:  # what the rows do not tell: statements, XA ROLLBACK
         return False
     partial = any("before_cols" in c or "after_cols" in c for c in golden.truth)
     own = re.compile(r"GENERATED ALWAYS|SYSTEM VERSIONING|SEQUENCE|\bAS \(|VIRTUAL|PERSISTENT|STORED", re.I)

@@ -402,17 +402,3 @@ def test_arrays_stay_valid_after_the_reader(tmp_path: Path) -> None:
     assert np.all(spans["length"] == 300)
     raw = bytes(batch.buffer[int(spans["offset"][0]) : int(spans["offset"][0]) + 300])
     assert len(set(raw)) == 1
-
-
-@pytest.mark.parametrize("size", [None, 4096])
-@pytest.mark.parametrize("prefix", ["", "file://", "simplecache::file://"])
-def test_a_url_stays_as_it_was_given(prefix: str, size: int | None, tmp_path: Path) -> None:
-    """A chain of fsspec too, which a pattern of URLs of its own here took for a relative path."""
-    path = tmp_path / "bin.000003"
-    path.write_bytes(golden_logs("mysql97/gtid")[0].data)
-    splits = plan_splits(f"{prefix}{path}", size)
-    assert {split.path for split in splits} == {f"{prefix}{path}"}
-    assert [split.file_number for split in splits] == [3] * len(splits)
-    if size is None:
-        with read_split_groups(splits[0]) as reader:
-            assert sum(len(batch) for group in reader for batch in group.batches) > 0

@@ -44,8 +44,8 @@ class Aside:
         The statement, cut after 4096 bytes; what is lost and why; ``X'…',X'…',format`` of an XA transaction.
     database : str
         The statement's default database.
-    timestamp : int
-        Of the event's header, seconds since 1970 UTC.
+    transaction : int
+        Position of the first event of the transaction that it is in, else of the event itself.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Aside:
     row: int
     text: str
     database: str = ""
-    timestamp: int = 0
+    transaction: int = 0
 
 
 @dataclass(slots=True)

@@ -448,6 +448,8 @@ class LogDecoder:
             self._lose_rows(offset, "rows of a table whose table map was not seen")
         elif kind == EventType.XA_PREPARE:
             self._note_xa_prepare()
+        elif kind == EventType.TABLE_MAP:
+            self._note("lost", "the beginning of a transaction is not in what was read")
         elif kind == EventType.TRANSACTION_PAYLOAD:
             chunks = payload_chunks(
                 loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
@@ -508,7 +510,7 @@ class LogDecoder:
         loop = self._loop
         if self._asides is not None and loop.is_selected:
             place = int(loop.event_position), int(loop.row_in_event)
-            self._asides.append(Aside(kind, *place, text, database, int(loop.event_timestamp)))
+            self._asides.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
 
     def _note_statement(self, statement: bytes, database: bytes) -> None:
         if self._asides is not None and (kind := kind_of_aside(statement)) is not None:
@@ -527,7 +529,7 @@ class LogDecoder:
 
     def _lose_rows(self, position: int, text: str, row: int = 0) -> None:
         if self._asides is not None:
-            self._asides.append(Aside("lost", position, row, text))
+            self._asides.append(Aside("lost", position, row, text, "", position))
 
     def _on_statement(
         self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]

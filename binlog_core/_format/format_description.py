@@ -87,13 +87,6 @@ _SELF_DESCRIBING = frozenset(
     )
 )
 
-# These have no post-header at all, so that no log needs to list them.
-_WITHOUT_POST_HEADER = _SELF_DESCRIBING | {
-    *(EventType.STOP, EventType.INTVAR, EventType.RAND, EventType.USER_VAR, EventType.XID),
-    *(EventType.HEARTBEAT, EventType.ROWS_QUERY, EventType.PREVIOUS_GTIDS, EventType.XA_PREPARE),
-    *(EventType.MARIADB_ANNOTATE_ROWS, EventType.MARIADB_START_ENCRYPTION),
-}
-
 # Post-header lengths of types 0 (nothing) to 14 for the versions without an array.
 _LENGTHS_V1 = (0, 56, 11, 0, 0, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0)
 _LENGTHS_V3 = (0, 56, 11, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0)
@@ -212,8 +205,6 @@ class FormatDescription:
         """Post-header bytes of a type (today's code); None where the log should list it and does not."""
         if type_code < len(self.post_header_lengths):
             return self.post_header_lengths[type_code]
-        if type_code in _WITHOUT_POST_HEADER:
-            return 0
         return _DEFAULT_LENGTHS.get(type_code)
 
     def core_arrays(self) -> tuple[int, np.ndarray, np.ndarray, int]:

@@ -77,6 +77,11 @@ def errors_as_lines() -> Iterator[None]:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
+def note(text: str) -> None:
+    """Something that whoever asked has to know, beside the results."""
+    messages().print(f"note: {printable(text)}", style="yellow", markup=False)
+
+
 def _fail(text: str) -> None:
     messages().print(f"error: {' '.join(text.split())}", style="red", markup=False)
     raise typer.Exit(EXIT_ERROR) from None
@@ -100,7 +105,7 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                messages().print(f"note: {printable(str(message))}", style="yellow", markup=False)
+                note(str(message))
             else:
                 usual(message, category, *where, **more)
 

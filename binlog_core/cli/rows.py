@@ -14,7 +14,7 @@ from ..log import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
-from .output import errors_as_lines, is_terminal
+from .output import errors_as_lines, is_terminal, note
 from .progress import progress
 from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, SqlWriter, Writer, first_rows
 
@@ -44,11 +44,16 @@ def rows(
     flashback: Annotated[
         bool, typer.Option("--flashback", help="sql: the inverse statements, the last change first.")
     ] = False,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="With --flashback: also where the range cannot be taken back whole."),
+    ] = False,
 ) -> None:
     """Row changes as JSON lines, CSV, Arrow, Parquet or SQL, in log order; memory does not grow with the log.
 
     csv, arrow and parquet hold the row images of one table: an update is two of them.
-    sql is for a server to replay, and with --flashback to undo what the log did.
+    sql is for a server to replay, and with --flashback to undo what the log did. Only what the log says was
+    committed is; what is not in rows (DDL, statements) is named.
 
     Examples:
 
@@ -58,12 +63,14 @@ def rows(
 
       binlog-core rows mysql-bin.000042 --start '2026-11-21 08:00' --stop '2026-11-21 09:00' -f sql
 
-      binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback | mysql
+      binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback -o undo.sql
 
       binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
     """
     if flashback and form != "sql":
         raise typer.BadParameter("--flashback goes with --format sql")
+    if partial and not flashback:
+        raise typer.BadParameter("--partial goes with --flashback")
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
         raise typer.BadParameter("--follow goes with jsonl, csv and sql on standard output")
@@ -76,21 +83,21 @@ def rows(
                 check_columns(log, selection.column_names())
         with logs.open(follow=following.follow, **chosen) as log, output(to, overwrite=overwrite) as file:
             skip = logs.on_error == "skip"
-            writer = _writer(form, file, log, flashback=flashback, change_columns=change_columns, skip=skip)
+            writer: Writer
+            if form == "sql":
+                writer = SqlWriter(file, log.format, note, flashback=flashback, partial=partial)
+            else:
+                writer = _writer(form, file, log, change_columns=change_columns, skip=skip)
             with writer:
-                for group in _groups(log, logs, selection, limit):
+                for group in _groups(log, logs, selection, limit, asides=form == "sql"):
                     writer.write(group)
                     if following.follow:
                         file.flush()
 
 
-def _writer(
-    form: Format, file: BinaryIO, log: Log, *, flashback: bool, change_columns: bool, skip: bool
-) -> Writer:
+def _writer(form: Format, file: BinaryIO, log: Log, *, change_columns: bool, skip: bool) -> Writer:
     if form == "jsonl":
         return JsonWriter(file, log.report, skip_errors=skip)
-    if form == "sql":
-        return SqlWriter(file, log.format, flashback=flashback)
     kinds: dict[str, type[CsvWriter] | type[ArrowWriter]] = {
         "csv": CsvWriter,
         "arrow": ArrowWriter,
@@ -99,13 +106,15 @@ def _writer(
     return kinds[form](file, change_columns=change_columns)
 
 
-def _groups(log: Log, logs: LogOptions, selection: RowOptions, limit: int | None) -> Iterator[Group]:
+def _groups(
+    log: Log, logs: LogOptions, selection: RowOptions, limit: int | None, *, asides: bool
+) -> Iterator[Group]:
     """Groups of the log, and behind them the mistakes that only the whole log can show."""
     seen: dict[str, set[str]] = {}
     taken = 0
     with progress(log) as bar:
         try:
-            for group in log.groups():
+            for group in log.groups(asides=asides):
                 for batch in group.batches:
                     names = seen.setdefault(batch.table.full_name, set())
                     names.update(column.name for column in batch.table.columns)

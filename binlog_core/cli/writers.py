@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -15,7 +16,7 @@ from .._decode.merge import ChangeReader
 from ..batch import ChangeBatch
 from ..batches import DEFAULT_CHANGE_COLUMNS
 from ..errors import MissingExtraError, SchemaError
-from ..replay import FlashbackWriter, ReplayWriter, StatementMaker, located_changes
+from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
 from .text import csv_line, json_line
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Writer(ABC):
     def close(self) -> None:  # noqa: B027  (most formats have no end)
         """Write what comes at the end."""
 
+    def abandon(self) -> None:
+        """End in order after an error; the output may be thrown away, or have gone out already."""
+        self.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -54,10 +59,8 @@ class Writer(ABC):
         if error is None:
             self.close()
             return
-        with contextlib.suppress(
-            Exception
-        ):  # the output is thrown away, but its writer wants to end in order
-            self.close()
+        with contextlib.suppress(Exception):
+            self.abandon()
 
 
 class JsonWriter(Writer):
@@ -89,19 +92,31 @@ class JsonWriter(Writer):
 class SqlWriter(Writer):
     """Statements for a server: what the log did, or with `flashback` what takes it back."""
 
-    def __init__(self, file: BinaryIO, description: FormatDescription, *, flashback: bool) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        description: FormatDescription,
+        tell: Callable[[str], None],
+        *,
+        flashback: bool,
+        partial: bool = False,
+    ) -> None:
         super().__init__(file)
-        kind = FlashbackWriter if flashback else ReplayWriter
-        self._statements = kind(file, StatementMaker(description))
+        maker, mariadb = StatementMaker(description), description.is_mariadb
+        self._script: Script
+        if flashback:
+            self._script = FlashbackScript(file, maker, tell, mariadb=mariadb, partial=partial)
+        else:
+            self._script = ReplayScript(file, maker, tell, mariadb=mariadb)
 
     def write(self, group: Group) -> None:
-        for one in located_changes(group):
-            self._statements.add(group.path, one)
-        if isinstance(self._statements, ReplayWriter) and group.transactions["end_position"][-1:].all():
-            self._statements.end()  # nobody waits for a COMMIT until the next transaction comes
+        self._script.add(group)
 
     def close(self) -> None:
-        self._statements.close()
+        self._script.close()
+
+    def abandon(self) -> None:
+        self._script.close(broken=True)
 
 
 class _OneTable(Writer):
@@ -220,6 +235,11 @@ def first_rows(group: Group, count: int) -> tuple[Group, int]:
         return group, found
     places = np.sort(np.concatenate([_places(images) for images in starts]))
     last = places[count - 1] if count else np.zeros(1, _PLACE_DTYPE)[0]
+    end = int(places[count]["position"])  # of the first row that is left out
+    transactions = group.transactions.copy()
+    ends_later = transactions["end_position"] > end
+    transactions["end_position"][ends_later] = transactions["outcome"][ends_later] = 0
+    asides = [one for one in group.asides if (one.position, one.row) <= (last["position"], last["row"])]
     cut = []
     for batch in group.batches:
         # A batch is in log order, so that its first records are its first rows.
@@ -238,7 +258,7 @@ def first_rows(group: Group, count: int) -> tuple[Group, int]:
                     batch.path,
                 )
             )
-    return replace(group, batches=cut), count
+    return replace(group, batches=cut, transactions=transactions, asides=asides), count
 
 
 _PLACE_DTYPE = np.dtype([("position", "<u8"), ("row", "<u4")])

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._decode.gtid_selection import AnyGtidSet, union
-from .._format.event_types import EventType, event_name
 
 if TYPE_CHECKING:
     from .._decode.group import Tail
@@ -228,11 +227,7 @@ class FileSummary:
     definition_count: int = 0
     incidents: int = 0
     activity: Activity = field(default_factory=Activity)
-
-    @property
-    def compressed(self) -> bool:
-        """Whether it has compressed transactions (of MySQL)."""
-        return event_name(EventType.TRANSACTION_PAYLOAD) in self.events
+    compressed: bool = False
 
     def told_name(self, full_name: str) -> str:
         """The name under which a table is counted."""

@@ -89,6 +89,7 @@ cdef struct loop_t:
     bint trx_explicit               # BEGIN was seen: only COMMIT, ROLLBACK, XID or XA end it
     int64_t trx_index               # in transactions; -1: has no row in this group
     bint trx_has_rows
+    bint headless                   # what began it was not read, which Python wants to know
     uint32_t table_maps             # in this transaction so far
     bint skip_transaction           # rows are stepped over until the next transaction
     uint64_t boundary               # the last place between two transactions

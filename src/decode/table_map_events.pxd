@@ -56,6 +56,7 @@ cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"table map event too short")
     if not loop.trx_open:
         begin(loop, True)               # the log, or our reading, starts inside a transaction
+        loop.headless = loop.asides_to_python
     loop.table_maps += 1
     if loop.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means

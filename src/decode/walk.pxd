@@ -2,7 +2,9 @@
 
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
-from decode.loop cimport RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE, fail, loop_t, next_position, window_t
+from decode.loop cimport (
+    RUN_EVENT, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE, fail, loop_t, next_position, window_t,
+)
 from decode.rows_events cimport decode_rows_event, is_rows_v0
 from decode.table_cache cimport NO_TABLE
 from decode.table_map_events cimport map_table
@@ -119,11 +121,16 @@ cdef inline void note_header(loop_t* loop, const descriptor_t* descriptor, const
 
 
 cdef inline int handle(loop_t* loop, uint8_t handling, uint8_t kind, Cursor body) noexcept nogil:
+    cdef int status
     # body by value, here and below: read back from loop.body as one, it would wait for the two stores that made it
     if handling == HANDLE_NOTHING or handling == HANDLE_ROTATE:
         return RUN_MORE
     if handling == HANDLE_TABLE_MAP:
-        return map_table(loop, body)
+        status = map_table(loop, body)
+        if unlikely(loop.headless and status == RUN_MORE):
+            loop.headless = False
+            return RUN_EVENT
+        return status
     if handling <= HANDLE_DELETE and handling != HANDLE_OTHER:
         return decode_rows_event(loop, kind, handling, body)
     if handling == HANDLE_XID:

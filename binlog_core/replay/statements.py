@@ -1,0 +1,295 @@
+"""One row change as a statement, and what takes it back.
+
+Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all
+columns of the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core._values import RowChange, RowReader, ValuePlan
+from .._tables.column_types import Kind
+from .._tables.tables import Column, Table
+from ..errors import BinlogError, SchemaError
+from .literals import NULL, JsonLiteral, comparable, introducer, is_plain, literal_maker, prepared, quote_name
+
+if TYPE_CHECKING:
+    from .._format.format_description import FormatDescription
+    from ..batch import ChangeBatch
+
+_INSERT, _UPDATE, _DELETE = 1, 2, 4
+_SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
+_COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
+_PLANS = 1024  # kept before all are made anew
+
+Literals = Sequence[str | None]  # one for each decoded column; None: the image lacks it
+
+
+class StatementMaker:
+    """Makes statements of row changes: printable ASCII without a backslash, whatever names and values are.
+
+    Parameters
+    ----------
+    description : FormatDescription
+        Of the log: MySQL and MariaDB write some values differently.
+    """
+
+    def __init__(self, description: FormatDescription) -> None:
+        # From 8.0 on MySQL reads WKB of geographic systems in their own order of axes; it stores x first.
+        self._axis_order = not description.is_mariadb and description.server_version_tuple >= (8, 0, 0)
+        # By the identity of table and columns, which the plan keeps alive.
+        self._plans: dict[tuple[int, int], _TableStatements] = {}
+
+    def statement(self, table: Table, change: RowChange, *, inverse: bool = False) -> str:
+        """One change as a statement.
+
+        Parameters
+        ----------
+        table : Table
+            The definition that it was logged under.
+        change : RowChange
+        inverse : bool
+            What takes the change back.
+
+        Returns
+        -------
+        str
+            On one line, with its semicolon; on three where a name is not printable ASCII.
+
+        Raises
+        ------
+        SchemaError
+            The log does not tell what the statement needs: names, signs, or the whole row. A value or name
+            is one that no server takes.
+        """
+        try:
+            plan = self._plan(table, table.columns)
+            before, after = (
+                None if row is None else plan.literals(row) for row in (change.before, change.after)
+            )
+            return plan.statement(before, after, inverse=inverse)
+        except BinlogError as error:
+            raise error.located(table=table.full_name, offset=change.position) from None
+
+    def statements(self, batch: ChangeBatch, *, inverse: bool = False) -> BatchStatements:
+        """The statements of a batch's changes, each made when it is asked for.
+
+        Raises
+        ------
+        SchemaError
+            As `statement`, of the first value in the batch.
+        """
+        try:
+            return BatchStatements(batch, self._plan(batch.table, batch.columns), inverse=inverse)
+        except BinlogError as error:
+            raise error.located(table=batch.table.full_name, path=batch.path) from None
+
+    def literal(self, column: Column, value: Any) -> str:
+        """A value as a literal (or an expression) that the column takes."""
+        return literal_maker(column, axis_order=self._axis_order)(value)
+
+    def _plan(self, table: Table, columns: tuple[Column, ...]) -> _TableStatements:
+        key = id(table), id(columns)
+        if (plan := self._plans.get(key)) is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = _TableStatements(table, columns, axis_order=self._axis_order)
+        return plan
+
+
+class BatchStatements:
+    """The changes of one batch as statements.
+
+    Parameters
+    ----------
+    batch : ChangeBatch
+    plan : _TableStatements
+    inverse : bool
+
+    Attributes
+    ----------
+    records : ndarray of int
+        Where changes begin: inserts, deletes, and the first images of updates.
+    """
+
+    def __init__(self, batch: ChangeBatch, plan: _TableStatements, *, inverse: bool) -> None:
+        image = batch.array["image"]
+        self._plan, self._inverse = plan, inverse
+        self._ops: list[int] = image["op"].tolist()
+        self._positions = image["position"]
+        self.records = np.flatnonzero(image["op"] != 3)
+        reader = RowReader(batch, plan.values)
+        columns = [self._literals(batch, reader, i) for i in range(len(plan.columns))]
+        self._rows: list[tuple[str | None, ...]] = (
+            list(zip(*columns, strict=True)) if columns else [()] * len(batch)
+        )
+
+    def __getitem__(self, record: int) -> str:
+        """The statement of the change that begins at a record."""
+        op, row = self._ops[record], self._rows[record]
+        plan = self._plan
+        try:
+            if op == _UPDATE:
+                return plan.statement(row, self._rows[record + 1], inverse=self._inverse)
+            if op == _INSERT:
+                return plan.statement(None, row, inverse=self._inverse)
+            return plan.statement(row, None, inverse=self._inverse)
+        except BinlogError as error:
+            offset = int(self._positions[record])
+            raise error.located(table=plan.table.full_name, offset=offset) from None
+
+    def _literals(self, batch: ChangeBatch, reader: RowReader, i: int) -> list[str | None]:
+        """Of one column in every record; None where it is absent."""
+        column, make = self._plan.columns[i], self._plan.makers[i]
+        values = reader.column_values(column.name)
+        try:
+            made: list[str | None] = list(map(make, values))
+        except SchemaError as error:
+            offset = int(self._positions[_first_refused(make, values)])
+            raise error.located(column=column.name, offset=offset) from None
+        absent = batch.is_absent(column.name)
+        if absent.any():
+            for record in np.flatnonzero(absent).tolist():
+                made[record] = None
+        return made
+
+
+def _first_refused(make: Callable[[Any], str], values: list[Any]) -> int:
+    for i, value in enumerate(values):
+        try:
+            make(value)
+        except SchemaError:
+            return i
+    return 0
+
+
+class _TableStatements:
+    """What statements about one table definition have in common.
+
+    Parameters
+    ----------
+    table : Table
+    columns : tuple of Column
+        The decoded ones.
+    axis_order : bool
+        Of `literal_maker`.
+    """
+
+    def __init__(self, table: Table, columns: tuple[Column, ...], *, axis_order: bool) -> None:
+        if table.undecodable is not None:
+            raise SchemaError(f"the table's rows cannot be decoded: {table.undecodable}")
+        if any(not column.named for column in table.columns):
+            raise SchemaError(
+                "the log does not tell the names of the columns (binlog_row_metadata is not FULL):"
+                " give a schema"
+            )
+        self.table = table
+        self.columns = columns
+        # Text as the bytes of the log: what a literal with its character set means to the letter.
+        raw = (replace(c, charset=None) if c.kind is Kind.TEXT else c for c in columns)
+        self.values = ValuePlan(table, tuple(raw))
+        self.makers = tuple(literal_maker(column, axis_order=axis_order) for column in columns)
+        self._name = f"{quote_name(table.database)}.{quote_name(table.name)}"
+        self._names = [quote_name(column.name) for column in columns]
+        self._insert = f"INSERT INTO {self._name} ({', '.join(self._names)}) VALUES ("
+        self._plain = is_plain(self._insert)
+        own = {column.name: i for i, column in enumerate(columns)}
+        key = table.primary_key
+        self._key = [own[name] for name in key] if key and all(name in own for name in key) else None
+        self._whole = len(columns) == len(table.columns)
+
+    def literals(self, row: dict[str, Any]) -> list[str | None]:
+        """Of one image."""
+        return [
+            make(row[column.name]) if column.name in row else None
+            for column, make in zip(self.columns, self.makers, strict=True)
+        ]
+
+    def statement(self, before: Literals | None, after: Literals | None, *, inverse: bool) -> str:
+        """What turns an image into another; None: there is no row."""
+        if inverse:
+            before, after = after, before
+        if before is None:
+            assert after is not None
+            if inverse:
+                self._want_whole(after)
+            made = self._insertion(after)
+        elif after is None:
+            made = f"DELETE FROM {self._name} WHERE {self._where(before)};"
+        else:
+            made = self._update(before, after, inverse=inverse)
+        return made if self._plain else prepared(made)
+
+    def _insertion(self, row: Literals) -> str:
+        if None not in row:
+            return f"{self._insert}{', '.join(row)});"  # type: ignore[arg-type]
+        names = ", ".join(name for name, value in zip(self._names, row, strict=True) if value is not None)
+        values = ", ".join(value for value in row if value is not None)
+        return f"INSERT INTO {self._name} ({names}) VALUES ({values});"
+
+    def _update(self, before: Literals, after: Literals, *, inverse: bool) -> str:
+        if inverse:
+            # The old values of what the change set; what it found in the row has to be all of them.
+            for column, old, new in zip(self.columns, after, before, strict=True):
+                if old is None and new is not None:
+                    raise SchemaError(
+                        "the log has no old value of the column (binlog_row_image is not FULL), so that the"
+                        " update cannot be taken back",
+                        column=column.name,
+                    )
+        # Times are set even if they stay: ON UPDATE CURRENT_TIMESTAMP would set those that are not named.
+        pairs = [
+            f"{name} = {new}"
+            for name, column, old, new in zip(self._names, self.columns, before, after, strict=True)
+            if new is not None
+            and (new != old or column.kind in _SELF_UPDATING)
+            and not (inverse and old is None)
+        ]
+        if not pairs:  # changed nothing: it still is a change in the log
+            pairs = [f"{n} = {new}" for n, new in zip(self._names, after, strict=True) if new is not None][:1]
+        if not pairs:
+            raise SchemaError("the image has no column that could be set")
+        return f"UPDATE {self._name} SET {', '.join(pairs)} WHERE {self._where(before)};"
+
+    def _where(self, row: Literals) -> str:
+        if self._key is not None and all(row[i] is not None for i in self._key):
+            return " AND ".join(self._equals(i, row[i], exact=False) for i in self._key)
+        parts = [self._equals(i, value, exact=True) for i, value in enumerate(row) if value is not None]
+        if not parts:
+            raise SchemaError("the image has no column by which the row could be found")
+        return f"{' AND '.join(parts)} LIMIT 1"
+
+    def _equals(self, i: int, literal: str | None, *, exact: bool) -> str:
+        name, column = self._names[i], self.columns[i]
+        assert literal is not None
+        if literal == NULL:
+            return f"{name} IS NULL"
+        if (
+            exact
+            and column.kind in _COMPARED_AS_BYTES
+            and (column.charset is not None or isinstance(literal, JsonLiteral))
+        ):
+            # To the collation other rows may be equal too: letters of the other case, spaces at the end. A
+            # date in a JSON document is not equal to the text that it is printed as.
+            charset = introducer(column.charset) if column.kind is Kind.TEXT and column.charset else "utf8mb4"
+            return f"CAST(CONVERT({name} USING {charset}) AS BINARY) = {comparable(literal)}"
+        if isinstance(literal, JsonLiteral) and literal.text is None:
+            comparable(literal)
+        return f"{name} = {literal}"
+
+    def _want_whole(self, row: Literals) -> None:
+        missing = next((c for c, value in zip(self.columns, row, strict=True) if value is None), None)
+        if missing is None and not self._whole:
+            read = set(self.columns)
+            missing = next(column for column in self.table.columns if column not in read)
+        if missing is not None:
+            raise SchemaError(
+                "the log has no value of the column (binlog_row_image is not FULL, or not all columns were"
+                " read), so that the row cannot be brought back",
+                column=missing.name,
+            )

@@ -368,6 +368,7 @@ cdef class Decoder:
         free(self.loop.chunks)
         release(&self.loop.transactions)
         release(&self.loop.tail)
+        release(&self.loop.gtid_runs)
 
     # ------------------------------------------------------------ what Python gives
 
@@ -679,6 +680,17 @@ cdef class Decoder:
         return self.loop.boundary
 
     @property
+    def open_records(self):
+        """Records so far of the transaction at hand, in this group and those before; 0 between two."""
+        return self.loop.records_taken + self.loop.group_records - self.loop.records_before if self.loop.trx_open else 0
+
+    def take_gtids(self):
+        """The GTIDs of the transactions begun since the last call, as runs (gtid_run_t), as bytes."""
+        cdef bytes out = self.loop.gtid_runs.data[:self.loop.gtid_runs.length]
+        self.loop.gtid_runs.length = 0
+        return out
+
+    @property
     def in_transaction(self):
         return self.loop.trx_open
 
@@ -850,6 +862,7 @@ cdef class Decoder:
             chunks.append(take_memory(&self.loop.chunks[i]))
         self.loop.chunk_count = 0
         self.loop.batch_count = 0
+        self.loop.records_taken += self.loop.group_records
         self.loop.group_records = 0
         self.loop.group_wire = 0
         self.loop.group_memory = 0

@@ -93,6 +93,10 @@ cdef struct loop_t:
     uint32_t table_maps             # in this transaction so far
     bint skip_transaction           # rows are stepped over until the next transaction
     uint64_t boundary               # the last place between two transactions
+    # what a position is made of
+    uint64_t records_taken          # with the groups before this one
+    uint64_t records_before         # of those and this group's: before the transaction
+    memory_t gtid_runs              # of the transactions begun since they were taken (wire/gtid_runs.pxd)
     # what to leave out
     bint gtids_to_python
     bint asides_to_python           # savepoints and XA statements

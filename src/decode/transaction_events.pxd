@@ -5,10 +5,11 @@ from libc.stdint cimport uint8_t, uint16_t, uint64_t
 from decode.loop cimport RUN_EVENT, RUN_MORE, fail, loop_t, next_position
 from decode.table_cache cimport NO_TABLE
 from wire.codes cimport (
-    ANONYMOUS_GTID_EVENT, DECODE_MALFORMED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT, MARIADB_GTID_EVENT,
-    QUERY_EVENT, START_EVENT_V3, XA_PREPARE_EVENT,
+    ANONYMOUS_GTID_EVENT, DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT,
+    MARIADB_GTID_EVENT, QUERY_EVENT, START_EVENT_V3, XA_PREPARE_EVENT,
 )
 from wire.cursor cimport Cursor, load_u64, remaining
+from wire.gtid_runs cimport note_gtid_run
 from wire.header cimport server_id_of, timestamp_of
 from wire.transactions cimport (
     GTID_NONE, MARIADB_PREPARED_XA, MARIADB_STANDALONE, OUTCOME_COMMITTED, OUTCOME_ROLLED_BACK,
@@ -29,6 +30,7 @@ cdef inline void begin(loop_t* loop, bint explicit) noexcept nogil:
     loop.trx_index = -1
     loop.trx_has_rows = False
     loop.table_maps = 0
+    loop.records_before = loop.records_taken + loop.group_records
 
 
 cdef inline void end_transaction(loop_t* loop, int outcome) noexcept nogil:
@@ -63,6 +65,8 @@ cdef inline int note_gtid(loop_t* loop, uint8_t kind, Cursor body) noexcept nogi
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
     if kind == ANONYMOUS_GTID_EVENT:
         loop.trx.gtid_kind = GTID_NONE
+    elif note_gtid_run(&loop.gtid_runs, loop.trx) != DECODE_OK:
+        return fail(loop, DECODE_NO_MEMORY, NO_TABLE, b"no memory")
     if loop.gtids_to_python or (loop.asides_to_python and flags & MARIADB_PREPARED_XA):
         return RUN_EVENT
     return RUN_MORE

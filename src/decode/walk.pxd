@@ -65,7 +65,6 @@ cdef inline uint8_t handling_of(uint8_t kind) noexcept nogil:
         return HANDLE_DESCRIPTOR
     if (kind == MARIADB_ANNOTATE_ROWS_EVENT or kind == ROWS_QUERY_EVENT or kind == INTVAR_EVENT
             or kind == RAND_EVENT or kind == USER_VAR_EVENT or kind == STOP_EVENT
-            or kind == PREVIOUS_GTIDS_EVENT or kind == MARIADB_GTID_LIST_EVENT
             or kind == MARIADB_BINLOG_CHECKPOINT_EVENT or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
             or kind == TRANSACTION_CONTEXT_EVENT or kind == VIEW_CHANGE_EVENT or kind == IGNORABLE_EVENT):
         return HANDLE_NOTHING

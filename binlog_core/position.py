@@ -1,0 +1,89 @@
+"""A place in a log that one can come back to, on the same server, its archive, or another server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import GtidError
+from .gtids import GtidSet, MariadbGtidSet, parse_gtid_set
+
+_FIELDS = frozenset(("file", "offset", "gtids", "server", "records"))
+_LONGEST_NAME = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a group ended: ``start=`` of `binlog_core.open` goes on exactly there.
+
+    ``str(position)`` is its JSON text; `parse` reads that.
+
+    Parameters
+    ----------
+    file : str
+        Name of the log, without a folder.
+    offset : int
+        In that log, of the transaction to go on with.
+    gtids : GtidSet, MariadbGtidSet or None
+        What came before it; of MariaDB the last GTID of each domain. None: the log does not tell, or has none.
+    server : str or None
+        UUID of the MySQL server; None for MariaDB, and for files.
+    records : int
+        Row images of the transaction at `offset` that are done with: those of the tables and operations that
+        were asked for. Not 0 where a group ends inside a transaction.
+    """
+
+    file: str
+    offset: int
+    gtids: GtidSet | MariadbGtidSet | None = None
+    server: str | None = None
+    records: int = 0
+
+    def __str__(self) -> str:
+        fields: dict[str, Any] = {"file": self.file, "offset": self.offset}
+        if self.gtids is not None:
+            fields["vendor"] = "mariadb" if isinstance(self.gtids, MariadbGtidSet) else "mysql"
+            fields["gtids"] = "".join(str(self.gtids).split())
+        if self.server is not None:
+            fields["server"] = self.server
+        if self.records:
+            fields["records"] = self.records
+        return json.dumps(fields)
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """Read a position's JSON text.
+
+        Raises
+        ------
+        ValueError
+            The text is not one.
+        """
+        try:
+            fields = json.loads(text)
+        except ValueError:
+            fields = None
+        if not isinstance(fields, dict) or not fields.keys() - {"vendor"} <= _FIELDS:
+            raise _not_one(text, "expected the JSON text of one")
+        file, offset, records = fields.get("file"), fields.get("offset"), fields.get("records", 0)
+        server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
+        if not isinstance(file, str) or not 0 < len(file) <= _LONGEST_NAME:
+            raise _not_one(text, "file is a name")
+        if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63 for n in (offset, records)):
+            raise _not_one(text, "offset and records are not negative")
+        if not (server is None or isinstance(server, str)) or not (gtids is None or isinstance(gtids, str)):
+            raise _not_one(text, "server and gtids are texts")
+        try:
+            known = None
+            if gtids is not None:
+                kind = {"mysql": GtidSet, "mariadb": MariadbGtidSet}.get(vendor) if vendor else None
+                known = kind.parse(gtids) if kind is not None else parse_gtid_set(gtids)
+        except GtidError as error:
+            raise _not_one(text, error.message) from None
+        return cls(file, offset, known, server, records)
+
+
+def _not_one(text: str, why: str) -> ValueError:
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    return ValueError(f"not a position: {shown!r}: {why}")

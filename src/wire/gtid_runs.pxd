@@ -1,0 +1,50 @@
+# The GTIDs of a log as runs: most transactions follow the one before them in the same source's numbering, so that
+# many thousands take one record.
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from memory.memory cimport memory_t, reserve
+from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
+from wire.transactions cimport GTID_MARIADB, GTID_MYSQL, transaction_t
+
+
+cdef enum:
+    INTERLEAVED = 8                     # sources that take turns without a run for each turn
+
+
+cdef packed struct gtid_run_t:          # twin of the format in binlog_core/executed.py
+    uint8_t kind
+    uint8_t[16] uuid
+    uint8_t[32] tag
+    uint32_t domain_id
+    uint32_t server_id
+    uint64_t first
+    uint64_t last
+
+
+cdef inline int note_gtid_run(memory_t* runs, const transaction_t* trx) noexcept nogil:
+    cdef gtid_run_t* run
+    cdef size_t behind = sizeof(gtid_run_t)
+    if trx.gtid_kind != GTID_MYSQL and trx.gtid_kind != GTID_MARIADB:
+        return DECODE_OK
+    while behind <= runs.length and behind <= INTERLEAVED * sizeof(gtid_run_t):
+        run = <gtid_run_t*> (runs.data + runs.length - behind)
+        if run.kind == trx.gtid_kind and run.last + 1 == trx.sequence_number and (
+            (run.domain_id == trx.domain_id and run.server_id == trx.server_id) if run.kind == GTID_MARIADB
+            else memcmp(run.uuid, trx.uuid, 16) == 0 and memcmp(run.tag, trx.tag, 32) == 0
+        ):
+            run.last += 1
+            return DECODE_OK
+        behind += sizeof(gtid_run_t)
+    if reserve(runs, sizeof(gtid_run_t)) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    run = <gtid_run_t*> (runs.data + runs.length)
+    run.kind = trx.gtid_kind
+    memcpy(run.uuid, trx.uuid, 16)
+    memcpy(run.tag, trx.tag, 32)
+    run.domain_id = trx.domain_id
+    run.server_id = trx.server_id
+    run.first = run.last = trx.sequence_number
+    runs.length += sizeof(gtid_run_t)
+    return DECODE_OK

@@ -29,6 +29,7 @@ from .errors import (
 from .limits import Limits
 from .log import Log, open
 from .passes import Pass
+from .position import Position
 from .report import BinlogWarning, Report
 from .versions import show_versions
 
@@ -51,6 +52,7 @@ __all__ = [
     "MissingExtraError",
     "NotABinlogError",
     "Pass",
+    "Position",
     "Report",
     "RowChange",
     "SchemaError",

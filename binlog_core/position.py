@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from .errors import GtidError
 from .gtids import GtidSet, MariadbGtidSet, parse_gtid_set
@@ -26,7 +26,7 @@ class Position:
     offset : int
         In that log, of the transaction to go on with.
     gtids : GtidSet, MariadbGtidSet or None
-        What came before it; of MariaDB the last GTID of each domain. None: the log does not tell, or has none.
+        What came before it; of MariaDB the last GTID of each domain. None: the log does not tell them.
     server : str or None
         UUID of the MySQL server; None for MariaDB, and for files.
     records : int
@@ -70,18 +70,21 @@ class Position:
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
         if not isinstance(file, str) or not 0 < len(file) <= _LONGEST_NAME:
             raise _not_one(text, "file is a name")
-        if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63 for n in (offset, records)):
-            raise _not_one(text, "offset and records are not negative")
+        if not (_is_count(offset) and _is_count(records)):
+            raise _not_one(text, "offset and records are whole numbers, not negative")
         if not (server is None or isinstance(server, str)) or not (gtids is None or isinstance(gtids, str)):
             raise _not_one(text, "server and gtids are texts")
         try:
-            known = None
+            known: GtidSet | MariadbGtidSet | None = None
             if gtids is not None:
-                kind = {"mysql": GtidSet, "mariadb": MariadbGtidSet}.get(vendor) if vendor else None
-                known = kind.parse(gtids) if kind is not None else parse_gtid_set(gtids)
+                known = MariadbGtidSet.parse(gtids) if vendor == "mariadb" else parse_gtid_set(gtids)
         except GtidError as error:
             raise _not_one(text, error.message) from None
         return cls(file, offset, known, server, records)
+
+
+def _is_count(number: object) -> TypeGuard[int]:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63
 
 
 def _not_one(text: str, why: str) -> ValueError:

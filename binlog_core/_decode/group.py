@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..batch import ChangeBatch
+from ..position import Position
+
+if TYPE_CHECKING:
+    from .executed import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +87,16 @@ class Group:
     end_position: int
     resume_position: int
     asides: list[Aside] = field(default_factory=list)
+    _executed: Snapshot | None = field(default=None, repr=False)
+    _records: int = field(default=0, repr=False)
+    _server: str | None = field(default=None, repr=False)
+
+    @property
+    def position(self) -> Position:
+        """Where `start=` goes on: exactly behind this group, also where it ends inside a transaction.
+
+        Its GTIDs are known where the log begins with those before it, and was read from its beginning.
+        """
+        name = re.split(r"[/\\]", self.path)[-1]
+        gtids = self._executed.gtids() if self._executed is not None else None
+        return Position(name, self.resume_position, gtids, self._server, self._records)

@@ -30,12 +30,21 @@ from ..errors import (
     StrictError,
     TruncatedError,
 )
-from ..events import EventHeader, QueryEvent, XaPrepareEvent, parse_event
+from ..events import (
+    EventHeader,
+    MariadbGtidListEvent,
+    PreviousGtidsEvent,
+    QueryEvent,
+    XaPrepareEvent,
+    parse_event,
+)
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
+from .executed import Executed, Snapshot, last_of_domains
 from .group import Aside, Group, Tail
 from .gtid_selection import gtid_of, is_selected
 from .log_plans import LogPlans, definitions_of_transaction
+from .merge import without_first
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -96,6 +105,8 @@ class LogDecoder:
     verify_checksum, skip_errors : bool
     follower : Follower or None
         Waits at the end of a log that still grows.
+    executed : Executed or None
+        The GTIDs of the pass so far; goes on with those of this log.
     """
 
     def __init__(
@@ -109,6 +120,7 @@ class LogDecoder:
         verify_checksum: bool = True,
         skip_errors: bool = False,
         follower: Follower | None = None,
+        executed: Executed | None = None,
     ) -> None:
         self.source = source
         self.follower = follower
@@ -160,7 +172,10 @@ class LogDecoder:
         self._head: bytes | memoryview = b""
         self._boundaries: Boundaries | None = None
         self._lacks_bytes = False
-        self._resume_position = max(selection.start_position or 0, 4)  # of the last group
+        self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
+        self._resume_records = 0
+        self._executed = executed or Executed()
+        self._done_records = selection.done_records or source.done_records  # that are still to be dropped
 
     @property
     def resume_position(self) -> int:
@@ -292,6 +307,9 @@ class LogDecoder:
         """
         self._plans.count_silence()
         batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self.path)
+        self._executed.add(self._loop.take_gtids())
+        if dropped := self._done_records:
+            batches, self._done_records = without_first(batches, self._done_records)
         broken: DecompressionError | None = None
         for index in special:
             batch = batches[index]
@@ -326,15 +344,26 @@ class LogDecoder:
             end_position = broken.offset or 0
             batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
             batches = [batch for batch in batches if len(batch)]
+            self._resume_records += sum(map(len, batches))
         else:
             self._resume_position = self.resume_position
+            self._resume_records = self._loop.open_records
+            if dropped:
+                batches = [batch for batch in batches if len(batch)]
         asides: list[Aside] = []
         if self._asides:
             asides, self._asides = [one for one in self._asides if one.position < end_position], []
         if broken is None or batches or asides:
-            yield Group(batches, transactions, self.path, end_position, self._resume_position, asides)
+            progress = self._progress(), self._resume_records
+            yield Group(
+                batches, transactions, self.path, end_position, self._resume_position, asides, *progress
+            )
         if broken is not None:
             raise broken
+
+    def _progress(self) -> Snapshot:
+        running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None
+        return self._executed.snapshot(running)
 
     def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
         """A batch without the changes of some records, which are reported."""
@@ -362,7 +391,7 @@ class LogDecoder:
     # ------------------------------------------------------------ bytes
 
     def _first_feed(self) -> None:
-        start = max(self.selection.start_position or 0, 4)
+        start = max(self.selection.start_position or 0, self.source.begin)
         if self._view is not None:
             if start > len(self._view):
                 raise DecodeError(
@@ -382,11 +411,16 @@ class LogDecoder:
             memoryview(self._window)[len(self._window) - left :], int(self._loop.position)
         ):
             # Growing with what is already waiting keeps the copies of one large event linear.
-            more = self.source.read(max(_READ_LEN, left))
+            more = (
+                self.source.borrow(max(_READ_LEN, left))
+                if not left
+                else self.source.read(max(_READ_LEN, left))
+            )
             if more:
                 end = len(self._window)
-                self._base += end - left
-                self._window = bytes(self._window[end - left :]) + more
+                # A server leaves out the transactions that it was told we have: between two events.
+                self._base = self.source.position - len(more) - left
+                self._window = bytes(self._window[end - left :]) + more if left else more
                 self._loop.feed(self._window, self._base, keep=False)
                 return True
         return False
@@ -446,6 +480,8 @@ class LogDecoder:
         elif loop.without_map:
             self.report.add("rows_without_table_map", path=self.path, offset=offset)
             self._lose_rows(offset, "rows of a table whose table map was not seen")
+        elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
+            self._note_gtids_before(kind)
         elif kind == EventType.XA_PREPARE:
             self._note_xa_prepare()
         elif kind == EventType.TABLE_MAP:
@@ -578,6 +614,21 @@ class LogDecoder:
         event = parse_event(header, body[:end], self.format, self.path)
         assert isinstance(event, QueryEvent)
         return event
+
+    def _note_gtids_before(self, kind: int) -> None:
+        loop = self._loop
+        assert self.format is not None
+        header = EventHeader(int(loop.event_position), 0, kind, 0, int(loop.event_length), 0, 0)
+        self._executed.add(loop.take_gtids())
+        try:
+            event = parse_event(header, loop.event_body(), self.format, self.path)
+        except BinlogError:  # nothing but positions needs it
+            self._executed.forget()
+            return
+        if isinstance(event, PreviousGtidsEvent):
+            self._executed.contain(event.gtid_set)
+        elif isinstance(event, MariadbGtidListEvent):
+            self._executed.contain(last_of_domains(event.gtids))
 
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.

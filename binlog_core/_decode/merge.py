@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .._core._values import ChangeIterator, RowChange, RowReader, ValuePlan
+from .._walk.salvage import only
+from ..batch import ChangeBatch
 
 if TYPE_CHECKING:
-    from ..batch import ChangeBatch
     from ..report import Report
     from .group import Group
 
@@ -55,3 +58,32 @@ class ChangeReader:
         if count:
             where = {name: getattr(first, name, None) for name in ("path", "offset", "table", "column")}
             self._report.add(kind, count=count, detail=getattr(first, "message", None), **where)
+
+
+def without_first(batches: list[ChangeBatch], count: int) -> tuple[list[ChangeBatch], int]:
+    """Batches without their first records in log order.
+
+    Parameters
+    ----------
+    batches : list of ChangeBatch
+    count : int
+        Records.
+
+    Returns
+    -------
+    (batches, count)
+        As many batches as before, maybe empty ones; and how many records are still to be dropped.
+    """
+    lengths = [len(batch) for batch in batches]
+    if not sum(lengths):
+        return batches, count
+    images = [batch.array["image"] for batch in batches]
+    # Stable: both images of an update have the same place and stand together.
+    order = np.lexsort(
+        (np.concatenate([i["row"] for i in images]), np.concatenate([i["position"] for i in images]))
+    )
+    kept = np.ones(sum(lengths), np.bool_)
+    kept[order[:count]] = False
+    parts = np.split(kept, np.cumsum(lengths)[:-1])
+    left = [batch if part.all() else only(batch, part) for batch, part in zip(batches, parts, strict=True)]
+    return left, max(0, count - sum(lengths))

@@ -57,11 +57,17 @@ class Source(ABC):
         `seek` can also go backward.
     read_once : bool
         What it reads cannot be opened again: a pipe.
+    begin : int
+        Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
+    done_records : int
+        Row images from there on that were had before.
     """
 
     splittable: bool = False
     seekable: bool = False
     read_once: bool = False
+    begin: int = 4
+    done_records: int = 0
 
     def __init__(self, path: str) -> None:
         self.path = shown_url(path)
@@ -120,6 +126,10 @@ class Source(ABC):
             data = self._fetch(min(size, MAX_READ_LEN))
         self.position += len(data)
         return data
+
+    def borrow(self, size: int) -> bytes | memoryview:
+        """As `read`, but what it gives may be gone at the next call of anything."""
+        return self.read(size)
 
     def peek(self, size: int) -> bytes:
         """The next bytes without moving on; fewer than `size` only where no more are there for now."""

@@ -45,9 +45,9 @@ class _Walk:
                 return
         view = self.source.view()
         if view is None:
-            self.source.seek(4)
+            self.source.seek(self.source.begin)
         window = view if view is not None else memoryview(b"")
-        base, offset = (0, 4) if view is not None else (4, 0)
+        base, offset = (0, 4) if view is not None else (self.source.begin, 0)
         while True:
             out = np.empty(_CHUNK, HEADER_DTYPE)
             header_length, _, canonical, checksum = description.core_arrays()
@@ -90,7 +90,7 @@ class _Walk:
                     if not more and self._more_comes():
                         more = self.source.read(_READ_LEN)
                 if more:
-                    base += offset
+                    base = self.source.position - len(more) - (len(window) - offset)
                     window = memoryview(bytes(window[offset:]) + more)
                     offset = 0
                     continue

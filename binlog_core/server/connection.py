@@ -303,9 +303,10 @@ class Connection:
         """What went wrong, as an error of our own."""
         if isinstance(exc, ServerError | MissingExtraError):
             return exc.located(path=self.name)
-        if doing != "connecting":
-            self.close()  # what else comes on it answers something else
         code, text = _code_and_text(exc)
+        refused = code is not None and code >= 1000 and code not in _CLIENT_ERRORS and not is_passing(code)
+        if doing != "connecting" and not refused:
+            self.close()  # what else comes on it answers something else
         cause = getattr(exc, "original_exception", exc)
         if isinstance(cause, ssl.SSLError):
             why = clean_text(getattr(cause, "verify_message", "") or cause.reason or "the handshake failed")
@@ -319,11 +320,11 @@ class Connection:
             return UnreachableError(f"the server does not answer: {why}", path=self.name)
         if "cryptography" in text:
             return MissingExtraError.of("cryptography", "live", "this password's encryption", path=self.name)
-        if code in _LOST or (code is not None and is_passing(code)):
+        if code in _LOST or (code is not None and (code == 0 or is_passing(code))):
             return UnreachableError(f"the connection was lost: {clean_text(text)}", code=code, path=self.name)
         if code == _TLS_REFUSED:
             return AuthenticationError(f"TLS with the server failed: {clean_text(text)}", path=self.name)
-        if code is not None and code not in _CLIENT_ERRORS:
+        if code is not None and refused:
             return refusal(code, text, path=self.name, right=right)
         # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
         return ProtocolError(

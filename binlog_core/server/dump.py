@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from .._core import _packets
 from .._core._packets import Packets
+from ..limits import Limits
 from .._format.event_types import EventType
 from ..errors import DecodeError, ProtocolError, ServerError
-from ..limits import Limits
+from ..gtids import GtidSet, MariadbGtid
 from .connection import Connection, Facts
 from .refusals import is_passing, refusal
 from .run import Run
@@ -31,6 +32,7 @@ SEND_ANNOTATE_ROWS = (
 )
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
+_GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
 _SLICE = 0.2  # seconds between two looks at whether somebody wants us to stop
 _WRITE_TIMEOUT = 3600  # seconds that the server waits for a reader who is busy elsewhere
 
@@ -73,13 +75,12 @@ class Dump:
     wait : bool
         False: the dump ends where the server's logs end.
     limits : Limits
-    stop : threading.Event
-        Ends waiting when set.
 
     Attributes
     ----------
     file : str
         The log that the events are of; "" before the server has said it.
+    host : (str, int)
     ended : bool
         The server has sent all.
     """
@@ -94,24 +95,22 @@ class Dump:
         uuid: str,
         wait: bool,
         limits: Limits,
-        stop: threading.Event,
     ) -> None:
         self.file = begin.file
         self.name = connection.name
+        self.host = connection.host
         self.ended = False
         self._connection = connection
         self._facts = facts
         self._begin = begin
         self._wait = wait
         self._limits = limits
-        self._stop = stop
         self._heartbeat = connection.address.heartbeat
         self._packets = Packets(limits.event_bytes, semi_sync=connection.address.semi_sync)
         self._buffer = bytearray(_BUFFER)
         self._handed = False  # the events in the buffer are somebody else's until the next call
         self._pending = _packets.MORE
-        self._holes = begin.gtids is not None
-        self._expected: tuple[str, int] | None = None
+        self._behind: tuple[str, int] | None = None  # what comes before it is dropped
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._poll = select.poll()
@@ -154,22 +153,24 @@ class Dump:
             arguments += struct.pack("<QI", position, len(begin.gtids)) + begin.gtids
             connection.command(COM_BINLOG_DUMP_GTID, arguments)
             return
-        if (
-            position >= 2**32
-        ):  # the command has 32 bits: read from the log's beginning, and drop what comes before
-            self._expected = begin.file, position
+        if isinstance(begin.gtids, str):  # they decide where it begins: at a transaction
+            self._behind = (begin.file, begin.position) if begin.file else None
+        elif position >= 2**32:  # the command has 32 bits: read from the log's beginning
+            self._behind = begin.file, position
             position = 4
         connection.command(COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + name)
 
     # ------------------------------------------------------------ runs
 
-    def next_run(self, timeout: float | None) -> Run | None:
+    def next_run(self, timeout: float | None, stop: threading.Event) -> Run | None:
         """The next run; the events of the one before are gone then.
 
         Parameters
         ----------
         timeout : float or None
             Seconds to wait for one; None: as long as it takes.
+        stop : threading.Event
+            Ends waiting when set.
 
         Returns
         -------
@@ -194,13 +195,13 @@ class Dump:
             status, self._pending = self._pending, _packets.MORE
             if status == _packets.MORE:
                 status = packets.strip(self._buffer)
-            if packets.whole and status != _packets.MORE:
+            if packets.whole:
                 self._pending = status  # what is good comes first
-                return self._hand_out()
-            if status == _packets.MORE:
-                if packets.whole:
-                    return self._hand_out()
-                if not self._receive(until):
+                if (run := self._hand_out()) is not None:
+                    return run
+                self._forget()
+            elif status == _packets.MORE:
+                if not self._receive(until, stop):
                     return None
             elif status == _packets.SPECIAL:
                 run = self._special(bytes(self._buffer[: packets.written]))
@@ -220,7 +221,34 @@ class Dump:
         self._handed = True
         start = packets.position - packets.whole
         events = memoryview(self._buffer)[: packets.whole]
+        if self._behind is not None:
+            if self.file == self._behind[0] and packets.position >= self._behind[1]:
+                begun, self._behind = max(0, self._behind[1] - start), None
+                start, events = start + begun, events[begun:]
+            else:
+                events = events[:0]
+            if not events:
+                self._handed = False
+                return None
         return Run("events", self.file, start, events, packets.acknowledge)
+
+    def gtids(self) -> tuple[GtidSet | tuple[MariadbGtid, ...] | None, bytes]:
+        """Of the last run's events: the GTIDs before their log, and runs (gtid_run_t) of those in them."""
+        packets = self._packets
+        state = None
+        if packets.state_len:
+            event = bytes(self._buffer[packets.state_at : packets.state_at + packets.state_len])
+            state = _state(event)
+        return state, packets.take_gtids()
+
+    def running_gtid(self) -> tuple[int, bytes, bytes, int, int, int] | None:
+        """Of the transaction that may still go on (see `gtid_of`)."""
+        return self._packets.running_gtid() if self._packets.begun == 1 else None
+
+    @property
+    def between_transactions(self) -> bool | None:
+        """Whether the last transaction has ended; None: nothing of one was seen here."""
+        return None if self._packets.begun < 0 else not self._packets.begun
 
     def _over_hole(self) -> None:
         packets = self._packets
@@ -228,9 +256,11 @@ class Dump:
         if self._buffer[4] == EventType.MARIADB_START_ENCRYPTION:  # sent again, in front of what is asked for
             packets.drop()
         elif gap - position < 2**31:
-            packets.accept(gap)  # withheld: transactions that we said that we have
+            packets.accept(self._buffer, gap)  # withheld: transactions that we said that we have
         else:
-            packets.accept(position)  # headers of old logs count otherwise; the events are all there
+            packets.accept(
+                self._buffer, position
+            )  # headers of old logs count otherwise; the events are all there
 
     def _special(self, event: bytes) -> Run | None:
         """An event that is in no log: its run, if it says something."""
@@ -240,6 +270,10 @@ class Dump:
             position, name = _rotation(event)
             self.file = name
             packets.go_to(position)
+            if self._behind is not None:
+                if name != self._behind[0] or position > self._behind[1]:
+                    return None
+                position = self._behind[1]
             return Run("file", name, position, memoryview(b""), False)
         if kind == EventType.FORMAT_DESCRIPTION:
             return Run("descriptor", self.file, packets.position, memoryview(event), False)
@@ -293,7 +327,7 @@ class Dump:
         packets.compact(self._buffer, target)
         self._buffer = target
 
-    def _receive(self, until: float | None) -> bool:
+    def _receive(self, until: float | None, stop: threading.Event) -> bool:
         """More bytes into the buffer; False: none in time, or stopped."""
         packets = self._packets
         if packets.written < packets.unread:
@@ -314,7 +348,7 @@ class Dump:
                 raise LineLost(
                     f"silent for {now - self._heard:.0f} s, with a heartbeat every {self._heartbeat:g} s"
                 )
-            if self._stop.is_set() or (until is not None and now >= until):
+            if stop.is_set() or (until is not None and now >= until):
                 return False
             self._poll.poll(1000 * min(_SLICE, _SLICE if until is None else until - now))
 
@@ -361,11 +395,25 @@ class Dump:
         self._connection.close()
 
 
+def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
+    """The GTIDs that an event at a log's beginning tells, whether or not it ends with a CRC32."""
+    body = memoryview(event)[19 : -4 if _has_checksum(event) else None]
+    try:
+        if event[4] == EventType.PREVIOUS_GTIDS:
+            return GtidSet.from_bytes(body)
+        count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
+        return tuple(MariadbGtid(*_GTID.unpack_from(body, 4 + 16 * i)) for i in range(count))
+    except (DecodeError, struct.error):
+        return None  # the loop that decodes it says what is wrong
+
+
+def _has_checksum(event: bytes) -> bool:
+    return len(event) >= 23 and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+
+
 def _rotation(event: bytes) -> tuple[int, str]:
     """(position, name) of a ROTATE_EVENT, whether or not it ends with a CRC32."""
-    end = len(event)
-    if end >= 31 and zlib.crc32(event[: end - 4]) == int.from_bytes(event[end - 4 :], "little"):
-        end -= 4
+    end = len(event) - 4 * _has_checksum(event)
     if end < 28:
         raise ProtocolError("the server does not say which log comes")
     name = event[27:end].split(b"\0")[0]

@@ -1,4 +1,4 @@
-"""The raw events of a server's logs, run by run, over lost lines and restarts."""
+"""The raw events of a server's logs, run by run, over lost lines, restarts and failovers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ import threading
 import time
 import uuid as _uuid
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Any, Self
 
-from ..errors import DivergedError, UnreachableError
+from .._decode.executed import Executed, last_of_domains
+from .._decode.gtid_selection import gtid_of
 from ..limits import DEFAULT_LIMITS, Limits
+from ..errors import (
+    AuthenticationError,
+    DivergedError,
+    IdentityError,
+    ServerError,
+    UnreachableError,
+)
+from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .run import Run
+from .start import Start, by_gtids, encoded, start_of, status_of
+
+AnyGtidSet = GtidSet | MariadbGtidSet
 
 _FIRST_PAUSE = 0.1  # seconds before the second try to connect; each further one waits twice as long, up to
 _LONGEST_PAUSE = 15.0
+_MOST_IDENTITIES = 5  # server ids that are tried, one after the other
 
 
 class ServerStream:
@@ -33,7 +46,8 @@ class ServerStream:
     Joined in order, the "events" of a log from position 4 on are its file without the four bytes in front
     (with the in-use flag cleared while it still grows). A run never crosses a log's end, and "file" comes
     before the first run of each. After a lost line the stream goes on at the byte where the last whole event
-    ended: a user sees nothing of it.
+    ended: a user sees nothing of it. Only where another host of the address has to take over is there a run
+    "failover", and then a "file" of that server's.
 
     Parameters
     ----------
@@ -42,8 +56,10 @@ class ServerStream:
         The log to begin with; "" stands for the oldest that the server has.
     position : int
         Of the first event, 4 for the log's first.
+    start : optional
+        Instead of these: "now", a datetime, a `Position`, a `GtidSet` or a `MariadbGtidSet`.
     follow : bool
-        False: end where the server's logs end.
+        False: end where the server's logs ended when we asked, or where they end.
     stop : (str, int), optional
         File and position of the first event not to be read.
     limits : Limits, optional
@@ -61,6 +77,8 @@ class ServerStream:
         What the server said of itself when it was last connected to.
     reconnects : int
         Lines that were lost and mended.
+    ended : bool
+        All that was asked for has been handed out.
 
     Raises
     ------
@@ -80,6 +98,7 @@ class ServerStream:
         file: str = "",
         position: int = 4,
         *,
+        start: Any = None,
         follow: bool = True,
         stop: tuple[str, int] | None = None,
         limits: Limits = DEFAULT_LIMITS,
@@ -91,18 +110,32 @@ class ServerStream:
         self.position = position
         self.reconnects = 0
         self.ended = False
+        self.told = told
         self.stopping = stopping or threading.Event()
+        self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
         self._stop = stop
         self._limits = limits
-        self._told = told
         self._uuid = str(_uuid.uuid4())
         self._server_id = address.server_id or _random_id()
-        self._identity: bytes | None = None  # of the log at hand: its descriptor's time, server and version
-        self._begun = False
+        self._identities = 1
+        self._identity: bytes | None = None  # of the log at hand: its descriptor's time and server
+        self._files = 0
         self._closed = False
         self._dump: Dump | None = None
-        self.facts = self._connect()
+        self._running: Gtid | MariadbGtid | None = None  # may have begun and not ended
+        self._known_descriptor = False
+        self._successor: tuple[Connection, Facts] | None = None
+        with _ClosingOnError(Connection(address)) as connection:
+            self.facts = connection.facts()
+            begin = start_of(connection, self.facts, start if start is not None else (file, position))
+            if not follow and stop is None:
+                status = status_of(connection)
+                self._stop = (status.file, status.offset) if status is not None else None
+            self.done_records = begin.records
+            self._executed = Executed(begin.gtids)
+            self._from_gtids = begin.gtids if begin.begin.gtids is not None else None
+            self._begin_dump(connection, begin.begin)
 
     def __iter__(self) -> Iterator[Run]:
         """Runs until the logs end, `stop` is reached or the stream is stopped."""
@@ -124,23 +157,40 @@ class ServerStream:
         """
         until = None if timeout is None else time.monotonic() + timeout
         while not self.ended and not self._closed:
+            if self._successor is not None:
+                self._succeed(*self._successor)
+            assert self._dump is not None
+            left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                if self._dump is None:
-                    self.facts = self._connect()
-                assert self._dump is not None
-                left = None if until is None else max(0.0, until - time.monotonic())
-                run = self._dump.next_run(left)
+                run = self._dump.next_run(left, self.stopping)
             except LineLost as lost:
-                self._mend(str(lost))
+                self._lost(str(lost))
+                if self._successor is not None:
+                    return Run("failover", self.file, self.position, memoryview(b""), False)
+                continue
+            except IdentityError as error:
+                self._other_identity(error)
                 continue
             if run is None:
-                if self._dump.ended:
-                    self.ended = True
+                self.ended = self._dump.ended
                 return None
             run = self._noted(run)
             if run is not None:
                 return run
         return None
+
+    @property
+    def gtids(self) -> AnyGtidSet | None:
+        """What has been handed out, without the transaction that may still go on; None: not known.
+
+        Who decodes the events knows better: set it after a run "failover" to say what is done with.
+        """
+        self._note_running()
+        return self._executed.snapshot(self._running).gtids()
+
+    @gtids.setter
+    def gtids(self, gtids: AnyGtidSet | None) -> None:
+        self._executed, self._running = Executed(gtids), None
 
     def acknowledge(self, file: str, position: int) -> None:
         """Tell a semi-synchronous server that everything before a position is safe."""
@@ -159,6 +209,8 @@ class ServerStream:
         self._closed = True
         if self._dump is not None:
             self._dump.close()
+        if self._successor is not None:
+            self._successor[0].close()
 
     def __enter__(self) -> Self:
         return self
@@ -166,34 +218,28 @@ class ServerStream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------ one server after another
+    # ------------------------------------------------------------ runs
 
     def _noted(self, run: Run) -> Run | None:
         """A run that is to be handed out, or None; `file` and `position` move on with it."""
         if run.kind == "file":
-            known = self._begun and run.file == self.file and run.position == self.position
-            self.file, self.position, self._begun = run.file, run.position, True
-            if self._stop is not None and self._is_over():
+            known = self._files and run.file == self.file and run.position == self.position
+            self.file, self.position = run.file, run.position
+            if self._files and not known and self._stop is not None and self._is_over():
                 self.ended = True
                 return None
+            self._files += 1
             if known:
                 return None  # the line was mended
             self._identity = None
             return run
         if run.kind == "descriptor" or (run.kind == "events" and run.position == 4):
-            identity = bytes(run.events[0:4]) + bytes(run.events[5:9])
-            if self._identity is not None and identity != self._identity:
-                raise DivergedError(
-                    "the server has another log of this name than was read: it was restored or reset",
-                    path=self.file,
-                    offset=self.position,
-                )
-            known = self._identity is not None
-            self._identity = identity
-            if known and run.kind == "descriptor":
+            self._check_identity(run)
+            if self._known_descriptor and run.kind == "descriptor":
                 return None
         if run.kind != "events":
             return run
+        self._note_gtids()
         if self._stop is not None and run.file == self._stop[0] and run.end >= self._stop[1]:
             self.ended = True
             run = run._replace(events=run.events[: max(0, self._stop[1] - run.position)])
@@ -202,56 +248,179 @@ class ServerStream:
         self.position = run.end
         return run
 
+    def _check_identity(self, run: Run) -> None:
+        identity = bytes(run.events[0:4]) + bytes(run.events[5:9])
+        self._known_descriptor = self._identity is not None
+        if self._known_descriptor and identity != self._identity:
+            raise DivergedError(
+                "the server has another log of this name than was read: it was restored or reset",
+                path=self.file,
+                offset=self.position,
+            )
+        self._identity = identity
+
+    def _note_gtids(self) -> None:
+        assert self._dump is not None
+        state, runs = self._dump.gtids()
+        if state is not None:
+            if isinstance(state, GtidSet):
+                self._executed.contain(state)
+            else:
+                self._executed.contain(last_of_domains(state))
+        self._executed.add(runs)
+
+    def _note_running(self) -> None:
+        if self._dump is not None and self._dump.between_transactions is not None:
+            found = self._dump.running_gtid()
+            self._running = gtid_of(found) if found is not None else None
+
     def _is_over(self) -> bool:
         """Whether `stop` lies behind us."""
         assert self._stop is not None
         here, there = _number(self.file), _number(self._stop[0])
         return here > there or (here == there and self.position >= self._stop[1])
 
-    def _connect(self) -> Facts:
-        connection = Connection(self.address)
-        try:
-            facts = connection.facts()
-            begin = Begin(self.file, self.position)
-            self._dump = Dump(
-                connection,
-                facts,
-                begin,
-                server_id=self._server_id,
-                uuid=self._uuid,
-                wait=self._follow,
-                limits=self._limits,
-                stop=self.stopping,
-            )
-        except BaseException:
-            connection.close()
-            raise
-        return facts
+    # ------------------------------------------------------------ one connection after another
 
-    def _mend(self, why: str) -> None:
-        """Connect again where we stand, for as long as the address says."""
+    def _begin_dump(self, connection: Connection, begin: Begin) -> None:
+        self._dump = Dump(
+            connection,
+            self.facts,
+            begin,
+            server_id=self._server_id,
+            uuid=self._uuid,
+            wait=self._follow,
+            limits=self._limits,
+        )
+
+    def _lost(self, why: str) -> None:
+        """Connect again, for as long as the address says: to the same server or to another."""
+        if self._closed or self.stopping.is_set():
+            return
+        hosts = list(self.address.hosts)
         if self._dump is not None:
+            self._note_running()
             self._dump.close()
-            self._dump = None
+            hosts.sort(key=lambda host: host != self._dump_host)
         end = time.monotonic() + self.address.reconnect
         pause = _FIRST_PAUSE
         while True:
+            problem = self._try(hosts)
+            if problem is None:
+                self.reconnects += 1
+                if self.told is not None:
+                    host = f"{self._dump_host[0]}:{self._dump_host[1]}"
+                    self.told(f"{why}; went on at {self.file} {self.position} with {host}")
+                return
+            left = end - time.monotonic()
+            if left <= 0:
+                problem.message = f"{why}, and {problem.message}"
+                raise problem
+            if self.stopping.wait(min(pause, left)) or self._closed:
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    @property
+    def _dump_host(self) -> tuple[str, int]:
+        if self._successor is not None:
+            return self._successor[0].host
+        return self._dump.host if self._dump is not None else self.address.hosts[0]
+
+    def _try(self, hosts: list[tuple[str, int]]) -> ServerError | None:
+        """Go on with the first host that can; what is wrong with the last, if none can."""
+        problem: ServerError | None = None
+        for host in hosts:
             try:
-                self.facts = self._connect()
-            except UnreachableError as error:
-                left = end - time.monotonic()
-                if left <= 0:
-                    error.message = f"{why}, and {error.message}"
+                with _ClosingOnError(Connection(self.address, [host])) as connection:
+                    facts = connection.facts()
+                    if self._is_same(facts):
+                        self.facts = facts
+                        self._begin_dump(connection, self._again())
+                        return None
+                    self._check_successor(connection, facts)
+                    self._successor = connection, facts
+                    return None
+            except (UnreachableError, LineLost, _Behind) as error:
+                problem = error if isinstance(error, ServerError) else UnreachableError(str(error))
+            except AuthenticationError as error:
+                if len(hosts) == 1:
                     raise
-                if self.stopping.wait(min(pause, left)):
-                    self.ended = True
-                    return
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                continue
-            self.reconnects += 1
-            if self._told is not None:
-                self._told(f"{why}; went on at {self.file} {self.position}")
-            return
+                problem = error
+        return problem
+
+    def _is_same(self, facts: Facts) -> bool:
+        """Whether this is the server that we have been reading, by what it says of itself."""
+        if facts.mariadb or self.facts.mariadb:
+            return facts.mariadb == self.facts.mariadb and facts.server_id == self.facts.server_id
+        return facts.uuid == self.facts.uuid
+
+    def _again(self) -> Begin:
+        """Where the same server is to go on."""
+        if self._from_gtids is None:
+            return Begin(self.file, self.position)
+        if isinstance(self._from_gtids, MariadbGtidSet):
+            return Begin(self.file, self.position, str(self.gtids or self._from_gtids))
+        tags = self.facts.number >= (8, 3)
+        return Begin(self.file, self.position, encoded(self._from_gtids, tags=tags))
+
+    def _check_successor(self, connection: Connection, facts: Facts) -> None:
+        """Whether another server can go on: it has all that we have, which GTIDs tell."""
+        ours = self.gtids
+        if ours is None or not facts.gtids or facts.mariadb != self.facts.mariadb:
+            raise DivergedError(
+                "another server answers than the one that was read, and there are no GTIDs to go on by",
+                path=connection.name,
+            )
+        if isinstance(ours, GtidSet):
+            missing: Any = ours - GtidSet.parse(facts.executed)
+        else:
+            theirs = {d: number for (d, _), (_, number) in MariadbGtidSet.parse(facts.executed).intervals()}
+            missing = [g for g in ours if theirs.get(g.domain_id, 0) < g.seq_no]
+        if missing:
+            raise _Behind(
+                f"the server lacks transactions that were read, {next(iter(missing))} for one: it is behind,"
+                " or they were lost with the other server",
+                path=connection.name,
+            )
+
+    def _succeed(self, connection: Connection, facts: Facts) -> None:
+        """Go on with another server, behind the last transaction that ended."""
+        self._successor = None
+        with _ClosingOnError(connection):
+            begin: Start = by_gtids(connection, facts, self.gtids or GtidSet())
+            self.facts = facts
+            self._from_gtids = begin.gtids
+            self._executed, self._running = Executed(begin.gtids), None
+            self._identity = None
+            self._files = 0
+            self._stop = None
+            self._begin_dump(connection, begin.begin)
+
+    def _other_identity(self, error: IdentityError) -> None:
+        """Another replica has our server id: if nobody gave it to us, take another one."""
+        if self.address.server_id is not None or self._identities >= _MOST_IDENTITIES:
+            raise error
+        self._identities += 1
+        self._server_id, self._uuid = _random_id(), str(_uuid.uuid4())
+        self._lost("the server id was taken")
+
+
+class _Behind(DivergedError):
+    """A server that may catch up."""
+
+
+class _ClosingOnError:
+    """Close a connection where what is done with it fails."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Connection:
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._connection.close()
 
 
 def _random_id() -> int:

@@ -65,7 +65,7 @@ cdef inline int note_gtid(loop_t* loop, uint8_t kind, Cursor body) noexcept nogi
         return fail(loop, DECODE_MALFORMED, NO_TABLE, b"GTID event too short")
     if kind == ANONYMOUS_GTID_EVENT:
         loop.trx.gtid_kind = GTID_NONE
-    elif note_gtid_run(&loop.gtid_runs, loop.trx) != DECODE_OK:
+    if note_gtid_run(&loop.gtid_runs, loop.trx) != DECODE_OK:
         return fail(loop, DECODE_NO_MEMORY, NO_TABLE, b"no memory")
     if loop.gtids_to_python or (loop.asides_to_python and flags & MARIADB_PREPARED_XA):
         return RUN_EVENT

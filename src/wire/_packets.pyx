@@ -14,8 +14,18 @@ Source: MySQL server documentation, "Packets", "COM_BINLOG_DUMP"; semi-synchrono
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
-from wire.codes cimport FORMAT_DESCRIPTION_EVENT, HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2, ROTATE_EVENT
-from wire.cursor cimport load_u16, load_u24, load_u32
+from memory.memory cimport memory_t, release
+from wire.codes cimport (
+    ANONYMOUS_GTID_EVENT, FORMAT_DESCRIPTION_EVENT, GTID_EVENT, GTID_TAGGED_EVENT, HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2,
+    MARIADB_GTID_EVENT, MARIADB_GTID_LIST_EVENT, PREVIOUS_GTIDS_EVENT, ROTATE_EVENT, TRANSACTION_PAYLOAD_EVENT,
+    XA_PREPARE_EVENT, XID_EVENT,
+)
+from wire.cursor cimport Cursor, load_u16, load_u24
+from wire.gtid_runs cimport note_gtid_run
+from wire.header cimport length_of, next_position_of, server_id_of, type_of
+from wire.transactions cimport (
+    GTID_NONE, begin_transaction, decode_gtid, decode_gtid_tagged, decode_mariadb_gtid, transaction_t,
+)
 
 cdef enum:
     PACKET_HEADER_LEN = 4
@@ -23,7 +33,6 @@ cdef enum:
     EVENT_HEADER_LEN = 19
     ARTIFICIAL = 0x20               # flag of an event that is in no log
     SEMI_SYNC_MAGIC = 0xEF
-    FIRST_POSITION = 4
 
 cdef enum strip_status_t:
     STRIP_MORE = 0
@@ -52,7 +61,8 @@ cdef class Packets:
     event_bytes : int
         Most bytes of an event.
     semi_sync : bool
-        Every event is preceded by two bytes that say whether to acknowledge it.
+        We asked to be a semi-synchronous replica. If the server grants it, which its first packet shows, every
+        event is preceded by two bytes that say whether to acknowledge it.
 
     Attributes
     ----------
@@ -84,11 +94,32 @@ cdef class Packets:
     cdef bint inside                # an event, or what stands for one
     cdef uint8_t kind               # its first byte: 0 an event
     cdef bint asked                 # to acknowledge it
+    cdef bint looks                 # … whether its first packet has what semi-sync adds
+    cdef memory_t gtid_runs
+    cdef transaction_t running      # the transaction that began last
+    cdef readonly int begun         # 1: it may go on; 0: it has ended; -1: nothing of either was seen
+    cdef readonly size_t state_at   # an event that says which GTIDs came before its log, among the whole ones …
+    cdef readonly size_t state_len  # … if there is one
 
     def __cinit__(self, uint64_t event_bytes, *, bint semi_sync=False):
         self.event_bytes = event_bytes
-        self.semi_sync = semi_sync
+        self.semi_sync = self.looks = semi_sync
         self.sequence = 1           # the command was packet 0
+        self.begun = -1
+
+    def __dealloc__(self):
+        release(&self.gtid_runs)
+
+    def take_gtids(self):
+        """The GTIDs of the transactions begun since the last call, as runs (gtid_run_t), as bytes."""
+        cdef bytes out = self.gtid_runs.data[:self.gtid_runs.length]
+        self.gtid_runs.length = 0
+        return out
+
+    def running_gtid(self):
+        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction that began last."""
+        return (self.running.gtid_kind, (<uint8_t*> self.running.uuid)[:16], (<uint8_t*> self.running.tag)[:32],
+                self.running.domain_id, self.running.server_id, self.running.sequence_number)
 
     def strip(self, uint8_t[::1] buffer not None):
         """Take what was received.
@@ -112,10 +143,12 @@ cdef class Packets:
             status = self.walk(&buffer[0])
         return status
 
-    def accept(self, uint64_t position):
+    def accept(self, uint8_t[::1] buffer not None, uint64_t position):
         """The event between whole and written belongs to the log, at this position."""
-        self.position = position + (self.written - self.whole)
-        self.whole = self.written
+        if self.written > <size_t> buffer.shape[0] or self.written - self.whole < EVENT_HEADER_LEN:
+            raise ValueError("there is no event")
+        self.position = position
+        self.take_over(&buffer[0])
 
     def drop(self):
         """The event between whole and written is done with."""
@@ -139,6 +172,7 @@ cdef class Packets:
         self.written = self.unread = piece
         self.fill = piece + rest
         self.acknowledge = False
+        self.state_len = 0
 
     cdef int walk(self, uint8_t* data) noexcept nogil:
         cdef const uint8_t* at
@@ -175,6 +209,10 @@ cdef class Packets:
                                 return STRIP_NOT_AN_EVENT
                             if self.fill - self.unread < PACKET_HEADER_LEN + 3:
                                 return STRIP_MORE
+                            if self.looks:      # the first event's time is 0: it cannot be taken for the mark
+                                self.looks = False
+                                self.semi_sync = at[5] == SEMI_SYNC_MAGIC
+                        if self.semi_sync:
                             if at[5] != SEMI_SYNC_MAGIC:
                                 return STRIP_NOT_AN_EVENT
                             self.asked = at[6] & 1
@@ -199,7 +237,7 @@ cdef class Packets:
                     return STRIP_NOT_AN_EVENT
                 continue
             if self.event_length == 0 and self.written - self.whole >= EVENT_HEADER_LEN:
-                self.event_length = load_u32(data + self.whole + 9)
+                self.event_length = length_of(data + self.whole)
                 if self.event_length < EVENT_HEADER_LEN:
                     return STRIP_NOT_AN_EVENT
                 if self.event_length > self.event_bytes:
@@ -216,8 +254,8 @@ cdef class Packets:
             return STRIP_REFUSED
         if length == 0 or self.written - self.whole != length:
             return STRIP_NOT_AN_EVENT
-        kind = event[4]
-        log_pos = load_u32(event + 13)
+        kind = type_of(event)
+        log_pos = next_position_of(event)
         if (load_u16(event + 17) & ARTIFICIAL or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
                 or (log_pos == 0 and (kind == FORMAT_DESCRIPTION_EVENT or kind == ROTATE_EVENT))):
             return STRIP_SPECIAL
@@ -225,8 +263,34 @@ cdef class Packets:
             # Further on than the event before it ends: how far, the low half of the position tells.
             self.gap = self.position + <uint32_t> (log_pos - <uint32_t> (self.position + length))
             return STRIP_HOLE
-        self.position += length
+        self.take_over(data)
+        return STRIP_MORE
+
+    cdef void take_over(self, const uint8_t* data) noexcept nogil:
+        # The event between whole and written is one of the log's
+        cdef const uint8_t* event = data + self.whole
+        cdef uint8_t kind = type_of(event)
+        cdef Cursor body
+        cdef uint8_t standalone
+        cdef transaction_t* trx = &self.running
+        if (kind == GTID_EVENT or kind == MARIADB_GTID_EVENT or kind == GTID_TAGGED_EVENT
+                or kind == ANONYMOUS_GTID_EVENT):
+            body.pos = event + EVENT_HEADER_LEN
+            body.end = data + self.written
+            begin_transaction(trx, self.position, 0, server_id_of(event))
+            if (decode_mariadb_gtid(&body, trx, &standalone) if kind == MARIADB_GTID_EVENT
+                    else decode_gtid_tagged(&body, trx) if kind == GTID_TAGGED_EVENT else decode_gtid(&body, trx)):
+                if kind == ANONYMOUS_GTID_EVENT:
+                    trx.gtid_kind = GTID_NONE
+                note_gtid_run(&self.gtid_runs, trx)     # without memory for it a failover would be refused
+            self.begun = 1
+        elif (kind == XID_EVENT or kind == XA_PREPARE_EVENT or kind == TRANSACTION_PAYLOAD_EVENT
+                or kind == ROTATE_EVENT):
+            self.begun = 0
+        elif kind == PREVIOUS_GTIDS_EVENT or kind == MARIADB_GTID_LIST_EVENT:
+            self.state_at = self.whole
+            self.state_len = self.written - self.whole
+        self.position += self.written - self.whole
         self.whole = self.written
         if self.asked:
             self.acknowledge = True
-        return STRIP_MORE

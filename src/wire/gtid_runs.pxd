@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy
 
 from memory.memory cimport memory_t, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
-from wire.transactions cimport GTID_MARIADB, GTID_MYSQL, transaction_t
+from wire.transactions cimport GTID_MARIADB, GTID_NONE, transaction_t
 
 
 cdef enum:
@@ -26,10 +26,10 @@ cdef packed struct gtid_run_t:          # twin of the format in binlog_core/exec
 cdef inline int note_gtid_run(memory_t* runs, const transaction_t* trx) noexcept nogil:
     cdef gtid_run_t* run
     cdef size_t behind = sizeof(gtid_run_t)
-    if trx.gtid_kind != GTID_MYSQL and trx.gtid_kind != GTID_MARIADB:
-        return DECODE_OK
     while behind <= runs.length and behind <= INTERLEAVED * sizeof(gtid_run_t):
         run = <gtid_run_t*> (runs.data + runs.length - behind)
+        if run.kind == trx.gtid_kind and run.kind == GTID_NONE:
+            return DECODE_OK                # what has none is noted once
         if run.kind == trx.gtid_kind and run.last + 1 == trx.sequence_number and (
             (run.domain_id == trx.domain_id and run.server_id == trx.server_id) if run.kind == GTID_MARIADB
             else memcmp(run.uuid, trx.uuid, 16) == 0 and memcmp(run.tag, trx.tag, 32) == 0

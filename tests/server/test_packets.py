@@ -118,7 +118,10 @@ def test_a_hole_is_told_with_its_end():
     first, later = event(4, b"one"), event(5000, b"two")
     out, status, packets = stripped(packets_of([b"\0" + first, b"\0" + later]), iter(lambda: 1000, 0))
     assert (out, status, packets.gap) == (first, _packets.HOLE, 5000)
-    packets.accept(packets.gap)
+    assert packets.take_gtids() == b""
+    with pytest.raises(ValueError, match="no event"):
+        packets.accept(bytearray(10), packets.gap)
+    packets.accept(bytearray(60), packets.gap)
     assert packets.position == 5000 + len(later)
 
 

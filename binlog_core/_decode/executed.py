@@ -7,19 +7,21 @@ numbers, and a set is made of them when somebody wants it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from .gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
+from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
 
 AnyGtidSet = GtidSet | MariadbGtidSet
 
 _RUN = struct.Struct("<B16s32sIIQQ")  # twin of gtid_run_t (src/wire/gtid_runs.pxd)
-_MYSQL = 1
+_Run = tuple[int, bytes, bytes, int, int, int, int]
+_MYSQL, _MARIADB = 1, 2
 _MOST_PARTS = 4096
 
 
-class Snapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Snapshot:
     """The GTIDs up to some place, made into a set when asked for.
 
     Parameters
@@ -29,49 +31,49 @@ class Snapshot(NamedTuple):
     parts : list of bytes
         Runs; of these only the first `count` belong to it.
     count : int
-    open : Gtid, MariadbGtid or None
+    running : Gtid, MariadbGtid or None
         Of a transaction that has begun and not ended: not among them.
     """
 
     base: AnyGtidSet | None
     parts: list[bytes]
     count: int
-    open: Gtid | MariadbGtid | None
+    running: Gtid | MariadbGtid | None
 
     def gtids(self) -> AnyGtidSet | None:
-        """The set; on MariaDB the last GTID of each domain. None: what came before is not known."""
+        """The set; on MariaDB the last GTID of each domain.
+
+        Returns
+        -------
+        GtidSet, MariadbGtidSet or None
+            None: what came before is not known, there is nothing, or some transactions have no GTID.
+        """
         if self.base is None:
             return None
+        runs = [run for part in self.parts[: self.count] for run in _RUN.iter_unpack(part)]
+        kinds = {run[0] for run in runs}
         if isinstance(self.base, MariadbGtidSet):
-            return self._domains(self.base)
-        runs = [run for run in self._runs() if isinstance(run[0], tuple) and isinstance(run[0][0], str)]
-        found = self.base | GtidSet(runs) if runs else self.base
-        # The open one was not in the base: a server numbers each transaction once.
-        return found - self.open if isinstance(self.open, Gtid) else found
+            return self._domains(self.base, runs) if kinds <= {_MARIADB} else None
+        if not kinds <= {_MYSQL}:
+            return None
+        found = self.base | GtidSet(
+            ((uuid_text(uuid), tag.rstrip(b"\0").decode("ascii", "replace")), (first, last))
+            for _, uuid, tag, _, _, first, last in runs
+        )
+        if isinstance(self.running, Gtid):  # it is not in the base: a server numbers each transaction once
+            found = found - self.running
+        return found or None
 
-    def _domains(self, base: MariadbGtidSet) -> MariadbGtidSet:
-        last = {domain: (server, number) for (domain, server), (_, number) in _by_number(base)}
-        for (domain, server), (first, number) in self._runs():
-            if isinstance(domain, str):
-                continue
-            if self.open == MariadbGtid(domain, server, number):
+    def _domains(self, base: MariadbGtidSet, runs: list[_Run]) -> MariadbGtidSet | None:
+        last = {domain: (server, number) for (domain, server), (_, number) in base.intervals()}
+        for _, _, _, domain, server, first, number in runs:
+            if self.running == MariadbGtid(domain, server, number):
                 number -= 1
                 if number < first:
                     continue  # the run is this one alone: what came before it stands
             last[domain] = (server, number)
-        return MariadbGtidSet(((domain, server), (number, number)) for domain, (server, number) in last.items())
-
-    def _runs(self) -> Iterator[tuple[tuple[str, str] | tuple[int, int], tuple[int, int]]]:
-        for part in self.parts[: self.count]:
-            for kind, uuid, tag, domain, server, first, last in _RUN.iter_unpack(part):
-                if kind == _MYSQL:
-                    yield (uuid_text(uuid), tag.rstrip(b"\0").decode("ascii", "replace")), (first, last)
-                else:
-                    yield (domain, server), (first, last)
-
-
-def _by_number(base: MariadbGtidSet) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    return sorted(base.intervals(), key=lambda interval: interval[1][1])
+        found = MariadbGtidSet(((domain, place[0]), (place[1], place[1])) for domain, place in last.items())
+        return found or None
 
 
 class Executed:
@@ -94,6 +96,10 @@ class Executed:
         if isinstance(before, GtidSet) and isinstance(known, GtidSet):
             before = known | before
         self._base, self._parts = before, []
+
+    def forget(self) -> None:
+        """What came before is not known any more."""
+        self._base, self._parts = None, []
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
         """What is there now, without the transaction that is running."""

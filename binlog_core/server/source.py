@@ -1,0 +1,161 @@
+"""A server's logs for the loop that reads files: one source after the other, all of one stream."""
+
+from __future__ import annotations
+
+import threading
+from typing import Literal
+
+from .._sources.sources import MAGIC, Source
+from ..errors import BinlogError, NotABinlogError
+from ..report import Report
+from .run import Run
+from .stream import ServerStream
+
+_LONGEST_DESCRIPTOR = 4096
+
+
+class ServerSource(Source):
+    """One log of a stream.
+
+    Parameters
+    ----------
+    stream : ServerStream
+        It stands where the log begins, or is taken up.
+    follow : bool
+        `read` gives nothing when nothing is there; else it waits for more.
+
+    Attributes
+    ----------
+    next_file : str or None
+        The log that comes after this one, once this has been read to its end.
+    """
+
+    def __init__(self, stream: ServerStream, *, follow: bool) -> None:
+        self.stream = stream
+        self.next_file: str | None = None
+        self.over = False
+        self._follow = follow
+        self._pending = memoryview(b"")
+        self._head = b""
+        first = stream.begun or self._first_run()
+        stream.begun = None
+        super().__init__(first.file)
+        self.begin = first.position
+        self.done_records = stream.done_records
+        stream.done_records = 0
+        self._read_head()
+
+    def _first_run(self) -> Run:
+        while (run := self.stream.next_run()) is not None:
+            if run.kind == "file":
+                return run
+        raise NotABinlogError("the server sends no log", path=self.stream.address.name)
+
+    def _read_head(self) -> None:
+        """Wait for the log's descriptor."""
+        while (run := self.stream.next_run()) is not None:
+            if run.kind == "descriptor":
+                self._head = MAGIC + bytes(run.events)
+                return
+            if run.kind == "events":
+                self._pending = run.events
+                self.begin = run.position
+                self._head = MAGIC + bytes(run.events[:_LONGEST_DESCRIPTOR])
+                return
+            if run.kind in ("file", "failover"):  # nothing is in this log behind the position
+                self._end(run)
+                return
+        self._end(None)
+
+    # ------------------------------------------------------------ bytes
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes; at the beginning the magic and the log's descriptor."""
+        if self.position == 0:
+            return self._head[:size]
+        if not self._pending:
+            self._take(wait=not self._follow)
+        return bytes(self._pending[:size])
+
+    def read(self, size: int) -> bytes:
+        """The next bytes: whole events, however many that are. Empty: none for now, or the log is over."""
+        return bytes(self.borrow(size))
+
+    def borrow(self, size: int) -> bytes | memoryview:
+        """As `read`; gone at the next call."""
+        if not self._pending:
+            self._take(wait=not self._follow)
+        data, self._pending = self._pending, memoryview(b"")
+        self.position += len(data)
+        return data
+
+    def seek(self, position: int) -> None:
+        """Go to where the events begin; a stream cannot go anywhere else."""
+        if self.position not in (0, position) or position != self.begin:
+            raise BinlogError(
+                f"cannot go from {self.position} to {position}: a server sends its log once", path=self.path
+            )
+        self.position = position
+
+    def wait_for_more(self) -> bool:
+        """Wait until `read` has something to give; False: the log is over, or somebody wants us to stop."""
+        return bool(self._pending) or self._take(wait=True)
+
+    def _take(self, *, wait: bool) -> bool:
+        while not self.over:
+            run = self.stream.next_run(None if wait else 0)
+            if run is None:
+                if self.stream.ended or self.stream.stopping.is_set():
+                    self._end(None)
+                return False
+            if run.kind == "events":
+                self._pending = run.events
+                self.position = run.position
+                return True
+            if run.kind in ("file", "failover"):
+                self._end(run)
+        return False
+
+    def _end(self, run: Run | None) -> None:
+        self.over = True
+        self.stream.begun = run if run is not None and run.kind == "file" else None
+        self.next_file = None if run is None else run.file
+
+    def _fetch(self, size: int) -> bytes:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the stream, unless the next log is to be read from it; may be called again."""
+        self._pending = memoryview(b"")
+        if self.next_file is None:
+            self.over = True
+            self.stream.close()
+
+
+class ServerFollower:
+    """Waits at the end of what a server has sent of one log.
+
+    Parameters
+    ----------
+    source : ServerSource
+    stop : threading.Event
+        Ends the waiting when set.
+    report : Report
+        Told of lines that were lost and mended.
+    """
+
+    def __init__(self, source: ServerSource, stop: threading.Event, report: Report) -> None:
+        self._source = source
+        source.stream.stopping = stop
+        source.stream.told = lambda text: report.add("reconnects", path=source.path, detail=text)
+
+    @property
+    def next_path(self) -> str | None:
+        """The log that follows, once `wait` said "next"."""
+        return self._source.next_file
+
+    def wait(self, timeout: float | None = None) -> Literal["more", "next", "stopped", "timeout"]:
+        """Wait until something can be read: "more", "next" (the log is over) or "stopped"."""
+        if self._source.wait_for_more():
+            return "more"
+        return "next" if self._source.next_file is not None else "stopped"

@@ -1,0 +1,252 @@
+"""Where reading begins and ends: what ``start=`` and ``stop=`` mean on a server."""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from ..errors import DivergedError, PrivilegeError, ServerError
+from ..gtids import GtidSet, MariadbGtidSet, parse_gtid_set
+from ..position import Position
+from .connection import Connection, Facts
+from .dump import Begin
+from .refusals import clean_text
+
+AnyGtidSet = GtidSet | MariadbGtidSet
+_STATUS_RIGHT = "REPLICATION CLIENT"
+_SYNTAX_ERROR = 1064
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a stream begins.
+
+    Parameters
+    ----------
+    begin : Begin
+    gtids : GtidSet, MariadbGtidSet or None
+        What came before it, where that is known.
+    records : int
+        Row images from there on that were had before.
+    """
+
+    begin: Begin
+    gtids: AnyGtidSet | None = None
+    records: int = 0
+
+
+def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
+    """What ``start=`` means on this server.
+
+    Parameters
+    ----------
+    connection : Connection
+    facts : Facts
+    start : None, "now", (str, int), datetime, Position, GtidSet or MariadbGtidSet
+
+    Raises
+    ------
+    PrivilegeError
+        "now" needs REPLICATION CLIENT where the server has no GTIDs.
+    DivergedError
+        A position is of another server, and its GTIDs do not prove that this one has the same history.
+    ServerError
+        GTIDs of the other vendor, or of a server without GTIDs.
+    """
+    if start is None:
+        return Start(Begin())
+    if isinstance(start, Position):
+        return _at_position(connection, facts, start)
+    if isinstance(start, GtidSet | MariadbGtidSet):
+        return by_gtids(connection, facts, start)
+    if isinstance(start, tuple):
+        return Start(Begin(start[0], int(start[1])), _gtids_at(connection, facts, start[0], int(start[1])))
+    if isinstance(start, dt.datetime):
+        return Start(Begin(_log_of(connection, facts, start)))
+    assert start == "now"
+    status = status_of(connection)
+    if status is not None:
+        return Start(Begin(status.file, status.offset), status.gtids or _executed(facts))
+    if facts.gtids:
+        return by_gtids(connection, facts, _executed(facts) or _nothing(facts))
+    raise PrivilegeError(
+        f"start='now' needs the right {_STATUS_RIGHT} on a server without GTIDs:"
+        f" GRANT {_STATUS_RIGHT} ON *.* TO the user",
+        path=connection.name,
+    )
+
+
+def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
+    """Everything that is not in a set (on MariaDB: behind the last GTID of each domain)."""
+    if facts.mariadb != isinstance(gtids, MariadbGtidSet) and gtids:
+        ours = "MariaDB" if facts.mariadb else "MySQL"
+        raise ServerError(f"the GTIDs are not of this server's vendor, {ours}", path=connection.name)
+    if not facts.gtids:
+        raise ServerError(
+            "the server has no GTIDs (gtid_mode is not ON): start from a file and position",
+            path=connection.name,
+        )
+    if isinstance(gtids, MariadbGtidSet):
+        last: dict[int, tuple[int, int]] = {}
+        for (domain, server), (_, number) in gtids.intervals():
+            last[domain] = max(last.get(domain, (0, 0)), (number, server))
+        text = ",".join(f"{domain}-{server}-{number}" for domain, (number, server) in last.items())
+        return Start(Begin("", 4, text), MariadbGtidSet.parse(text))
+    return Start(Begin("", 4, encoded(gtids, tags=facts.number >= (8, 3))), gtids)
+
+
+def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
+    here = Start(Begin(position.file, position.offset), position.gtids, position.records)
+    if facts.mariadb:
+        if position.server is not None or isinstance(position.gtids, GtidSet):
+            raise DivergedError(
+                "the position is of a MySQL server, and this is MariaDB", path=connection.name
+            )
+        if (
+            position.gtids is None
+            or _gtids_at(connection, facts, position.file, position.offset) == position.gtids
+        ):
+            return here
+    elif isinstance(position.gtids, MariadbGtidSet):
+        raise DivergedError("the position is of a MariaDB server, and this is MySQL", path=connection.name)
+    elif position.gtids is not None and facts.gtids:
+        executed = _executed(facts) or GtidSet()
+        if not position.gtids <= executed:
+            raise DivergedError(
+                "the position has transactions that this server never had, for example"
+                f" {next(iter(position.gtids - executed))}: it was restored, or is of another history",
+                path=connection.name,
+            )
+        if position.server == facts.uuid:
+            return here
+    elif position.server in (None, facts.uuid):
+        return here
+    if position.gtids is None:
+        raise DivergedError(
+            f"the position is of the server {clean_text(str(position.server))}, this is {facts.uuid}, and"
+            " there are no GTIDs to prove that they have the same history",
+            path=connection.name,
+        )
+    found = by_gtids(connection, facts, position.gtids)
+    return Start(found.begin, found.gtids, position.records)
+
+
+def _nothing(facts: Facts) -> AnyGtidSet:
+    return MariadbGtidSet() if facts.mariadb else GtidSet()
+
+
+def _executed(facts: Facts) -> AnyGtidSet | None:
+    if not facts.gtids:
+        return None
+    return MariadbGtidSet.parse(facts.executed) if facts.mariadb else GtidSet.parse(facts.executed)
+
+
+def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> AnyGtidSet | None:
+    """What came before a place, where the server can be asked: MariaDB."""
+    if not facts.mariadb or not file:
+        return None
+    try:
+        name = file.replace("\\", "\\\\").replace("'", "''")
+        text = connection.query(f"SELECT BINLOG_GTID_POS('{name}', {offset})")[0][0]
+    except ServerError:
+        return None
+    return None if text is None else MariadbGtidSet.parse(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a server writes now."""
+
+    file: str
+    offset: int
+    gtids: AnyGtidSet | None
+
+
+def status_of(connection: Connection) -> Status | None:
+    """Where the server writes now; None: the user may not ask."""
+    for statement in (
+        "SHOW BINARY LOG STATUS",
+        "SHOW MASTER STATUS",
+    ):  # MySQL from 8.2 on, and before; MariaDB
+        try:
+            rows = connection.query(statement, right=_STATUS_RIGHT)
+        except PrivilegeError:
+            return None
+        except ServerError as error:
+            if error.code != _SYNTAX_ERROR:
+                raise
+            continue
+        if not rows:
+            return None
+        file, offset, *rest = rows[0]
+        text = "".join((rest[2] or "").split()) if len(rest) > 2 else ""
+        return Status(str(file), int(offset or 0), parse_gtid_set(text) if text else None)
+    return None
+
+
+def logs_of(connection: Connection) -> list[tuple[str, int]] | None:
+    """Names and sizes of the logs that the server has; None: the user may not ask."""
+    try:
+        rows = connection.query("SHOW BINARY LOGS", right=_STATUS_RIGHT)
+    except PrivilegeError:
+        return None
+    return [(str(row[0]), int(row[1] or 0)) for row in rows]
+
+
+def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
+    """The last log that was begun before a moment; "" where the logs cannot be listed."""
+    from .._decode.selection import timestamp_of
+
+    logs = logs_of(connection)
+    wanted = timestamp_of(moment)
+    if not logs:
+        return ""
+    low, high = 0, len(logs) - 1  # the first may have been begun later: then it is the one
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _begin_of(connection, logs[middle][0]) <= wanted:
+            low = middle
+        else:
+            high = middle - 1
+    return logs[low][0]
+
+
+def _begin_of(connection: Connection, file: str) -> int:
+    """When a log was begun, in seconds since 1970 UTC."""
+    from .stream import ServerStream
+
+    address = replace(connection.address, hosts=(connection.host,))
+    with ServerStream(address, file, 4, follow=False, stop=(file, 2**63)) as stream:
+        for run in stream:
+            if run.kind == "events":
+                return int.from_bytes(run.events[:4], "little")
+    return 0
+
+
+def encoded(gtids: GtidSet, *, tags: bool) -> bytes:
+    """A set as COM_BINLOG_DUMP_GTID takes it.
+
+    Parameters
+    ----------
+    gtids : GtidSet
+    tags : bool
+        The server knows tags (8.3 and later); the form with them is only used where the set has some.
+    """
+    sources: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for source, interval in gtids.intervals():
+        sources.setdefault(source, []).append(interval)
+    tagged = any(tag for _, tag in sources)
+    if tagged and not tags:
+        raise ServerError("the GTIDs have tags, which this server does not know (8.3 and later do)")
+    out = bytearray(struct.pack("<Q", (1 << 56 | len(sources) << 8 | 1) if tagged else len(sources)))
+    for (uuid, tag), intervals in sources.items():
+        out += UUID(uuid).bytes
+        if tagged:
+            out += bytes([len(tag) << 1]) + tag.encode()
+        out += struct.pack("<Q", len(intervals))
+        for first, last in intervals:
+            out += struct.pack("<QQ", first, last + 1)
+    return bytes(out)

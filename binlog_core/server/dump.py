@@ -75,6 +75,8 @@ class Dump:
     wait : bool
         False: the dump ends where the server's logs end.
     limits : Limits
+    stop : threading.Event
+        Ends waiting when set.
 
     Attributes
     ----------
@@ -95,10 +97,12 @@ class Dump:
         uuid: str,
         wait: bool,
         limits: Limits,
+        stop: threading.Event,
     ) -> None:
         self.file = begin.file
         self.name = connection.name
         self.host = connection.host
+        self.stop = stop
         self.ended = False
         self._connection = connection
         self._facts = facts
@@ -162,15 +166,13 @@ class Dump:
 
     # ------------------------------------------------------------ runs
 
-    def next_run(self, timeout: float | None, stop: threading.Event) -> Run | None:
+    def next_run(self, timeout: float | None) -> Run | None:
         """The next run; the events of the one before are gone then.
 
         Parameters
         ----------
         timeout : float or None
             Seconds to wait for one; None: as long as it takes.
-        stop : threading.Event
-            Ends waiting when set.
 
         Returns
         -------
@@ -201,7 +203,7 @@ class Dump:
                     return run
                 self._forget()
             elif status == _packets.MORE:
-                if not self._receive(until, stop):
+                if not self._receive(until):
                     return None
             elif status == _packets.SPECIAL:
                 run = self._special(bytes(self._buffer[: packets.written]))
@@ -327,7 +329,7 @@ class Dump:
         packets.compact(self._buffer, target)
         self._buffer = target
 
-    def _receive(self, until: float | None, stop: threading.Event) -> bool:
+    def _receive(self, until: float | None) -> bool:
         """More bytes into the buffer; False: none in time, or stopped."""
         packets = self._packets
         if packets.written < packets.unread:
@@ -348,7 +350,7 @@ class Dump:
                 raise LineLost(
                     f"silent for {now - self._heard:.0f} s, with a heartbeat every {self._heartbeat:g} s"
                 )
-            if stop.is_set() or (until is not None and now >= until):
+            if self.stop.is_set() or (until is not None and now >= until):
                 return False
             self._poll.poll(1000 * min(_SLICE, _SLICE if until is None else until - now))
 

@@ -111,7 +111,7 @@ class ServerStream:
         self.reconnects = 0
         self.ended = False
         self.told = told
-        self.stopping = stopping or threading.Event()
+        self._stopping = stopping or threading.Event()
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
         self._stop = stop
@@ -162,7 +162,7 @@ class ServerStream:
             assert self._dump is not None
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
-                run = self._dump.next_run(left, self.stopping)
+                run = self._dump.next_run(left)
             except LineLost as lost:
                 self._lost(str(lost))
                 if self._successor is not None:
@@ -178,6 +178,17 @@ class ServerStream:
             if run is not None:
                 return run
         return None
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Ends the stream when set; another event may take its place."""
+        return self._stopping
+
+    @stopping.setter
+    def stopping(self, event: threading.Event) -> None:
+        self._stopping = event
+        if self._dump is not None:
+            self._dump.stop = event
 
     @property
     def gtids(self) -> AnyGtidSet | None:
@@ -291,6 +302,7 @@ class ServerStream:
             uuid=self._uuid,
             wait=self._follow,
             limits=self._limits,
+            stop=self._stopping,
         )
 
     def _lost(self, why: str) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from .._core import _packets
 from .._core._packets import Packets
-from ..limits import Limits
 from .._format.event_types import EventType
 from ..errors import DecodeError, ProtocolError, ServerError
 from ..gtids import GtidSet, MariadbGtid
+from ..limits import Limits
 from .connection import Connection, Facts
 from .refusals import is_passing, refusal
 from .run import Run

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
 from .._decode.gtid_selection import gtid_of
-from ..limits import DEFAULT_LIMITS, Limits
 from ..errors import (
     AuthenticationError,
     DivergedError,
@@ -20,6 +19,7 @@ from ..errors import (
     UnreachableError,
 )
 from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost

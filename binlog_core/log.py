@@ -320,6 +320,8 @@ class Log:
     def headers(self) -> np.ndarray:
         """Every event header of the file(s); events inside compressed transactions are not among them.
 
+        Of what `open` was told to select, the range and `server_id` hold for headers and events.
+
         Returns
         -------
         ndarray, shape (n_events,), HEADER_DTYPE
@@ -353,13 +355,15 @@ class Log:
     ) -> Pass[Event]:
         """Every event, typed, in file order; those inside a compressed transaction follow theirs.
 
+        Of what `open` was told to select, the range and `server_id` hold; events inside a compressed
+        transaction go with the event that holds them.
+
         Parameters
         ----------
         types : collection of int, optional
             Type codes (`binlog_core._format.event_types.EventType`): only these are parsed and given.
         where : callable, optional
             Takes an array of headers (as `headers` gives) and returns a boolean mask of those to parse.
-            Events inside a compressed transaction go with the event that holds them.
 
         Yields
         ------

@@ -232,12 +232,30 @@ class LogDecoder:
             self._plans.count_silence()
             if self._loop.records or self._asides:
                 yield from self._take_group()
-            if error.offset is not None and error.offset == self.selection.start_position:
-                error.message += f"; does an event begin at start={error.offset}?"
-            raise error.located(path=self.path) from error.__cause__
+            raise self.asked_from(error).located(path=self.path) from error.__cause__
         if self._loop.has_news or self._asides:
             yield from self._take_group()
         self._plans.count_silence()
+
+    def asked_from(self, error: BinlogError) -> BinlogError:
+        """The error, which names ``start=`` where that is its place."""
+        if error.offset is not None and error.offset == self.selection.start_position:
+            error.message += f"; does an event begin at start={error.offset}?"
+        return error
+
+    @property
+    def first_position(self) -> int:
+        """Where to begin to read.
+
+        Raises
+        ------
+        DecodeError
+            Behind the end of a file whose size is known.
+        """
+        start = max(self.selection.start_position or 0, self.source.begin)
+        if self._view is not None and start > len(self._view):
+            raise DecodeError(f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path)
+        return start
 
     def _walk(self) -> Iterator[Group]:
         loop = self._loop
@@ -391,12 +409,8 @@ class LogDecoder:
     # ------------------------------------------------------------ bytes
 
     def _first_feed(self) -> None:
-        start = max(self.selection.start_position or 0, self.source.begin)
+        start = self.first_position
         if self._view is not None:
-            if start > len(self._view):
-                raise DecodeError(
-                    f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path
-                )
             self._loop.feed(self._view, 0, start=start, keep=True)
             return
         self.source.seek(start)

@@ -13,7 +13,7 @@ from .._core import _headers
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._format.compression import payload_chunks
 from .._format.event_types import EventType
-from .._format.format_description import FormatDescription, parse_next_descriptor
+from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription, parse_next_descriptor
 from ..errors import BinlogError, ChecksumError, DecodeError
 from ..events import EventHeader, OpaqueEvent, parse_event
 from .salvage import check_tail, resume
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those wanted
 
 _CHUNK = 65536  # headers
+_DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
 _READ_LEN = 1 << 20
 _INNER_HEADER = struct.Struct("<IBIIIH")
 
@@ -44,12 +45,14 @@ class _Walk:
             if not self._more_comes():
                 return
         view = self.source.view()
+        start, stop = decoder.first_position, decoder.selection.stop_position
         if view is None:
-            self.source.seek(self.source.begin)
+            self.source.seek(start)
         window = view if view is not None else memoryview(b"")
-        base, offset = (0, 4) if view is not None else (self.source.begin, 0)
-        while True:
+        base, offset = (0, start) if view is not None else (start, 0)
+        while stop is None or base + offset < stop:
             out = np.empty(_CHUNK, HEADER_DTYPE)
+            at = offset
             header_length, _, canonical, checksum = description.core_arrays()
             count, offset, status = walk_headers(
                 window,
@@ -62,13 +65,20 @@ class _Walk:
                 verify=decoder.verify,
                 positions=decoder.skip_errors and decoder.boundaries.splittable,
             )
+            if count and int(out[0]["position"]) == start > FIRST_EVENT_POSITION:
+                start = 0
+                if out[0]["type_code"] in _DESCRIPTORS:  # the one in force from here on, taken for it unread
+                    following = self._descriptor(window, at, base, description)
+                    description = decoder.format = following or description
+                    offset = at
+                    continue
             damaged = status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN)
             held = 0
             if damaged and decoder.skip_errors and count and not out[count - 1]["next_position"]:
                 held = 1  # it told no position: the length that led here may be what is wrong
             if count > held:
                 yield out[: count - held], window, base, description
-            if status == _headers.WALK_FULL:
+            if status == _headers.WALK_FULL or (stop is not None and base + offset >= stop):
                 continue
             reason = ""
             if status == _headers.WALK_DESCRIPTOR:
@@ -163,22 +173,54 @@ class _Walk:
         )
 
 
+def _selected(decoder: LogDecoder) -> Iterator[tuple[np.ndarray, memoryview, int, FormatDescription]]:
+    """What a walk gives, without the headers that the decoder's selection leaves out."""
+    selection = decoder.selection
+    start, stop = selection.start_timestamp, selection.stop_timestamp
+    walk = iter(_Walk(decoder))
+    while True:
+        try:
+            found = next(walk, None)
+        except BinlogError as error:
+            raise decoder.asked_from(error) from error.__cause__
+        if found is None:
+            return
+        headers, window, base, description = found
+        ended = False
+        if stop is not None:
+            late = (headers["timestamp"] >= stop) & (headers["type_code"] != EventType.FORMAT_DESCRIPTION)
+            ended = bool(late.any())
+            headers = headers[: int(late.argmax())] if ended else headers
+            headers = headers[headers["timestamp"] < stop]
+        if selection.stop_position is not None:
+            headers = headers[headers["position"] < selection.stop_position]
+        if start is not None:
+            headers = headers[headers["timestamp"] >= start]
+        if selection.server_id is not None:
+            headers = headers[headers["server_id"] == selection.server_id]
+        if len(headers):
+            yield headers, window, base, description
+        if ended:
+            return
+
+
 def headers_of(decoder: LogDecoder) -> Iterator[np.ndarray]:
-    """Arrays of HEADER_DTYPE, in file order."""
-    for headers, _, _, _ in _Walk(decoder):
+    """Arrays of HEADER_DTYPE, in file order: those that the decoder's selection has in its range."""
+    for headers, _, _, _ in _selected(decoder):
         yield headers
 
 
 def events_of(
     decoder: LogDecoder, types: Collection[int] | None = None, where: HeaderFilter | None = None
 ) -> Iterator[Event]:
-    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip".
+    """Typed events in file order, in the range of the decoder's selection.
 
+    What cannot be parsed raises, or comes as opaque with on_error="skip".
     With `types` or `where` others are passed over unparsed.
     """
     path = decoder.path
     wanted = None if types is None else np.array(sorted({*types, EventType.TRANSACTION_PAYLOAD}), np.uint8)
-    for headers, window, base, description in _Walk(decoder):
+    for headers, window, base, description in _selected(decoder):
         if wanted is not None:
             headers = headers[np.isin(headers["type_code"], wanted)]
         if where is not None:

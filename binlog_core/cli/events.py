@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from .._decode.given_names import near_names
 from .._decode.gtid_selection import gtid_set, is_selected
-from .._decode.selection import Place, matches_name
+from .._decode.selection import matches_name
 from .._format.event_types import EVENT_NAMES, EventType
-from .._walk.event_walk import HeaderFilter
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
@@ -101,12 +97,12 @@ def events(
     following.check(logs, part)
     with errors_as_lines():
         places = part.places(logs)
-        with logs.open(passes=bool(table), follow=following.follow, **places) as log:
+        with logs.open(passes=bool(table), follow=following.follow, server_id=server_id, **places) as log:
             several = len(log.files) > 1 or following.follow
             width = Console().width if is_terminal() else None
             seen: set[str] = set()
             gtids = _Gtids(include_gtids, exclude_gtids)
-            for path, event, told, name in _events(log, places, gtids.needed(types), server_id):
+            for path, event, told, name in _events(log, gtids.needed(types)):
                 if name is not None:
                     seen.add(name)
                 if not gtids.wants(event):
@@ -151,16 +147,12 @@ def type_codes(names: list[str] | None) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def _events(
-    log: Log, places: dict[str, Place | None], types: frozenset[int] | None, server_id: int | None
-) -> Iterator[tuple[str, Event, str, str | None]]:
+def _events(log: Log, types: frozenset[int] | None) -> Iterator[tuple[str, Event, str, str | None]]:
     if types is not None and any(_needs_names(code) for code in types):
         types |= _TABLE_MAPS
-    count = log.file_count
-    for i, one in enumerate(log.each_file()):
+    for one in log.each_file():
         describer = Describer()
-        where = _filter(places, server_id, first=i == 0, last=i == count - 1)
-        for event in one.events(types, where=where):
+        for event in one.events(types):
             told = describer.describe(event)
             yield one.files[0].name, event, told, describer.table_of(event)
 
@@ -202,31 +194,6 @@ def _database_of(event: Event, table: str | None) -> str | None:
 
 def _needs_names(code: int) -> bool:
     return code in _NAMED_BY_TABLE_MAPS
-
-
-def _filter(
-    places: dict[str, Place | None], server_id: int | None, *, first: bool, last: bool
-) -> HeaderFilter | None:
-    """What selects headers of one file by place and server."""
-    bounds: list[tuple[str, bool, int]] = []  # field, from there on, value
-    for at_start, place, at_edge in ((True, places["start"], first), (False, places["stop"], last)):
-        if isinstance(place, dt.datetime):
-            utc = place if place.tzinfo else place.replace(tzinfo=dt.UTC)
-            bounds.append(("timestamp", at_start, max(0, int(utc.timestamp()))))
-        elif place is not None and at_edge:
-            bounds.append(("position", at_start, place[1] if isinstance(place, tuple) else place))
-    if not bounds and server_id is None:
-        return None
-
-    def where(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-        mask = np.ones(len(headers), bool)
-        for name, from_there, value in bounds:
-            mask &= headers[name] >= value if from_there else headers[name] < value
-        if server_id is not None:
-            mask &= headers["server_id"] == server_id
-        return mask
-
-    return where
 
 
 def _line(event: Event, told: str) -> str:

@@ -436,6 +436,11 @@ class Log:
             finally:
                 self._open.pop(id(log), None)
 
+    def _unselected(self) -> Log:
+        """The same logs whole: without range or selection, not followed."""
+        options = self._options | {"follow": False, "selection": Selection()}
+        return Log(self.files, start=None, stop=None, **options)
+
     # ------------------------------------------------------------ rows
 
     def groups(

@@ -39,11 +39,12 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
 
 
 def table_names(log: Log) -> set[str]:
-    """Tables that the logs have table maps of, as "database.table"."""
+    """Tables that the logs have table maps of, as "database.table", outside of the range too."""
     names = set()
-    for event in log.events(types={EventType.TABLE_MAP}):
-        if isinstance(event, TableMapEvent):
-            names.add(f"{event.database}.{event.table}")
+    with log._unselected() as whole:
+        for event in whole.events(types={EventType.TABLE_MAP}):
+            if isinstance(event, TableMapEvent):
+                names.add(f"{event.database}.{event.table}")
     return names
 
 

@@ -35,7 +35,7 @@ def info(
 ) -> None:
     """Format, servers, checksum, time range, GTIDs, events, tables and the largest transactions of logs.
 
-    Options that select rows hold for tables and transactions; files and events are told of whole.
+    Row filters affect table and transaction figures only; a range and --server-id affect events too.
 
     Examples:
 

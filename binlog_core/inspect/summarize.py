@@ -76,8 +76,8 @@ def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
     Parameters
     ----------
     log : Log
-        What it was opened to select holds for the rows: tables, operations, GTIDs and range. Events are told
-        of whole files.
+        What it was opened to select holds for the rows: tables, operations, GTIDs. The range and `server_id`
+        hold for events too.
     progress : callable of (path, position), optional
         Called now and then, with a position of the file in bytes.
 

@@ -475,3 +475,14 @@ def test_versions() -> None:
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["crc32"]
     assert binlog_core.show_versions is not None
+
+
+@pytest.mark.parametrize("command", ["rows", "events"])
+def test_a_table_that_is_quiet_in_the_range_is_no_mistake(command: str) -> None:
+    later = ["--start-datetime", "2030-01-01"]
+    table = rows(LOG)[0]["table"]
+    ran = run(command, LOG, "--table", table, *later)
+    assert (ran.code, ran.out) == (0, b""), ran.err
+    ran = run(command, LOG, "--table", f"{table}x", *later)
+    assert ran.code == 1
+    assert f"near: shop.{table}" in ran.err

@@ -1,8 +1,9 @@
 """Makes the summary of a log, in three passes of which none decodes a value.
 
-The first touches the headers (and verifies checksums), the second lets the compiled loop walk over the rows
-without a single column, the third parses the few events outside of transactions with rows. So a summary costs
-little more than a checksum of the file.
+One touches the headers (and verifies checksums). Beside it, since rows do not tell the length of their event,
+another lets the compiled loop walk over the rows without a single column. The last parses the few events
+outside of transactions with rows. So a summary costs little more than a checksum of the file, and keeps
+nothing of an event.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ Progress = Callable[[str, int], None]  # path, position
 
 _MOST_STATEMENTS = 2000  # kept of each log; all are counted
 _STATEMENT_LEN = 400
+_MOST_SPANS = 1 << 22  # of transactions with rows; events in those beyond are parsed, at worst in vain
 _MERGE_AT = 4096  # intervals of GTIDs
 _TOLD_TYPES = frozenset(
     (
@@ -102,23 +104,23 @@ class _Summarizer:
         self.progress = progress
         self.out = FileSummary(log.files[0].name, log.format, log.size)
         self.gtids = _Gtids()
-        self.spans: list[NDArray[np.uint64]] = []  # (begin, end) of transactions with rows
+        self.spans = _Spans()  # of transactions with rows
+        self.decoded = 0  # position up to which rows were counted
         # The transaction in which the last group ended.
         self.open: tuple[NDArray[np.void], NDArray[np.void]] | None = None
 
     def run(self) -> FileSummary:
-        self._rows(_Bytes(*self._headers()))
+        self._rows()
         self._statements()
         self.out.gtids = self.gtids.as_set()
         return self.out
 
     # ------------------------------------------------------------ headers
 
-    def _headers(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    def _headers(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32]]]:
+        """Count all headers; positions and lengths of some at a time."""
         out = self.out
         counts, sizes = np.zeros(256, np.int64), np.zeros(256, np.int64)
-        positions: list[NDArray[np.uint64]] = []
-        lengths: list[NDArray[np.uint32]] = []
         for headers in self.log.header_chunks():
             kinds = headers["type_code"]
             counts += np.bincount(kinds, minlength=256)
@@ -132,10 +134,9 @@ class _Summarizer:
                 first = int(times.min())
                 out.first_timestamp = min(out.first_timestamp or first, first)
                 out.last_timestamp = max(out.last_timestamp, int(times.max()))
-            positions.append(headers["position"].copy())
-            lengths.append(headers["event_length"].copy())
             out.end_position = int(headers["position"][-1]) + int(headers["event_length"][-1])
-            self._tell(out.end_position // 2)
+            self._tell()
+            yield headers["position"].copy(), headers["event_length"].copy()
         out.event_count = int(counts.sum())
         for code in np.flatnonzero(counts).tolist():
             name = event_name(code)
@@ -143,30 +144,32 @@ class _Summarizer:
                 name = f"type {code}"
             count, size = out.events.get(name, (0, 0))
             out.events[name] = count + int(counts[code]), size + int(sizes[code])
-        if not positions:
-            return np.empty(0, np.uint64), np.empty(0, np.uint32)
-        return np.concatenate(positions), np.concatenate(lengths)
 
-    def _tell(self, position: int) -> None:
+    def _tell(self) -> None:
         if self.progress is not None:
-            self.progress(self.out.path, position)
+            self.progress(self.out.path, (self.out.end_position + self.decoded) // 2)
 
     # ------------------------------------------------------------ rows
 
-    def _rows(self, sizes: _Bytes) -> None:
-        half = self.out.end_position // 2
-        for group in self.log.groups(columns={"*": ()}):
+    def _rows(self) -> None:
+        headers = self._headers()
+        sizes = _Bytes(headers)
+        groups = self.log.groups(columns={"*": ()})
+        for group in groups:
             for batch in group.batches:
                 self._table(batch)
             sizes.add(group.batches)
             self._transactions(group)
-            self._tell(half + group.end_position // 2)
+            self.decoded = group.end_position
+            self._tell()
         sizes.finish()
+        for _ in headers:
+            pass
         for name, size in sizes.by_table.items():
             self.out.tables[self.out.told_name(name)].bytes += size
         if self.open is not None:
             self._count(*self.open)
-        self.out.tail = self.log.tail
+        self.out.tail = groups.tail
 
     def _table(self, batch: ChangeBatch) -> None:
         name, image = self.out.told_name(batch.table.full_name), batch.array["image"]
@@ -222,8 +225,8 @@ class _Summarizer:
             if count:
                 out.transactions[OUTCOMES[outcome]] += count
         begin, end = transactions["begin_position"], transactions["end_position"]
-        ends = np.where(end > 0, end, np.uint64(out.end_position))
-        self.spans.append(np.stack([begin, ends], axis=1))
+        ends = np.where(end > 0, end, np.maximum(begin, np.uint64(out.end_position)))
+        self.spans.add(begin, ends)
         self.gtids.add(transactions)
         commit = transactions["commit_time"] / 1e6
         # In whole seconds, as the first change is told: fractions of one side only would invent a duration.
@@ -250,8 +253,7 @@ class _Summarizer:
 
     def _statements(self) -> None:
         out = self.out
-        spans = np.concatenate(self.spans) if self.spans else np.zeros((1, 2), np.uint64)
-        begins, ends = spans[np.argsort(spans[:, 0])].T
+        begins, ends = self.spans.sorted()
 
         def outside(headers: NDArray[np.void]) -> NDArray[np.bool_]:
             # What stands in a transaction with rows is known already.
@@ -355,13 +357,13 @@ class _Bytes:
 
     Parameters
     ----------
-    positions, lengths : ndarray
-        Of every event in the file.
+    headers : iterator of (positions, lengths)
+        Of every event in the file, in order; taken as far as rows have come.
     """
 
-    def __init__(self, positions: NDArray[np.uint64], lengths: NDArray[np.uint32]) -> None:
-        self.positions = positions
-        self.lengths = lengths
+    def __init__(self, headers: Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32]]]) -> None:
+        self._headers = headers
+        self._positions, self._lengths = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.by_table: dict[str, int] = {}
         self._waiting: dict[str, tuple[NDArray[np.uint64], NDArray[np.int64]]] = {}
 
@@ -394,11 +396,55 @@ class _Bytes:
             return
         every, place = np.unique(np.concatenate(parts), return_inverse=True)
         images = np.bincount(place, weights=np.concatenate([n for _, n in found.values()]))
-        where = np.minimum(np.searchsorted(self.positions, every), len(self.positions) - 1)
-        per_image = self.lengths[where] / images
+        per_image = self._lengths_at(every) / images
         for name, (at, n) in found.items():
             size = round(float((per_image[np.searchsorted(every, at)] * n).sum()))
             self.by_table[name] = self.by_table.get(name, 0) + size
+
+    def _lengths_at(self, every: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Lengths of the events at positions in order, none before one that was asked for earlier."""
+        lengths = np.zeros(len(every), np.uint32)
+        done = 0
+        while done < len(every):
+            known = self._positions
+            here = int(np.searchsorted(every, known[-1], side="right")) if len(known) else done
+            if here > done:
+                lengths[done:here] = self._lengths[np.searchsorted(known, every[done:here])]
+                done = here
+            elif (following := next(self._headers, None)) is not None:
+                self._positions, self._lengths = following
+            else:
+                break
+        return lengths
+
+
+class _Spans:
+    """Ranges of positions, those that touch as one; beyond a number of them no more are kept."""
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.uint64]] = []
+        self._count = 0
+        self._last = np.zeros((0, 2), np.uint64)  # may go on
+
+    def add(self, begins: NDArray[np.uint64], ends: NDArray[np.uint64]) -> None:
+        """Add some that lie behind those before."""
+        spans = np.concatenate([self._last, np.stack([begins, ends], axis=1)])
+        apart = spans[1:, 0] != spans[:-1, 1]
+        joined = np.stack(
+            [spans[np.concatenate([[True], apart]), 0], spans[np.concatenate([apart, [True]]), 1]], axis=1
+        )
+        self._last = joined[-1:]
+        if self._count < _MOST_SPANS:
+            self._kept.append(joined[:-1].copy())
+            self._count += len(joined) - 1
+
+    def sorted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Begins and ends; one empty range where there are none."""
+        spans = np.concatenate([*self._kept, self._last])
+        if not len(spans):
+            spans = np.zeros((1, 2), np.uint64)
+        begins, ends = spans[np.argsort(spans[:, 0])].T
+        return begins, ends
 
 
 def _top(sizes: NDArray[Any]) -> Iterator[int]:

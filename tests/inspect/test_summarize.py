@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import tracemalloc
+
 import numpy as np
 import pytest
 from support.growth import assert_linear
@@ -11,7 +14,7 @@ import binlog_core
 from binlog_core import Limits
 from binlog_core.inspect import summary
 from binlog_core.inspect.report_page import report_page
-from binlog_core.inspect.summarize import summarize
+from binlog_core.inspect.summarize import _Spans, summarize
 from binlog_core.inspect.summary import Activity
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
@@ -85,3 +88,48 @@ def test_gtids_of_several_logs_are_one_set() -> None:
         with binlog_core.open(data) as opened:
             parts += summarize(opened).files
     assert str(summary.LogSummary(parts).gtids()) == f"{UUID}:1:3:5:7:9"
+
+
+def test_nothing_is_kept_of_an_event() -> None:
+    log = Log(checksum=False)
+    for i in range(300):
+        log.begin()
+        log.insert(Table("d", "t", [("id", "INT")]), [{"id": i}] * (i + 1))
+        log.commit()
+    at = log.position
+    log.raw(struct.pack("<IBIIIH", 0, 3, 1, 19, 0, 0) * 1_000_000)  # STOP, 19 bytes each
+    log.begin()
+    log.insert(Table("d", "u", [("id", "INT")]), [{"id": 1}])
+    log.commit()
+    data = log.getvalue()
+    with binlog_core.open(data, limits=Limits(group_rows=100)) as opened:
+        tracemalloc.start()
+        found = summarize(opened)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert found.files[0].event_count > 1_000_000
+    assert found.files[0].end_position == len(data) > at
+    assert peak < 8 << 20  # 24 bytes an event would be 24 MB
+    with binlog_core.open(data) as opened:
+        by_header = dict.fromkeys(("d.t", "d.u"), 0)
+        name = ""
+        for event in opened.events([19, 30]):
+            if event.type_code == 19:
+                name = f"{event.database}.{event.table}"
+            else:
+                by_header[name] += event.event_length
+    assert {name: table.bytes for name, table in found.tables().items()} == by_header
+
+
+def test_spans_that_touch_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spans(*given: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        gathered = _Spans()
+        for part in given:
+            gathered.add(*np.array(part, np.uint64).T)
+        begins, ends = gathered.sorted()
+        return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+    assert spans() == [(0, 0)]
+    assert spans([(4, 9), (9, 20)], [(20, 30), (31, 40)], [(40, 50)]) == [(4, 30), (31, 50)]
+    monkeypatch.setattr("binlog_core.inspect.summarize._MOST_SPANS", 2)
+    assert spans([(1, 2), (3, 4), (5, 6)], [(7, 8), (9, 10)], [(11, 12)]) == [(1, 2), (3, 4), (11, 12)]

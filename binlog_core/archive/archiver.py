@@ -26,7 +26,7 @@ from .status import Status
 from .tracker import Tracker
 
 _COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
-_UNSYNCED = 64 << 20  # bytes
+_UNSYNCED = 16 << 20  # bytes
 _SYNC_INTERVAL = 1.0  # seconds
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two connections
 
@@ -361,20 +361,18 @@ class Archiver:
         elif log.compared == log.size:
             self.status.state = "waiting"
         self._owed |= run.acknowledge
-        unsynced = log.size - log.synced
         now = time.monotonic()
-        if (
-            run.acknowledge
-            or not run.data
-            or unsynced >= _UNSYNCED
-            or (unsynced and now - self._synced_at >= _SYNC_INTERVAL)
-        ):
+        if run.acknowledge or not run.data:
             self._settle()
-            self._synced_at = now
             if self._owed:
                 feed.acknowledge(log.name, log.synced)
                 self._owed = False
-            self._tell()
+        elif log.size - log.synced >= _UNSYNCED or now - self._synced_at >= _SYNC_INTERVAL:
+            self._settle(behind=True)
+        else:
+            return
+        self._synced_at = now
+        self._tell()
 
     def _check_head(self) -> None:
         """Behind a failover: what the head of a log says of the logs before it."""
@@ -467,11 +465,14 @@ class Archiver:
 
     # ------------------------------------------------------------ what counts
 
-    def _settle(self) -> None:
-        """All that was taken is on disk; only now it counts."""
+    def _settle(self, *, behind: bool = False) -> None:
+        """All that was taken is on disk, or (`behind`) is going there; only what is there counts."""
         self._keeper.check()
         if self._log is not None:
-            self._log.sync()
+            if behind:
+                self._log.sync_behind()
+            else:
+                self._log.sync()
             self.status.file, self.status.position = self._log.name, self._log.synced
 
     def _note_events(self, added: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ _FLAGS = FIRST_EVENT + 17  # of the descriptor: the first event of a log
 _IN_USE = 0x01
 _DESCRIPTION = 15
 _HEADER_LENGTH = 19
+_SYNCING = ThreadPoolExecutor(1, "archive-sync")  # begins its thread with the first that is to be synced
 # Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
 _SENT_OTHERWISE = (slice(13, 19), slice(_HEADER_LENGTH + 52, _HEADER_LENGTH + 56), slice(-4, None))
 
@@ -95,6 +97,8 @@ class GrowingLog:
         with told(path, "open the log"):
             self._descriptor = files.open(path, new=found is None)
         self.size = self.synced = 0
+        self._may_be_torn = True
+        self._behind: tuple[int, Future[None]] | None = None  # what is being put on disk beside the stream
         self.compared = FIRST_EVENT
         try:
             if found is not None:
@@ -116,9 +120,11 @@ class GrowingLog:
 
     def _trim(self) -> None:
         """Cut off what a crash left behind the last whole event, once the server has sent what was there."""
-        with told(self.path, "cut the log back to its last whole event"):
-            if self._files.size(self._descriptor) != self.size:
-                self._files.truncate(self._descriptor, self.size)
+        if self._may_be_torn:
+            with told(self.path, "cut the log back to its last whole event"):
+                if self._files.size(self._descriptor) != self.size:
+                    self._files.truncate(self._descriptor, self.size)
+            self._may_be_torn = False
 
     # ------------------------------------------------------------ growing
 
@@ -207,7 +213,9 @@ class GrowingLog:
         return False
 
     def _cut_back(self, position: int) -> None:
+        self._end_behind()
         self.size = self.synced = position if position > FIRST_EVENT else 0
+        self._may_be_torn = True
         self._trim()
 
     def is_log_of(self, description: bytes | memoryview) -> bool:
@@ -234,14 +242,30 @@ class GrowingLog:
 
     def sync(self) -> None:
         """Return when all that was taken would survive a power cut."""
+        self._end_behind()
         if self.synced == self.size:
             return
         with told(self.path, "write to the disk"):
             self._files.sync(self._descriptor)
         self.synced = self.size
 
+    def sync_behind(self) -> None:
+        """Begin to put on disk what was taken, and note what is there; more can be taken meanwhile."""
+        if self._behind is not None and self._behind[1].done():
+            self._end_behind()
+        if self._behind is None and self.synced != self.size:
+            self._behind = self.size, _SYNCING.submit(self._files.sync, self._descriptor)
+
+    def _end_behind(self) -> None:
+        behind, self._behind = self._behind, None
+        if behind is not None:
+            with told(self.path, "write to the disk"):
+                behind[1].result()
+            self.synced = max(self.synced, behind[0])
+
     def finish(self) -> None:
         """The server has begun another log: this one is complete, byte for byte the server's."""
+        self._end_behind()
         if self.size:
             self._trim()
             with told(self.path, "finish the log"):
@@ -254,6 +278,8 @@ class GrowingLog:
         """Let go of the file; may be called again."""
         descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
         if descriptor >= 0:
+            if self._behind is not None:
+                wait([self._behind[1]])  # the descriptor is its own until then
             self._files.close(descriptor)
 
 

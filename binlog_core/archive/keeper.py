@@ -112,7 +112,7 @@ class Keeper:
     def _check_log(self, path: str) -> None:
         """Every length and checksum: what is wrong is so on the server, and is told."""
         try:
-            with open_log(path, mmap=False) as log:
+            with open_log(path) as log:
                 for _ in log.header_chunks():
                     pass
         except DecodeError as error:

@@ -49,6 +49,7 @@ class Tracker:
         self.timestamp = 0
         self.events = 0
         self.rotated_to: str | None = None
+        self._layout: tuple[int, Any, Any, int] = (0, None, None, 0)  # as the walk takes it
         self._open: Gtid | MariadbGtid | None = None  # its transaction is not complete
         self._headers = np.empty(_MOST, HEADER_DTYPE)
 
@@ -87,7 +88,8 @@ class Tracker:
                 self.description = parse_format_description(
                     description, position + offset, path, verify_checksum=False
                 )
-            header_length, _, canonical, checksum = self.description.core_arrays()
+                self._layout = self.description.core_arrays()
+            header_length, _, canonical, checksum = self._layout
             count, after, status = walk_headers(
                 data,
                 offset,
@@ -174,8 +176,6 @@ class Tracker:
         self.gtids = before | GtidSet(intervals)
 
     def _add_mariadb(self, last: dict[tuple[int, int], int]) -> None:
-        if not last:
-            return
         before = self.gtids if isinstance(self.gtids, MariadbGtidSet) else MariadbGtidSet()
         self.gtids = before | MariadbGtidSet((source, (1, number)) for source, number in last.items())
 
@@ -202,17 +202,17 @@ class Tracker:
         self._complete()
         fields = _bodies(headers, data, position, 0, 12)
         numbers = np.ascontiguousarray(fields[:, :8]).view("<u8")[:, 0]
-        sources = np.stack(
-            [np.ascontiguousarray(fields[:, 8:]).view("<u4")[:, 0], headers["server_id"]], axis=1
-        )
-        domain, server = sources[-1].tolist()
+        domains = np.ascontiguousarray(fields[:, 8:]).view("<u4")[:, 0].astype(np.uint64)
+        sources = domains << np.uint64(32) | headers["server_id"]
+        domain, server = divmod(int(sources[-1]), 1 << 32)
         self._open = MariadbGtid(domain, server, int(numbers[-1]))
         numbers, sources = numbers[:-1], sources[:-1]  # each of these is complete: another follows
+        if not len(numbers):
+            return
+        # Mostly all are of one source: to sort them would take longer than all else.
+        several = np.unique(sources).tolist() if (sources != sources[0]).any() else [int(sources[0])]
         self._add_mariadb(
-            {
-                tuple(source): int(numbers[(sources == source).all(axis=1)].max())
-                for source in np.unique(sources, axis=0).tolist()
-            }
+            {divmod(source, 1 << 32): int(numbers[sources == source].max()) for source in several}
         )
 
 

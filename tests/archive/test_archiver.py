@@ -18,6 +18,7 @@ import binlog_core
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.files import Files
 from binlog_core.archive.keeper import Keeper
+from binlog_core.archive.status import Status
 
 
 def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **settings: Any) -> Archiver:
@@ -109,6 +110,57 @@ def test_lines_that_are_lost_lose_nothing(server: FakeServer, tmp_path: Path) ->
 class _NoWaiting(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         return self.is_set()
+
+
+def test_what_goes_to_disk_beside_the_stream_counts_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlog_core.archive.archiver._UNSYNCED", 1)
+    server = FakeServer()
+    for _ in range(20):
+        server.transaction()
+    stuck, free, met = threading.Event(), threading.Event(), threading.Event()
+
+    class SlowFiles(Files):
+        def sync(self, descriptor: int) -> None:
+            if threading.current_thread().name.startswith("archive-sync"):
+                stuck.set()
+                met.set()
+                free.wait(60)
+                stuck.clear()
+            super().sync(descriptor)
+
+    told = []
+
+    def see(status: Status) -> None:
+        if stuck.is_set() and not free.is_set():
+            told.append(status.position)
+            if len(told) == 5:
+                assert set(told) == {0}  # nothing counts while the disk is busy
+                free.set()
+        else:
+            met.wait(60)
+
+    archive(server, tmp_path, files=SlowFiles(), told_status=see, most=2)
+    assert len(told) == 5
+    assert_same(server, tmp_path)
+
+
+def test_a_disk_that_fails_beside_the_stream_is_an_error(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlog_core.archive.archiver._UNSYNCED", 1)
+
+    class BadFiles(Files):
+        def sync(self, descriptor: int) -> None:
+            if threading.current_thread().name.startswith("archive-sync"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().sync(descriptor)
+
+    with pytest.raises(binlog_core.BinlogError, match="cannot write to the disk: Input/output error"):
+        archive(server, tmp_path, files=BadFiles(), most=2)
+    archive(server, tmp_path)
+    assert_same(server, tmp_path)
 
 
 @pytest.mark.parametrize("ragged", [False, True], ids=["clean", "ragged"])

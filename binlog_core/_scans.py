@@ -17,9 +17,10 @@ from ._core._capsules import schema_capsule, stream_capsule
 from ._decode.given_names import near
 from ._decode.gtid_selection import gtid_text
 from ._tables.tables import Column, Table, record_dtype
-from .arrow.types import ArrowField, ChangeColumn, struct_field
+from ._tables.widening import wider
+from .arrow.types import ArrowField, ChangeColumn, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
-from .batches import ArrowBatch, map_columns
+from .batches import ArrowBatch, fitted
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
@@ -68,15 +69,20 @@ _TRANSACTION_COLUMNS = {
 
 
 def find_tables(log: Log) -> dict[str, tuple[Column, ...]]:
-    """Tables with row changes, and the columns of all of their definitions; no value is decoded."""
+    """Tables with row changes, and the columns of all of their definitions, a type that changed being the
+    wider one; no value is decoded."""
     found: dict[str, dict[str, Column]] = {}
+    latest: dict[str, Table] = {}
     for group in log.groups(columns={"*": ()}):
         for batch in group.batches:
             columns = found.setdefault(batch.table.full_name, {})
-            if batch.table.undecodable is None:
-                columns |= {
-                    column.name: column for column in batch.table.columns if column.name not in columns
-                }
+            if batch.table.undecodable is not None or latest.get(batch.table.full_name) is batch.table:
+                continue
+            latest[batch.table.full_name] = batch.table
+            for column in batch.table.columns:
+                known = columns.setdefault(column.name, column)
+                if known is not column and arrow_field(known).type != arrow_field(column).type:
+                    columns[column.name] = wider(known, column) or known
     return {name: tuple(columns.values()) for name, columns in found.items()}
 
 
@@ -184,8 +190,8 @@ class ChangesScan(Scan):
             begins = batch.transactions["begin_position"] if len(batch) else np.empty(0, np.uint64)
             made.append(ChangeColumn("_transaction", begins[image["transaction"]]))
         usual = [name for name in wanted if name not in _OWN_COLUMNS]
-        mapped = map_columns(chosen, batch, drop=True)
-        return ArrowBatch(batch, columns=mapped, change_columns=usual, extras=made, **self._options)
+        fit, mapped = fitted(chosen, batch, drop=True)
+        return ArrowBatch(fit, columns=mapped, change_columns=usual, extras=made, **self._options)
 
 
 def _no_rows(columns: tuple[Column, ...]) -> ChangeBatch:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ._core._capsules import schema_capsule, stream_capsule
 from ._core._columns import array_address, export_batch
 from ._tables.tables import Column, Table, record_dtype
+from ._tables.widening import converted, type_name, wider
 from .arrow.shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
 from .arrow.text import TextErrors
 from .arrow.types import (
@@ -518,7 +519,8 @@ def stream_parts(
                     path=batch.path,
                     table=batch.table.full_name,
                 )
-            yield ArrowBatch(batch, columns=map_columns(wanted, batch, drop=new_columns == "drop"), **options)
+            part, own = fitted(wanted, batch, drop=new_columns == "drop")
+            yield ArrowBatch(part, columns=own, **options)
             batch = next(iterator, None)
 
     return fields, parts()
@@ -633,24 +635,64 @@ def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np
     return times.view("M8[us]")
 
 
-def map_columns(columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool) -> tuple[Column, ...]:
-    """The stream's columns, each as this batch has it; SchemaError where one is new or of another type."""
+def fitted(
+    columns: tuple[Column, ...], batch: ChangeBatch, *, drop: bool
+) -> tuple[ChangeBatch, tuple[Column, ...]]:
+    """A batch for a stream with these columns, and the columns as the batch has them.
+
+    Values of a narrower type come in the stream's wider one.
+
+    Parameters
+    ----------
+    drop : bool
+        A column that is not among them is left out, instead of an error.
+
+    Raises
+    ------
+    SchemaError
+        A column is new, or of a type that the stream's does not hold.
+    """
     if batch.value_columns == columns:
-        return columns
+        return batch, columns
     own = {column.name: column for column in batch.value_columns}
     known = {column.name for column in columns}
     for column in batch.value_columns:
         if column.name not in known and not drop:
             raise _drift(batch, column, "a column that the stream's schema does not have")
+    changed: dict[str, Column] = {}
     for column in columns:
         found = own.get(column.name)
-        if found is not None and arrow_field(found).type != arrow_field(column).type:
-            raise _drift(
-                batch,
-                found,
-                f"the stream has {arrow_field(column).format}, here it is {arrow_field(found).format}",
-            )
-    return tuple(own.get(column.name, column) for column in columns)
+        if found is None or arrow_field(found).type == arrow_field(column).type:
+            continue
+        wide = wider(found, column)
+        if wide is None or arrow_field(wide).type != arrow_field(column).type:
+            raise _drift(batch, found, f"the stream has {type_name(column)}, here it is {type_name(found)}")
+        changed[column.name] = wide
+    if changed:
+        batch = _widened(batch, changed)
+        own |= changed
+    return batch, tuple(own.get(column.name, column) for column in columns)
+
+
+def _widened(batch: ChangeBatch, changed: dict[str, Column]) -> ChangeBatch:
+    """The batch with some of its columns in wider types."""
+    columns = tuple(changed.get(column.name, column) for column in batch.columns)
+    array = np.empty(len(batch), record_dtype(len(batch.table.columns), columns))
+    array["image"] = batch.array["image"]
+    for column in batch.columns:
+        values = batch.array["row"][column.name]
+        wide = changed.get(column.name)
+        array["row"][column.name] = values if wide is None else converted(values, column, wide)
+    return type(batch)(
+        batch.table,
+        columns,
+        array,
+        batch.buffer,
+        batch.transactions,
+        batch.invalid,
+        batch.json_diffs,
+        batch.path,
+    )
 
 
 def _drift(batch: ChangeBatch, column: Column, what: str) -> SchemaError:

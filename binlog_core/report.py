@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -62,7 +64,22 @@ _FACTS = frozenset(
     )
 )
 # What nobody needs to be warned of at every open.
-_QUIET = frozenset(("invalid_dates", "unknown_signs", "unknown_charsets", "unnamed_columns", "format_notes"))
+_QUIET = frozenset(("invalid_dates", "format_notes"))
+# What a warning says besides.
+_REMEDIES = {
+    "unnamed_columns": "c0, c1 … stand for them, schema= gives them",
+    "unknown_signs": "their values are read as signed, schema= tells",
+    "unknown_charsets": "their values are bytes, schema= tells",
+}
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def _level_of_user() -> int:
+    """Level of the stack, counted from who calls this, of the code that called into this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass
@@ -143,14 +160,11 @@ class Report:
         if kind not in self.first:
             self.first[kind] = place
             if kind not in _QUIET:
+                more = f": {told}" if (told := detail or _REMEDIES.get(kind)) else ""
                 error = BinlogError(
-                    f"{KINDS[kind]}{f': {detail}' if detail else ''}",
-                    path=path,
-                    offset=offset,
-                    table=table,
-                    column=column,
+                    f"{KINDS[kind]}{more}", path=path, offset=offset, table=table, column=column
                 )
-                warnings.warn(str(error), BinlogWarning, stacklevel=2)
+                warnings.warn(str(error), BinlogWarning, stacklevel=_level_of_user())
         self.counts[kind] = self.counts.get(kind, 0) + count
 
     def lose(self, path: str | None, start: int, end: int) -> None:

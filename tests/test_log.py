@@ -19,6 +19,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core import BinlogError, BinlogWarning, DecodeError, Limits, NotABinlogError, SchemaError
+from binlog_core import Log as Opened
 from binlog_core._decode.merge import ChangeReader
 from binlog_core._decode.selection import matches
 from binlog_core.errors import GtidError
@@ -524,6 +525,27 @@ def test_events_from_a_descriptor_in_mid_log_follow_it() -> None:
     with binlog_core.open(joined, start=at) as log:
         assert list(log.events()) == [event for event in events if event.position >= at]
         assert log.headers().tolist() == every[every["position"] >= at].tolist()
+
+
+def test_what_the_log_does_not_tell_is_warned_of_once_where_the_user_stands() -> None:
+    for read in (Opened.rows, Opened.batches, Opened.groups):
+        with binlog_core.open(path_of(golden_logs("mysql56/types_ints")[0])) as log:
+            with pytest.warns(BinlogWarning) as caught:
+                for _ in read(log):
+                    pass
+            texts = [str(one.message) for one in caught]
+            assert [text.split(":")[0] for text in texts] == [
+                "tables whose column names the log does not tell",
+                "integer columns whose sign the log does not tell",
+            ]
+            assert all("schema=" in text for text in texts)
+            assert {one.filename for one in caught} == {__file__}
+    with (
+        binlog_core.open(path_of(golden_logs("mysql56/types_ints")[0])) as log,
+        pytest.warns(BinlogWarning, match="read as signed") as caught,
+    ):
+        log.batches("*").to_arrow()
+    assert {one.filename for one in caught} == {__file__}
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])

@@ -207,6 +207,7 @@ def test_an_encrypted_log_with_its_key(spark: SparkSession, tmp_path: Path) -> N
     assert not output.exists()
     export_logs(golden.path, output, spark=spark, options=ReadOptions(unnamed="positions", keys=golden.keys))
     hold(by_pyarrow(output, manifest_of(output)), [golden], manifest_of(output))
+    assert output.stat().st_mode & 0o777 == 0o700  # decrypted: its owner's alone
 
 
 def test_a_schema_file_is_read_by_the_driver(spark: SparkSession, tmp_path: Path) -> None:

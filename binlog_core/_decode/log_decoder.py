@@ -16,7 +16,6 @@ from .._format.format_description import (
 )
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
-from .._sources.mariadb_encryption import MariaDBDecryptedSource
 from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS
 from .._walk.resync import Boundaries
 from .._walk.salvage import Resumption, check_tail, only, resume, whole_changes
@@ -647,7 +646,7 @@ class LogDecoder:
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
         sent_in_clear = self._loop.event_flags & _IGNORABLE_FLAG
-        if not sent_in_clear and not isinstance(self.source, MariaDBDecryptedSource):
+        if not sent_in_clear and not self.source.decrypted:
             raise EncryptionError(
                 "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
                 path=self.path,

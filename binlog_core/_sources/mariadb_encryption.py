@@ -130,6 +130,8 @@ class MariaDBDecryptedSource(Source):
     that makes an event of the first is taken.
     """
 
+    decrypted = True
+
     def __init__(self, inner: Source, keys: Any, start: StartEncryption) -> None:
         super().__init__(inner.path)
         self._inner = inner

@@ -61,6 +61,8 @@ class Source(ABC):
         Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
     done_records : int
         Row images from there on that were had before.
+    decrypted : bool
+        What follows MariaDB's START_ENCRYPTION event is in clear here.
     """
 
     splittable: bool = False
@@ -68,6 +70,7 @@ class Source(ABC):
     read_once: bool = False
     begin: int = 4
     done_records: int = 0
+    decrypted: bool = False
 
     def __init__(self, path: str) -> None:
         self.path = shown_url(path)

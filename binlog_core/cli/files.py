@@ -15,7 +15,7 @@ from ..errors import BinlogError
 
 
 @contextmanager
-def output(path: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
+def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iterator[BinaryIO]:
     """Where a command writes its result.
 
     Parameters
@@ -24,6 +24,8 @@ def output(path: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
         None or ``-``: standard output.
     overwrite : bool
         Replace what is there.
+    private : bool
+        For its owner alone, as what comes out of encrypted logs: else as the umask has it.
 
     Yields
     ------
@@ -57,7 +59,8 @@ def output(path: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp's are for the owner alone
+        if not private:
+            os.chmod(name, 0o666 & ~_umask())  # mkstemp's are for the owner alone
         if overwrite:
             os.replace(name, path)
         else:

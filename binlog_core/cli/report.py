@@ -39,7 +39,7 @@ def report(
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
         with (
-            output(to, overwrite=overwrite) as file,
+            output(to, overwrite=overwrite, private=logs.keys is not None) as file,
             logs.open(passes=True, **chosen) as log,
             progress(log) as bar,
         ):

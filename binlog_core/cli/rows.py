@@ -81,7 +81,10 @@ def rows(
         if selection.columns and "-" not in logs.files and not following.follow:
             with logs.open(**(chosen | {"columns": {"*": ()}})) as log:
                 check_columns(log, selection.column_names())
-        with logs.open(follow=following.follow, **chosen) as log, output(to, overwrite=overwrite) as file:
+        with (
+            logs.open(follow=following.follow, **chosen) as log,
+            output(to, overwrite=overwrite, private=logs.keys is not None) as file,
+        ):
             skip = logs.on_error == "skip"
             writer: Writer
             if form == "sql":

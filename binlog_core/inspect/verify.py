@@ -157,15 +157,18 @@ def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = 
         more than the limit.
     """
     with file.open() as source, _whole(source, limits.spool_bytes) as data:
-        return _Verifier(file.name, data, progress).run()
+        return _Verifier(file.name, data, progress, decrypted=source.decrypted).run()
 
 
 class _Verifier:
-    def __init__(self, path: str, data: memoryview, progress: Progress | None) -> None:
+    def __init__(
+        self, path: str, data: memoryview, progress: Progress | None, *, decrypted: bool = False
+    ) -> None:
         self.path = path
         self.data = data
         self.progress = progress
         self.out = Verdict(path, size=len(data))
+        self.decrypted = decrypted
         self.has_checksums = False
         self.walked = self.decoded = 0
         self.ahead_from: int | None = None  # where positions begin to run ahead of the log
@@ -298,8 +301,10 @@ class _Verifier:
         places: list[tuple[int, str]] = []
         open_begins: dict[int, None] = {}
         report = Report()
+        source = BufferSource(self.data, self.path)
+        source.decrypted = self.decrypted
         decoder = LogDecoder(
-            BufferSource(self.data, self.path),
+            source,
             selection=Selection(start_position=begin, stop_position=end),
             report=report,
             verify_checksum=False,

@@ -152,6 +152,9 @@ class Destination(ABC):
     def begin(self) -> None:
         """Make what workers write into."""
 
+    def keep_private(self) -> None:  # noqa: B027  (a lake's rights are its owner's business)
+        """What is written comes out of encrypted logs: a directory that this makes is the owner's alone."""
+
     @abstractmethod
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
         """Make the files that the results name, and no others, the output."""
@@ -363,6 +366,12 @@ class ParquetDirectory(Destination):
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
+
+    def keep_private(self) -> None:
+        """See `Destination`; the directory goes from its staging place to its own with these rights."""
+        if self.filesystem.type_name == "local":
+            for directory in (self._staging, f"{self._staging}/complete"):
+                os.chmod(directory, 0o700)
 
     def commit(self, splits: list[WrittenSplit]) -> list[TableResult]:
         """Make the files that the results name, and no others, the output.

@@ -310,6 +310,8 @@ def export_logs(
         session = start_session(master)
     try:
         destination.begin()
+        if options.keys is not None:
+            destination.keep_private()
         writer = SplitWriter(
             destination.staging,
             options,

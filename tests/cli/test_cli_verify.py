@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import DATA, Golden, golden_logs
+from support.golden import Golden, golden_logs
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -55,10 +55,11 @@ def test_golden_logs(golden: Golden) -> None:
 
 
 def test_encrypted_needs_its_key() -> None:
-    folder = DATA / "maria118"
-    assert run("verify", folder / "encrypted.binlog").code == 2
-    code, (found,) = verify(folder / "encrypted.binlog", "--keys", folder / "encrypted.keys.txt")
-    assert (code, found["state"]) == (0, "whole")
+    for golden in golden_logs("*/encrypted"):
+        assert run("verify", golden.path).code == 2
+        code, (found,) = verify(golden.path, "--keys", golden.keys)
+        assert (code, found["state"]) == (0, "whole")
+        assert (found["rows"], found["unreadable"]) == (len(golden.truth), [])
 
 
 def test_no_file_no_log(tmp_path: Path) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 import datetime as dt
 import io
+import os
+import signal
+import stat
+import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.cli import run
@@ -17,6 +23,8 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
+from binlog_core._sources.log_files import resolve
+from binlog_core.inspect.verify import verify
 from binlog_core.replay import FlashbackScript, ReplayScript, StatementMaker
 
 PACKAGE = Path(binlog_core.__file__).parent
@@ -226,3 +234,88 @@ def test_memory_stays_within_its_bound(kind: str, tmp_path: Path) -> None:
     found = cost(hostile, tmp_path, PACKAGE.parent)
     assert found.taken < hostile.bound * MEBI, found
     assert set(found.ended) <= {"end", "cut tail", "DecodeError", "DecompressionError"}, found
+
+
+ENCRYPTED = golden_logs("*/encrypted")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("golden", ENCRYPTED, ids=str)
+def test_what_comes_out_of_encrypted_logs_is_its_owners_alone(golden: Golden, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        for form in ("jsonl", "sql"):
+            out = tmp_path / form
+            ran = run("rows", golden.path, "--keys", golden.keys, "-f", form, "-o", out, "--overwrite")
+            assert ran.code == 0, ran.err
+            assert mode(out) == 0o600
+        page = tmp_path / "page.html"
+        assert run("report", golden.path, "--keys", golden.keys, "-o", page).code == 0
+        assert mode(page) == 0o600
+        plain = tmp_path / "plain"
+        (other,) = golden_logs("mysql97/gtid")
+        assert run("rows", other.path, "-f", "jsonl", "-o", plain).code == 0
+        assert mode(plain) == 0o644  # as the umask has it
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="spools are unnamed on Linux")
+@pytest.mark.parametrize("golden", ENCRYPTED, ids=str)
+def test_spools_are_their_owners_alone_and_have_no_name(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made: list[tuple[int, list[str]]] = []
+    real = tempfile.TemporaryFile
+
+    def spool(*arguments: Any, **options: Any) -> Any:
+        file = real(*arguments, **options)
+        made.append((stat.S_IMODE(os.fstat(file.fileno()).st_mode), os.listdir(tmp_path)))
+        return file
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", spool)
+    (file,) = resolve(str(golden.path), keys=golden.keys)
+    assert verify(file).rows == len(golden.truth)
+    assert made == [(0o600, [])]
+
+
+SHRINKS = """
+import os, sys
+import binlog_core
+path, way = sys.argv[1], sys.argv[2]
+mapped = {"mapped": True, "read": False, "default": None}[way]
+with binlog_core.open(path, mmap=mapped, limits=binlog_core.Limits(group_rows=100)) as log:
+    groups = log.groups()
+    kept = [batch for batch in next(groups).batches]
+    os.truncate(path, 8192)
+    try:
+        for group in groups:
+            pass
+        print("end", log.tail is not None)
+    except binlog_core.BinlogError as error:
+        print(type(error).__name__, error.message)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be shortened")
+@pytest.mark.parametrize("way", ["mapped", "read"])
+def test_a_file_that_shrinks_while_it_is_read(way: str, tmp_path: Path) -> None:
+    """By reading it ends in an error or a cut tail; of a mapping the system may end the process."""
+    log = Log(checksum=False)
+    for i in range(20_000):
+        log.begin()
+        log.insert(Table("shop", "t", [("id", "INT"), ("v", "VARCHAR(90)")]), [{"id": i, "v": "x" * 80}])
+        log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    ran = subprocess.run(
+        [sys.executable, "-c", SHRINKS, str(path), way], capture_output=True, text=True, timeout=60
+    )
+    if way == "mapped" and ran.returncode == -signal.SIGBUS:
+        return
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(("end True", "BinlogError", "DecodeError")), ran.stdout

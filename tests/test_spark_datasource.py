@@ -384,8 +384,9 @@ def test_a_table_that_no_log_has(tmp_path: Path) -> None:
 
 
 def test_filters_leave_out_parts(tmp_path: Path) -> None:
-    from pyspark.sql.datasource import GreaterThan, LessThanOrEqual
-
+    filters = pytest.importorskip("pyspark.sql.datasource")
+    if not hasattr(filters, "GreaterThan"):
+        pytest.skip("Spark 4.0 does not push filters into a Python source")
     path = orders(tmp_path)
     rows = read(path, table="shop.orders")
     options = SourceOptions.parse({"table": "shop.orders", "splitSize": "500"})
@@ -393,8 +394,9 @@ def test_filters_leave_out_parts(tmp_path: Path) -> None:
     reader = PruningReader(ChangeReader.of(options, schema, projected=False), [str(path)])
     everything = len(reader.partitions())
     first, last = rows[20]["_commit_version"], rows[40]["_commit_version"]
-    filters = [GreaterThan(("_commit_version",), first), LessThanOrEqual(("_commit_version",), last)]
-    assert list(reader.pushFilters(filters)) == filters  # Spark still applies them
+    version = ("_commit_version",)
+    pushed = [filters.GreaterThan(version, first), filters.LessThanOrEqual(version, last)]
+    assert list(reader.pushFilters(pushed)) == pushed  # Spark still applies them
     partitions = reader.partitions()
     assert len(partitions) < everything / 2
     got = {row["id"] for part in partitions for batch in reader.read(part) for row in batch.to_pylist()}

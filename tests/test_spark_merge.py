@@ -1,7 +1,8 @@
 """Spark's own MERGE into a Delta or Iceberg table, where the session may have the jars.
 
-``BINLOG_CORE_TEST_SPARK_PACKAGES=io.delta:delta-spark_4.2_2.13:4.4.0``, of the Spark at hand,
-runs it: by itself, since a process has one session.
+``BINLOG_CORE_TEST_SPARK_PACKAGES=io.delta:delta-spark_4.1_2.13:4.4.0``, or
+``org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0``, of the Spark at hand, runs it: by itself, since
+a process has one session.
 """
 
 from __future__ import annotations

@@ -34,7 +34,13 @@ def register(spark: SparkSession) -> None:
     spark : SparkSession
         Also of Spark Connect.
     """
-    spark.dataSource.register(BinlogDataSource)
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(BinlogDataSource)
+    except AnalysisException as error:  # Spark 4.0 refuses what it has found by itself
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 @dataclass

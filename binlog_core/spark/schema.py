@@ -115,11 +115,22 @@ def spark_schema(schema: pa.Schema) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
     except ImportError:
         raise MissingExtraError.of("pyspark", "spark", "a Spark schema") from None
-    found: StructType = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    plain = import_pyarrow().schema([field.with_type(_no_geometry(field.type)) for field in schema])
+    found: StructType = from_arrow_schema(plain, prefer_timestamp_ntz=True)
     for ours, theirs in zip(schema, found, strict=True):
         if ours.metadata and _SPARK_METADATA in ours.metadata:  # before Spark 4.2 it is not carried over
             theirs.metadata = json.loads(ours.metadata[_SPARK_METADATA])
     return found
+
+
+def _no_geometry(kind: pa.DataType) -> pa.DataType:
+    """A struct of SRID and WKB, told not to be Spark's own GEOMETRY: Spark 4.1 fails where it is not told."""
+    pa = import_pyarrow()
+    if not pa.types.is_struct(kind) or kind.get_field_index("wkb") < 0:
+        return kind
+    return pa.struct(
+        [one.with_metadata({b"geometry": b"false"}) if one.name == "wkb" else one for one in kind]
+    )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -129,8 +140,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     to_arrow: Any = types.to_arrow_schema
     try:
         found: pa.Schema = to_arrow(schema, timezone="UTC")
-    except TypeError:  # before Spark 4.2, where it is always UTC
-        found = to_arrow(schema)
+    except TypeError:  # before Spark 4.2: it is always UTC, and metadata is not carried over
+        fields = [
+            field.with_metadata({_SPARK_METADATA: json.dumps(theirs.metadata)}) if theirs.metadata else field
+            for field, theirs in zip(to_arrow(schema), schema, strict=True)
+        ]
+        found = import_pyarrow().schema(fields)
     return found
 
 

@@ -47,6 +47,7 @@ class SparkTarget:
     def __init__(self, spark: SparkSession, table: str, *, using: str = "delta") -> None:
         # What a commit is told goes through settings of the session: shared, they would meet.
         self._spark, self._table, self._using = _like(spark), table, using.lower()
+        self._given = spark
 
     @property
     def _exists(self) -> bool:
@@ -146,6 +147,7 @@ class SparkTarget:
                 self._spark.sql("\n".join(statement))
         finally:
             self._spark.catalog.dropTempView(view)
+            self._given.catalog.refreshTable(self._table)  # a catalog may keep what it has read
 
     def _fit_columns(self, schema: pa.Schema) -> None:
         """Make the table, add its columns, widen its types."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from support.batches import INT_CODES, TYPE_CODES
@@ -129,3 +130,26 @@ def test_a_value_that_does_not_fit_names_its_column() -> None:
     with pytest.raises(DecodeError) as caught:
         convert(of(Kind.GEOMETRY), pa.array([{"srid": 2**31, "wkb": b""}], shape))
     assert (caught.value.table, caught.value.column) == ("d.t", "c")
+
+
+def test_members_written_out_are_bounded() -> None:
+    """Each row refers to a member; a lake has its text in each row."""
+    codes = pa.array([0, 1, None, 1] * 100, pa.int16())
+    enum = pa.DictionaryArray.from_arrays(codes, pa.array(["", "x" * 1000]))
+    both = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 100, pa.int8()), pa.array(["a" * 500, "b" * 500]))
+    sets = pa.ListArray.from_arrays(
+        pa.array([0, *[2 * i for i in range(1, 101)], *[200] * 300], pa.int32()), both
+    )
+    columns = (of(Kind.ENUM, members=("x" * 1000,)), of(Kind.SET, members=("a" * 500, "b" * 500)))
+    named = tuple(replace(column, name=name) for column, name in zip(columns, "es", strict=True))
+    batch = pa.record_batch([enum, sets], names=["e", "s"])
+    table = Table("d", "t", named)
+    wanted = pa.schema([(column.name, lake_type(column)) for column in named])
+    taken = 200 * 1000 + 200 * 500
+    made = to_lake(batch, wanted, table, named, most=taken)
+    assert len("".join(made.column(0).fill_null("").to_pylist())) == 200 * 1000
+    assert sum(map(len, made.column(1).flatten().to_pylist())) == 200 * 500
+    for most in (taken - 1, 200 * 1000 - 1):
+        with pytest.raises(DecodeError, match=f"Limits.arrow_bytes={most}") as caught:
+            to_lake(batch, wanted, table, named, most=most)
+        assert caught.value.column == ("s" if most > 200 * 1000 else "e")

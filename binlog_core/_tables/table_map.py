@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .._core._table_map import TableMap
 
 COLLATION_BINARY = 63
+_MOST_MEMBER_LEN = 65535  # MariaDB takes longer ones than MySQL, up to about this
 
 Fields = dict[str, Any]  # of a Column in the making
 
@@ -335,6 +336,11 @@ def _add_lists(fields: list[Fields], table_map: TableMap, notes: list[str]) -> N
         if len(values) != len(of_kind):
             notes.append(f"{len(values)} entries of {name} for {len(of_kind)} {kind.name} columns")
             continue
+        if name == "members":
+            longest = max((len(member) for members in values for member in members), default=0)
+            if longest > _MOST_MEMBER_LEN:
+                notes.append(f"a member of {longest} bytes: at most {_MOST_MEMBER_LEN} are possible")
+                continue
         for field, value in zip(of_kind, values, strict=True):
             if name == "members":
                 field[name] = tuple(_member_text(m, field.get("charset")) for m in value)

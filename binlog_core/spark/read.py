@@ -317,7 +317,12 @@ class SplitReader:
             vectors="list",
         )
         converted = to_lake(
-            pa.record_batch(exported), schema, batch.table, batch.columns, path=self.split.path
+            pa.record_batch(exported),
+            schema,
+            batch.table,
+            batch.columns,
+            path=self.split.path,
+            most=batch.arrow_bytes,
         )
         if options.absent:
             names = absent_names(batch, rows, filled=rows is not None)

@@ -173,6 +173,7 @@ def to_lake(
     columns: Sequence[Column],
     *,
     path: str | None = None,
+    most: int | None = None,
 ) -> pa.RecordBatch:
     """Record batch of ``ChangeBatch.export`` (VECTOR as list) in the types of a lake.
 
@@ -184,14 +185,19 @@ def to_lake(
         Of `lake_schema`.
     table, columns, path
         What errors name.
+    most : int or None
+        Bytes that the members of ENUM and SET may take, which are written out for each row here: the log's
+        ``Limits.arrow_bytes``.
 
     Raises
     ------
     DecodeError
-        A value does not fit, as an SRID above 2**31.
+        A value does not fit, as an SRID above 2**31, or the members take more than `most`.
     """
     pa = import_pyarrow()
     arrays = []
+    if most is not None and sum(_most_member_bytes(array) for array in batch.columns) > most:
+        _refuse_members(batch, schema, most, path=path, table=table.full_name)
     for i, (array, field) in enumerate(zip(batch.columns, schema, strict=True)):
         try:
             arrays.append(_convert(array, field.type))
@@ -201,6 +207,42 @@ def to_lake(
                 f"a value does not fit {field.type}: {error}", path=path, table=table.full_name, column=column
             ) from error
     return pa.record_batch(arrays, schema=schema)
+
+
+def _references(array: pa.Array) -> pa.Array | None:
+    """The dictionary array of an ENUM or SET column; None: it is neither."""
+    types = import_pyarrow().types
+    values = array.flatten() if types.is_list(array.type) else array
+    return values if types.is_dictionary(values.type) and len(values.dictionary) else None
+
+
+def _most_member_bytes(array: pa.Array) -> int:
+    """What an ENUM or SET column takes as texts at most; 0 of others."""
+    import pyarrow.compute as pc
+
+    found = _references(array)
+    return 0 if found is None else int(pc.max(pc.binary_length(found.dictionary)).as_py()) * len(found)
+
+
+def _refuse_members(
+    batch: pa.RecordBatch, schema: pa.Schema, most: int, *, path: str | None, table: str
+) -> None:
+    import pyarrow.compute as pc
+
+    pa = import_pyarrow()
+    taken = 0
+    for array, field in zip(batch.columns, schema, strict=True):
+        found = _references(array)
+        if found is not None:
+            lengths = pc.binary_length(found.dictionary).cast(pa.int64())
+            taken += int(pc.sum(lengths.take(found.indices)).as_py() or 0)
+        if taken > most:
+            raise DecodeError(
+                f"{len(array)} rows whose members take more than Limits.arrow_bytes={most}",
+                path=path,
+                table=table,
+                column=field.name,
+            )
 
 
 def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:

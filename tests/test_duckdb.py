@@ -349,7 +349,7 @@ def test_a_type_that_was_widened_in_mid_log() -> None:
     writer.insert(Table("shop", "t", [("id", "INT"), ("d", "DECIMAL(5,2)")]), [{"id": 7, "d": None}])
     writer.commit()
     with binlog_core.open(writer.getvalue()) as opened:
-        rows = ask(opened, "select id, d from changes('shop.t')")
+        rows = ask(opened, "select id, d from changes('shop.t') order by _position")
         assert rows == [(-1, Decimal("1.5")), (2**40, Decimal("2.5")), (7, None)]
         table = binlog_core.dataset.changes(opened, "shop.t").to_table(columns=["id"])
-        assert table["id"].to_pylist() == [-1, 2**40, 7]
+        assert sorted(table["id"].to_pylist()) == [-1, 7, 2**40]

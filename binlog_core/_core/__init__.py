@@ -1,13 +1,10 @@
 """What is compiled from src/: works on memory only, knows no files, no sockets; a ``.pyi`` each."""
 
-try:
-    from . import _crc32  # the smallest of them
-except ModuleNotFoundError as error:
-    if error.name != f"{__name__}._crc32":
-        raise
-    raise ImportError(
-        f"binlog_core's compiled modules are not in {__path__[0]}: run pip install -e . in the source folder,"
-        " or start Python in another folder to import an installed binlog_core"
-    ) from None
+from importlib.machinery import EXTENSION_SUFFIXES
+from os import path
 
-del _crc32
+if not any(path.exists(path.join(__path__[0], f"_crc32{suffix}")) for suffix in EXTENSION_SUFFIXES):
+    raise ImportError(
+        f"the compiled modules of binlog_core are not in {__path__[0]}: run pip install -e . in the source"
+        " folder, or start Python elsewhere to import an installed binlog_core"
+    )

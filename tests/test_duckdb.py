@@ -343,10 +343,11 @@ def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
 def test_a_type_that_was_widened_in_mid_log() -> None:
     writer = LogWriter("8.0.36")
     writer.begin()
-    writer.insert(Table("shop", "t", [("id", "INT"), ("d", "DECIMAL(5,2)")]), [{"id": -1, "d": Decimal("1.50")}])
+    narrow = Table("shop", "t", [("id", "INT"), ("d", "DECIMAL(5,2)")])
+    writer.insert(narrow, [{"id": -1, "d": Decimal("1.50")}])
     wide = Table("shop", "t", [("id", "BIGINT"), ("d", "DECIMAL(20,4)")])
     writer.insert(wide, [{"id": 2**40, "d": Decimal("2.5000")}])
-    writer.insert(Table("shop", "t", [("id", "INT"), ("d", "DECIMAL(5,2)")]), [{"id": 7, "d": None}])
+    writer.insert(narrow, [{"id": 7, "d": None}])
     writer.commit()
     with binlog_core.open(writer.getvalue()) as opened:
         rows = ask(opened, "select id, d from changes('shop.t') order by _position")

@@ -16,6 +16,8 @@ import io
 import multiprocessing
 import os
 import re
+import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,6 +27,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+
+import binlog_core
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
@@ -230,3 +234,30 @@ def test_a_reason_holds_for_one_block() -> None:
 def test_commands_of_a_shell_block() -> None:
     code = "pip install x\nbinlog-core info \\\n  LOG\n$ binlog-core rows LOG | head -1"
     assert list(command_lines(code)) == ["binlog-core info    LOG", "binlog-core rows LOG | head -1"]
+
+
+def test_first_steps_are_run_whole() -> None:
+    """What `.ci/first-steps` takes out of a page is every block of it."""
+    script = runpy.run_path(str(ROOT / ".ci" / "first-steps"))
+    for page in script["PAGES"]:
+        text = script["script_of"](page)
+        for block in blocks_of((ROOT / page).read_text("utf-8")):
+            if block.language in ("sh", "python") and block.not_run is None:
+                for line in block.code.splitlines():
+                    assert line.startswith(script["OTHER_STEPS"]) or line in text, (page, line)
+
+
+def test_an_unbuilt_source_folder_says_what_to_do(tmp_path: Path) -> None:
+    package = Path(binlog_core.__file__).parent
+    shutil.copytree(package, tmp_path / "binlog_core", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-c", "import binlog_core"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: the compiled modules of binlog_core are not in ")
+    assert "pip install -e ." in last

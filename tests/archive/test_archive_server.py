@@ -16,6 +16,8 @@ import pytest
 from support.cli import run, start
 from support.server import SERVER, connect, dump, needs_server
 
+BINLOG_CHECKPOINT = 161
+
 pytestmark = [pytest.mark.server, needs_server]
 
 
@@ -53,7 +55,21 @@ def logs_of(connection: Any) -> dict[str, bytes]:
 
 
 def held(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix[1:].isdigit()}
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.[0-9]*"))}
+
+
+def is_whole(folder: Path, connection: Any) -> bool:
+    """Whether the archive has all of the server's logs.
+
+    But for the event that MariaDB writes by itself, a while after it has begun a log.
+    """
+    mine, theirs = held(folder), logs_of(connection)
+    last = list(theirs)[-1]
+    rest = theirs[last][len(mine.get(last, b"")) :]
+    theirs[last] = theirs[last][: len(theirs[last]) - len(rest)]
+    while rest and rest[4] == BINLOG_CHECKPOINT:
+        rest = rest[int.from_bytes(rest[9:13], "little") :]
+    return not rest and mine == theirs
 
 
 def test_logs_are_the_servers_own(connection: Any, tmp_path: Path) -> None:
@@ -62,7 +78,7 @@ def test_logs_are_the_servers_own(connection: Any, tmp_path: Path) -> None:
         write(connection, 40, seed)
         found = run("archive", SERVER, folder, "--until", "now", "--status", tmp_path / "state.json")
         assert found.code == 0, found.err
-        assert held(folder) == logs_of(connection)
+        assert is_whole(folder, connection)
     state = json.loads((tmp_path / "state.json").read_text())
     name, last = list(held(folder).items())[-1]
     assert (state["file"], state["position"], state["state"]) == (name, len(last), "stopped")
@@ -79,7 +95,7 @@ def test_a_killed_archiver_goes_on_where_it_was(connection: Any, tmp_path: Path)
             archiver.kill()
             archiver.communicate()
     assert run("archive", SERVER, tmp_path, "--until", "now").code == 0
-    assert held(tmp_path) == logs_of(connection)
+    assert is_whole(tmp_path, connection)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -89,7 +105,7 @@ def test_it_ends_cleanly_when_told_to(connection: Any, tmp_path: Path, number: i
     write(connection, 20, 1)
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if state.exists() and json.loads(state.read_text())["state"] == "waiting":
+        if is_whole(tmp_path / "archive", connection):
             break
         time.sleep(0.05)
     second = run("archive", SERVER, tmp_path / "archive")
@@ -98,7 +114,7 @@ def test_it_ends_cleanly_when_told_to(connection: Any, tmp_path: Path, number: i
     _, err = archiver.communicate(timeout=60)
     assert archiver.returncode == code, err
     assert json.loads(state.read_text())["state"] == "stopped"
-    assert held(tmp_path / "archive") == logs_of(connection)
+    assert is_whole(tmp_path / "archive", connection)
 
 
 def test_passwords_are_told_to_nobody(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""An archiver is killed at random moments while its server is written to; its logs are the server's own.
+
+    python soak/archive_kills.py --kills 200                # starts the machine's mariadbd
+    python soak/archive_kills.py --kills 200 --port 3306    # a server that runs, root has no password
+
+Every round starts the archiver, lets two writers go on, and ends it after a random time: mostly by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from server import server
+
+
+def connect(port: int) -> Any:
+    import pymysql
+
+    return pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
+
+
+def write(port: int, number: int, stop: threading.Event) -> None:
+    """Transactions of all sizes, now and then a new log."""
+    chance = random.Random(number)
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        while not stop.is_set():
+            size = chance.choice((10, 100, 3000, 100_000))
+            cursor.execute("INSERT INTO killed.t (note) VALUES (%s)", ("x" * chance.randrange(size),))
+            if chance.random() < 0.02:
+                cursor.execute("FLUSH BINARY LOGS")
+            stop.wait(0.002)
+
+
+def sent(port: int) -> dict[str, bytes]:
+    """The server's logs as it sends them to a replica: by code that the archiver does not share."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from support.server import dump
+
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        names = [row[0] for row in cursor.fetchall()]
+    url = f"mysql://root@127.0.0.1:{port}"
+    return {name: b"\xfebin" + b"".join(dump(name, url)) for name in names}
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    """The archive's logs, none of them marked as in use."""
+    logs = {path.name: bytearray(path.read_bytes()) for path in sorted(folder.glob("*.[0-9]*"))}
+    for data in logs.values():
+        if len(data) > 21:
+            data[21] &= ~1
+    return {name: bytes(data) for name, data in logs.items()}
+
+
+def soak(port: int, kills: int, seed: int) -> int:
+    chance = random.Random(seed)
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS killed")
+        cursor.execute("CREATE DATABASE killed")
+        cursor.execute("CREATE TABLE killed.t (id INT PRIMARY KEY AUTO_INCREMENT, note LONGTEXT)")
+    stop = threading.Event()
+    writers = [threading.Thread(target=write, args=(port, seed + n, stop), daemon=True) for n in range(2)]
+    for writer in writers:
+        writer.start()
+    command = [sys.executable, "-m", "binlog_core.cli", "archive", f"mysql://root@127.0.0.1:{port}"]
+    grown = 0
+    with tempfile.TemporaryDirectory(prefix="killed") as name:
+        folder = Path(name) / "archive"
+        for kill in range(kills):
+            before = sum(len(data) for data in held(folder).values())
+            archiver = subprocess.Popen([*command, str(folder)], stderr=subprocess.PIPE, text=True)
+            time.sleep(0.3 + chance.random() * 1.5)
+            archiver.send_signal(signal.SIGTERM if chance.random() < 0.1 else signal.SIGKILL)
+            _, err = archiver.communicate()
+            if archiver.returncode not in (0, -signal.SIGKILL, -signal.SIGTERM):
+                print(f"kill {kill}: exit {archiver.returncode}: {err}")
+                return 1
+            grown += sum(len(data) for data in held(folder).values()) > before
+            if kill % 20 == 19:
+                print(f"{kill + 1} kills, the archive grew in {grown} rounds", flush=True)
+        stop.set()
+        for writer in writers:
+            writer.join()
+        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it was begun
+        subprocess.run([*command, str(folder), "--until", "now"], check=True)
+        mine, theirs = held(folder), sent(port)
+        wrong = [log for log in theirs if mine.get(log) != theirs[log]]
+        size = sum(map(len, theirs.values()))
+        print(f"{kills} kills; {len(theirs)} logs, {size:,} bytes; not the server's: {wrong or 'none'}")
+        return 1 if wrong or not grown or mine.keys() != theirs.keys() else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--port", type=int)
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+    if arguments.port:
+        return soak(arguments.port, arguments.kills, arguments.seed)
+    with server() as running:
+        if running is None:
+            print("no MariaDB server here (mariadb-server-core)")
+            return 2
+        return soak(running.port, arguments.kills, arguments.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

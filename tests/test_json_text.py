@@ -13,7 +13,7 @@ from support.writer import Log, Table
 
 from binlog_core._json_text import JsonText
 from binlog_core.cli.text import csv_line
-from binlog_core.spark.fit import to_json
+from binlog_core.spark.rows.fit import to_json
 
 NUMBERS = [math.nan, math.inf, -math.inf, 1.5]
 

@@ -21,8 +21,8 @@ from .progress import splits_bar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..spark.current import CurrentTable
-    from ..spark.results import ExportResult
+    from ..spark.apply.current import CurrentTable
+    from ..spark.lake.results import ExportResult
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
@@ -102,9 +102,9 @@ def export(
         raise typer.BadParameter("--current needs --format parquet and --images both")
     with errors_as_lines():
         from ..spark import ReadOptions, export_logs
-        from ..spark.current import write_current
+        from ..spark.apply.current import write_current
         from ..spark.options import split_size_of
-        from ..spark.splits import plan_splits
+        from ..splits import plan_splits
 
         try:
             most = split_size_of(split_size)

@@ -23,7 +23,7 @@ from .output import messages, size
 
 if TYPE_CHECKING:
     from ..log import Log
-    from ..spark.export import Progress as SplitProgress
+    from ..spark.doors.export import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds
 

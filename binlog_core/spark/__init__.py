@@ -1,22 +1,36 @@
-"""Binary logs into Spark: splits, record batches for any road into it, and the export to Parquet.
+"""Binary logs into Spark: the data source and DataFrames, the export, record batches for any other road.
 
 Importing this needs neither pyspark nor pyarrow.
 """
 
-from .export import Progress, export_logs
-from .parquet import WriteLimits
-from .read import ReadOptions, SplitReader, read_split
-from .results import ExportResult
-from .splits import Split, plan_splits
+from ..splits import Split, plan_splits
+from .apply.batch import Applied, ApplyStopped, apply_changes
+from .apply.current import CurrentTable, write_current
+from .apply.spark_sql import SparkTarget
+from .doors.dataframe import changes_df, primary_key
+from .doors.export import Progress, export_logs
+from .lake.results import ExportResult
+from .lake.writer import WriteLimits
+from .rows.reader import ReadOptions, SplitReader, read_split
+from .session import start_session
 
 __all__ = [
+    "Applied",
+    "ApplyStopped",
+    "CurrentTable",
     "ExportResult",
     "Progress",
     "ReadOptions",
+    "SparkTarget",
     "Split",
     "SplitReader",
     "WriteLimits",
+    "apply_changes",
+    "changes_df",
     "export_logs",
     "plan_splits",
+    "primary_key",
     "read_split",
+    "start_session",
+    "write_current",
 ]

@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeVar, cast
 
 from .._decode.selection import matches_name
 from ..schema.given import Schema
+from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access
-from .images import METADATA, Images
-from .read import ReadOptions, Unnamed
-from .splits import DEFAULT_SPLIT_SIZE
+from .rows.images import METADATA, Images
+from .rows.reader import ReadOptions, Unnamed
 
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 OnSchemaChange = Literal["fail", "ignore", "rescue"]

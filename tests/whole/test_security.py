@@ -112,7 +112,7 @@ def test_a_report_shows_names_and_does_not_run_them(tmp_path: Path) -> None:
 
 def test_names_are_no_directories() -> None:
     pytest.importorskip("pyspark")
-    from binlog_core.spark.destination import directory_name
+    from binlog_core.spark.lake.destination import directory_name
 
     for name in ("../x", "..", "/etc/passwd", "a/b", "\\\\host\\share", "C:", "\0", "a\nb", "_x", ".x", EVIL):
         made = directory_name(name, name)

@@ -1,0 +1,1 @@
+"""From changes to tables: folded by key, and merged."""

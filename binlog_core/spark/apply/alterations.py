@@ -1,0 +1,395 @@
+"""What an ALTER TABLE does to the rows that are there: the part of it that no row in the log tells."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import SchemaError
+from ...schema.create_table import Dialect, Keys, read_column
+from ...schema.table_definitions import BLOB_TYPES, INTEGER_TYPES, TEXT_TYPES, ColumnSchema
+from ...schema.tokens import Token, TokenKind, TokenReader, tokenize_statements
+from ..rows.fit import widened
+from ..rows.types import import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FRACTION_DIGITS = 6
+_PARTITION_WORDS = frozenset(("ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "PARTITION", "REBUILD", "REMOVE"))
+_OPTIONS = frozenset(  # they begin parts that change no values
+    (
+        *("ALGORITHM", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHARACTER", "CHARSET", "CHECKSUM", "COLLATE"),
+        *("COMMENT", "DEFAULT", "DELAY_KEY_WRITE", "DISABLE", "ENABLE", "ENCRYPTION", "ENGINE", "FORCE"),
+        *("KEY_BLOCK_SIZE", "LOCK", "MAX_ROWS", "MIN_ROWS", "NOWAIT", "PACK_KEYS", "ROW_FORMAT"),
+        *("STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "WAIT"),
+    )
+)
+
+
+class Check(NamedTuple):
+    """A new type that leaves those values alone that fit it; `fits` says of a value that it does."""
+
+    column: str
+    fits: Callable[[Any], bool]
+    reason: str
+
+
+class From(NamedTuple):
+    """A column takes the values that another had."""
+
+    column: str
+
+
+@dataclass
+class Alteration:
+    """What becomes of the columns of the rows that are there; all of it at once.
+
+    Parameters
+    ----------
+    values : dict of name to From or a value
+        The columns that change; a value: in every row.
+    types : dict of name to pyarrow.DataType
+        Of columns that are added, or have another type.
+    checks : list of Check
+        Else a value would change that no row in the log tells of.
+    defaults : dict of name to value
+        Of columns that are added.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
+    """Read an ALTER TABLE.
+
+    Parameters
+    ----------
+    sql : str
+    known : mapping of name to pyarrow.DataType
+        Columns that the table has or had, in the types of a lake.
+
+    Raises
+    ------
+    SchemaError
+        What it does to rows cannot be told.
+    """
+    reader = TokenReader(next(tokenize_statements(sql), ()))
+    if reader.accept("SET", "STATEMENT"):
+        while not reader.accept("FOR"):
+            reader.take()
+    if not reader.accept("ALTER"):
+        raise reader.unexpected("ALTER")
+    if reader.accept("IGNORE"):
+        raise SchemaError("IGNORE deletes rows")
+    reader.accept_any("ONLINE", "OFFLINE")
+    if not reader.accept("TABLE"):
+        raise reader.unexpected("TABLE")
+    reader.accept("IF", "EXISTS")
+    reader.qualified_name("")
+    return _Reading(reader, known).run()
+
+
+class _Reading:
+    def __init__(self, reader: TokenReader, known: Mapping[str, pa.DataType]) -> None:
+        self.reader = reader
+        self.known = known
+        self.names = {name.lower(): name for name in known}
+        self.out = Alteration()
+        self.gone: list[str] = []
+        self.dialect = Dialect()
+
+    def run(self) -> Alteration:
+        reader = self.reader
+        if reader.accept("WAIT"):
+            reader.number()
+        reader.accept("NOWAIT")
+        while not reader.done:
+            if reader.word() in _PARTITION_WORDS:
+                break  # rows are moved about; what deletes or exchanges them is not handed to us
+            self._part()
+            if not reader.done and not reader.accept_symbol(","):
+                raise reader.unexpected("the end of a part")
+        for name in self.gone:
+            self.out.values.setdefault(name, None)  # unless another takes the name
+        return self.out
+
+    def _part(self) -> None:
+        reader = self.reader
+        if reader.accept("ADD"):
+            self._add()
+        elif reader.accept("DROP"):
+            self._drop()
+        elif reader.accept("MODIFY"):
+            reader.accept("COLUMN")
+            reader.accept("IF", "EXISTS")
+            column, _ = self._definition()
+            self._change(column.name, column)
+        elif reader.accept("CHANGE"):
+            reader.accept("COLUMN")
+            reader.accept("IF", "EXISTS")
+            old = reader.name()
+            column, _ = self._definition()
+            self._change(old, column)
+        elif reader.accept("RENAME"):
+            self._rename()
+        elif reader.accept("CONVERT"):
+            if not reader.accept("TO") or not reader.accept_any("CHARACTER", "CHARSET"):
+                raise SchemaError("CONVERT may change rows")
+            reader.accept("SET")
+            if reader.take().text.lower() not in ("utf8mb4", "utf8mb3", "utf8"):
+                raise SchemaError("text may not fit the character set")
+            reader.skip_element()
+        elif reader.accept("ORDER", "BY"):
+            while not reader.done:
+                reader.take()
+        elif reader.accept("ALTER") or reader.accept("WITH") or reader.accept("WITHOUT"):
+            reader.skip_element()  # defaults of rows to come, visibility, validation
+        elif reader.word() in _OPTIONS:
+            while not reader.done and reader.symbol() != ",":
+                if reader.word() in ("PARTITION", "REMOVE"):
+                    return self._to_the_end()
+                if not reader.skip_parens():
+                    reader.take()
+        else:
+            raise SchemaError("a part of ALTER TABLE is not understood")
+        return None
+
+    def _to_the_end(self) -> None:
+        while not self.reader.done:
+            self.reader.take()
+
+    def _add(self) -> None:
+        reader = self.reader
+        if reader.accept("PARTITION"):
+            return self._to_the_end()
+        if reader.accept("SYSTEM"):
+            raise SchemaError("system versioning adds columns")
+        if not reader.accept("COLUMN") and Keys().read(reader):
+            return None
+        reader.accept("IF", "NOT", "EXISTS")
+        if not reader.accept_symbol("("):
+            return self._add_column()
+        while True:
+            if not Keys().read(reader):
+                self._add_column()
+            if not reader.accept_symbol(","):
+                break
+        return reader.expect_symbol(")")
+
+    def _add_column(self) -> None:
+        column, tokens = self._definition()
+        name = self.names.get(column.name.lower(), column.name)
+        kind = lake_type_of(column)
+        words = {token.text.upper() for token in tokens if token.kind is TokenKind.WORD}
+        if kind is None or column.generated or words & {"AUTO_INCREMENT", "SERIAL", "NEXT"}:
+            raise SchemaError("the server gives a new column values of its own", column=column.name)
+        if column.nullable is None:  # of TIMESTAMP the settings decide
+            raise SchemaError("the server may give a new TIMESTAMP a value of its own", column=column.name)
+        self.out.types[name] = kind
+        self.out.values[name] = _first_value(column, tokens, kind)
+        self.out.defaults[name] = self.out.values[name]
+
+    def _drop(self) -> None:
+        reader = self.reader
+        if reader.accept("SYSTEM"):
+            raise SchemaError("system versioning is dropped, and old rows with it")
+        if reader.accept("PRIMARY", "KEY") or reader.word() in (
+            *("INDEX", "KEY", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD"),
+        ):
+            return reader.skip_element()
+        reader.accept("COLUMN")
+        reader.accept("IF", "EXISTS")
+        name = reader.name()
+        self.gone.append(self.names.get(name.lower(), name))
+        return reader.skip_element()
+
+    def _rename(self) -> None:
+        reader = self.reader
+        if reader.accept_any("INDEX", "KEY"):
+            return reader.skip_element()
+        if not reader.accept("COLUMN"):
+            raise SchemaError("the table is renamed")
+        old = reader.name()
+        if not reader.accept("TO"):
+            raise reader.unexpected("TO")
+        return self._move(old, reader.name())
+
+    def _move(self, old: str, new: str) -> None:
+        old, new = self.names.get(old.lower(), old), self.names.get(new.lower(), new)
+        if old != new:
+            if old in self.known:
+                self.out.types.setdefault(new, self.known[old])
+            self.out.values[new] = From(old)
+            self.gone.append(old)
+
+    def _change(self, old: str, column: ColumnSchema) -> None:
+        """Another definition, which is fine if it leaves the values as they are."""
+        old = self.names.get(old.lower(), old)
+        kind = lake_type_of(column)
+        here = self.known.get(old)
+        if kind is None or column.generated:
+            raise SchemaError("the server computes values anew", column=column.name)
+        if here is not None:
+            self._compare(old, here, column, kind)
+        self._move(old, column.name)
+        if old.lower() != column.name.lower():
+            new = self.names.get(column.name.lower(), column.name)
+            self.out.types[new] = self.out.types.pop(old, here) or kind
+
+    def _compare(self, name: str, here: pa.DataType, column: ColumnSchema, kind: pa.DataType) -> None:
+        pa = import_pyarrow()
+        types = pa.types
+        decimals = types.is_decimal(here) and types.is_decimal(kind)
+        whole = (types.is_integer(here) or (types.is_decimal(here) and not here.scale)) and (
+            types.is_integer(kind) or (types.is_decimal(kind) and not kind.scale)
+        )
+        if not (here == kind or widened(here, kind) or widened(kind, here) or decimals or whole):
+            raise SchemaError(f"{here} becomes {kind}", column=name)
+        if here != kind and widened(here, kind):
+            self.out.types[name] = kind
+        elif types.is_floating(here) and here != kind:
+            raise SchemaError(f"{here} becomes {kind}", column=name)
+        fits = _fits(column, here)
+        if fits is not None:
+            self.out.checks.append(Check(name, fits, f"{column.type_name} changes values of it"))
+
+    def _definition(self) -> tuple[ColumnSchema, list[Token]]:
+        reader = self.reader
+        rest: list[Token] = []
+        ahead = 0
+        while (token := reader.peek(ahead)) is not None:
+            rest.append(token)
+            ahead += 1
+        column = read_column(reader, self.dialect).column
+        left = 0
+        while reader.peek(left) is not None:
+            left += 1
+        if reader.accept("AFTER"):
+            reader.name()
+        reader.accept("FIRST")
+        return replace(column, name=column.name), rest[: len(rest) - left]
+
+
+def lake_type_of(column: ColumnSchema) -> pa.DataType | None:
+    """The type of `schema.lake_type`, told from a definition; None: of a type that is not looked at here."""
+    pa = import_pyarrow()
+    name = column.type_name
+    if name in INTEGER_TYPES:
+        sizes = {"tinyint": 0, "smallint": 1, "mediumint": 2, "int": 2, "bigint": 3}
+        kinds = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0))
+        return kinds[sizes[name] + bool(column.unsigned)]
+    if name == "decimal":
+        precision, scale = column.precision or 10, column.scale or 0
+        return pa.decimal128(precision, scale) if precision <= 38 else pa.string()
+    if name in ("char", "varchar", "enum", *TEXT_TYPES):
+        return pa.string()
+    if name in ("varbinary", "binary", *BLOB_TYPES):
+        return pa.binary()
+    return {
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "date": pa.date32(),
+        "datetime": pa.timestamp("us"),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "time": pa.int64(),
+        "year": pa.int32(),
+        "json": pa.string(),
+    }.get(name)
+
+
+def _first_value(column: ColumnSchema, tokens: list[Token], kind: pa.DataType) -> Any:
+    """What rows that are there have in a new column."""
+    reader = TokenReader(tokens)
+    while not reader.done and not reader.accept("DEFAULT"):
+        if not reader.skip_parens():
+            reader.take()
+    if not reader.done:
+        return _literal(reader, column, kind)
+    if column.nullable:
+        return None
+    pa = import_pyarrow()
+    if column.type_name == "enum" and column.members:
+        return column.members[0]
+    if column.type_name in ("varchar", "char", *TEXT_TYPES):
+        return ""
+    if column.type_name in ("varbinary", *BLOB_TYPES):
+        return b""
+    if pa.types.is_decimal(kind):
+        return Decimal(0)
+    if column.type_name in (*INTEGER_TYPES, "float", "double"):
+        return 0
+    raise SchemaError("the server gives a new column values of its own", column=column.name)
+
+
+def _literal(reader: TokenReader, column: ColumnSchema, kind: pa.DataType) -> Any:
+    pa = import_pyarrow()
+    types = pa.types
+    sign = -1 if reader.accept_symbol("-") else 1
+    reader.accept_symbol("+")
+    token = reader.take()
+    if token.kind is TokenKind.WORD and token.text.upper() == "NULL":
+        return None
+    text = token.text
+    if token.kind is TokenKind.WORD and reader.accept_symbol("."):
+        text += "." + reader.take().text
+    try:
+        if token.kind is TokenKind.STRING or token.text[0].isdigit():
+            if column.type_name == "enum":
+                found = [m for m in column.members or () if m.lower() == text.lower()]
+                return found[0]
+            if column.type_name in ("varchar", *TEXT_TYPES) and token.kind is TokenKind.STRING:
+                return text
+            if column.type_name == "char" and token.kind is TokenKind.STRING:
+                return text.rstrip(" ")
+            if column.type_name in INTEGER_TYPES and not types.is_decimal(kind):
+                return sign * int(text)
+            if types.is_decimal(kind):
+                value = Decimal(text)
+                return sign * value.quantize(Decimal(1).scaleb(-kind.scale))
+            if types.is_float64(kind):
+                return sign * float(text)
+            if types.is_date32(kind):
+                return dt.date.fromisoformat(text)
+            if types.is_timestamp(kind) and kind.tz is None and not column.fsp:
+                return dt.datetime.fromisoformat(text)
+    except (ValueError, InvalidOperation, IndexError):
+        pass
+    raise SchemaError("the DEFAULT of a new column is not read", column=column.name)
+
+
+def _fits(column: ColumnSchema, here: pa.DataType) -> Callable[[Any], bool] | None:
+    """Whether a value stays as it is in a column of this type; None: every one does, or is refused.
+
+    A server in strict mode refuses a statement that would cut or clip a value; what it rounds, pads or strips
+    it does without a word.
+    """
+    pa = import_pyarrow()
+    name = column.type_name
+    if name in ("char", "enum", "json"):
+        members = frozenset(column.members or ())
+        if name == "json":
+            raise SchemaError("JSON is printed anew", column=column.name)
+        if name == "enum":
+            return lambda value: value in members
+        return lambda value: not value.endswith(" ")
+    if name == "binary":
+        length = column.length or 1
+        return lambda value: len(value) == length
+    if name == "decimal" and pa.types.is_decimal(here):
+        scale = column.scale or 0
+        step = Decimal(1).scaleb(-scale)
+        return None if scale >= here.scale else lambda value: value == value.quantize(step)
+    if pa.types.is_timestamp(here):
+        micros = 10 ** (_FRACTION_DIGITS - column.fsp)
+        return None if micros == 1 else lambda value: value.microsecond % micros == 0
+    if name == "time":
+        micros = 10 ** (_FRACTION_DIGITS - column.fsp)
+        return None if micros == 1 else lambda value: value % micros == 0
+    return None

@@ -1,0 +1,1 @@
+"""The ways into Spark: the data source with its streams, DataFrames, the export."""

@@ -1,0 +1,218 @@
+"""From a part of a log to record batches of a DataFrame's schema: what every door into Spark calls."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...errors import BinlogError, SchemaError
+from ...report import BinlogWarning
+from ...splits import Split
+from ..options import SourceOptions
+from ..plan.parts import Part
+from ..plan.statements import kind_of
+from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, Target, special_fields
+from ..rows.images import ABSENT, METADATA
+from ..rows.json_rows import JsonRows, all_tables_schema
+from ..rows.observers import Statement
+from ..rows.reader import Chunk, ReadOptions, SplitReader
+from ..rows.types import CHANGE_COLUMNS, import_pyarrow
+from .inference import Found, find_definitions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
+    """The schema of a DataFrame that the user gave none for.
+
+    Raises
+    ------
+    BinlogError
+        There are no such logs, or none has the table; see `find_definitions`.
+    """
+    pa = import_pyarrow()
+    paths = list(paths)
+    if options.table is None:
+        return all_tables_schema(options)
+    found = find_definitions(paths, options, every=options.merge_schema)
+    types = special_fields()
+    wanted = [*CHANGE_COLUMNS]
+    if options.absent == "true" or (options.absent == "auto" and found.partial):
+        wanted.append(ABSENT)
+    wanted += options.metadata
+    if options.on_schema_change == "rescue":
+        wanted.append(RESCUED)
+    if options.mode == "PERMISSIVE":
+        wanted.append(CORRUPT)
+    if options.ddl == "rows":
+        wanted.append(STATEMENT)
+    own = found.fields()
+    for field in own:
+        if field.name.lower() in wanted:
+            raise SchemaError(
+                "the table has a column of the name that a column of ours has",
+                table=options.table,
+                column=field.name,
+            )
+    return pa.schema([*own, *((name, types[name]) for name in wanted)])
+
+
+def check_types(schema: pa.Schema, options: SourceOptions) -> None:
+    """Refuse a schema of the user's in which a column of ours has another type.
+
+    Raises
+    ------
+    SchemaError
+        It does, or without option table it has a column that is not ours.
+    """
+    if options.table is None:
+        types = {field.name: field.type for field in all_tables_schema(options, everything=True)}
+    else:
+        types = special_fields()
+    for field in schema:
+        known = types.get(field.name.lower())
+        if known is not None and field.type != known:
+            raise SchemaError(f"the column is {known}, the schema has {field.type}", column=field.name)
+        if known is None and options.table is None:
+            raise SchemaError(
+                f"without option table the columns are {', '.join(types)}; no other", column=field.name
+            )
+
+
+def check_columns(
+    schema: pa.Schema, paths: Iterable[str], options: SourceOptions, *, growing: bool = False
+) -> None:
+    """Refuse a schema of the user's with columns that the logs do not have.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    paths : iterable of str
+    options : SourceOptions
+    growing : bool
+        Rows of the table may be still to come: nothing is refused where there are none.
+
+    Raises
+    ------
+    SchemaError
+        A column that no definition has.
+    """
+    if options.table is None or options.on_schema_change != "fail":
+        return
+    wanted = [field.name for field in schema if field.name.lower() not in SPECIAL]
+    if not wanted:
+        return
+    paths = list(paths)
+    found = find_definitions(paths, options, every=False, required=not growing)
+    if found.definitions and _missing(wanted, found):
+        found = find_definitions(paths, options, every=True)
+        if missing := _missing(wanted, found):
+            names = ", ".join(field.name for field in found.fields())
+            raise SchemaError(
+                f"no definition in the logs has the columns {', '.join(missing)} of the schema;"
+                f" they have {names}",
+                table=options.table,
+            )
+
+
+def _missing(wanted: Iterable[str], found: Found) -> list[str]:
+    known = {column.name.lower() for table in found.definitions for column in table.columns}
+    return [name for name in wanted if name.lower() not in known]
+
+
+@dataclass(frozen=True)
+class ChangeReader:
+    """Reads parts; pickled to the workers.
+
+    Parameters
+    ----------
+    options : SourceOptions
+    reading : ReadOptions
+    schema : pyarrow.Schema
+        Of the DataFrame.
+    projected : bool
+        The user gave it.
+    """
+
+    options: SourceOptions
+    reading: ReadOptions
+    schema: pa.Schema
+    projected: bool
+
+    @classmethod
+    def of(cls, options: SourceOptions, schema: pa.Schema, *, projected: bool) -> ChangeReader:
+        """Work out what is to be decoded for a schema."""
+        columns = None
+        names = {name.lower() for name in schema.names}
+        if options.table is not None and projected and RESCUED not in names:
+            columns = [name for name in schema.names if name.lower() not in SPECIAL]
+            columns += options.key_columns or ()
+            if options.images == "keychange" and not options.key_columns:
+                columns = None  # the key's columns, whatever they are, are needed
+        reading = replace(
+            options.read_options(columns=columns), metadata=tuple(name for name in METADATA if name in names)
+        )
+        return cls(options, reading, schema, projected)
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Record batches of the schema.
+
+        Raises
+        ------
+        BinlogError
+            With file and offset.
+        """
+        reading = self.reading
+        if part.definitions is not None:
+            reading = replace(reading, schema=part.definitions)
+        reader = SplitReader(part.split, reading, exact=part.exact, prepared=part.prepared)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BinlogWarning)
+                yield from self._batches(reader, part.split)
+        except BinlogError as error:
+            raise error.located(path=part.split.path) from error.__cause__
+
+    def _batches(self, reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        if options.table is None:
+            yield from JsonRows(self.schema, options).read(reader)
+            return
+        fitter = Fitter(
+            Target(
+                options.table,
+                self.schema,
+                self.projected,
+                options.on_schema_change,
+                require_absent=options.absent != "ignore",
+            )
+        )
+        corrupt = CORRUPT in (name.lower() for name in self.schema.names)
+        for piece in reader.pieces():
+            if isinstance(piece, Statement):
+                yield from self._statement(piece, fitter, split)
+            elif isinstance(piece, Chunk) and piece.batch.num_rows:
+                yield fitter.rows(piece)
+            if corrupt:
+                for place in reader.report.take_damaged():
+                    yield fitter.damage(place, split)
+        if corrupt:
+            for place in reader.report.take_damaged():
+                yield fitter.damage(place, split)
+
+    def _statement(self, statement: Statement, fitter: Fitter, split: Split) -> Iterator[pa.RecordBatch]:
+        assert self.options.table is not None
+        kind = kind_of(statement, self.options.table)
+        if kind is None:
+            return
+        if self.options.ddl == "fail":
+            raise SchemaError(
+                f"the statement changes the table: {statement.sql[:200]}",
+                path=split.path,
+                offset=statement.position,
+                table=self.options.table,
+            )
+        yield fitter.statement(statement, split, kind)

@@ -1,0 +1,237 @@
+"""What a table of the logs looks like: its definitions, told before its rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..._decode.log_decoder import LogDecoder
+from ..._decode.selection import Selection
+from ..._tables.tables import Table
+from ...errors import BinlogError, SchemaError
+from ...limits import Limits
+from ...report import Report
+from ...schema.definitions import Definitions
+from ...splits import Split
+from ..options import SourceOptions
+from ..plan.definitions import tracker_of
+from ..plan.parts import index_of, plan_logs
+from ..rows.fit import widened
+from ..rows.types import import_pyarrow, key_metadata, lake_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...events import QueryEvent
+
+_NAMES_TOLD = 10
+_INSERT = 1
+_GROUPS_LOOKED_AT = 256
+
+
+@dataclass(slots=True)
+class Found:
+    """What the logs tell of a table.
+
+    Parameters
+    ----------
+    definitions : list of Table
+        Distinct, in the order of the logs.
+    partial : bool
+        One of the first row images lacks columns.
+    """
+
+    definitions: list[Table]
+    partial: bool
+
+    @property
+    def primary_key(self) -> tuple[str, ...] | None:
+        """Of the last definition that tells one."""
+        told = [table.primary_key for table in self.definitions if table.primary_key]
+        return told[-1] if told else None
+
+    def fields(self) -> list[pa.Field]:
+        """Names and types of all definitions; a type is the widest.
+
+        Raises
+        ------
+        SchemaError
+            A column has types that do not go together.
+        """
+        pa = import_pyarrow()
+        types: dict[str, Any] = {}
+        for table in self.definitions:
+            for column in table.columns:
+                here = lake_type(column)
+                known = types.setdefault(column.name, here)
+                wide = known if widened(here, known) else here if widened(known, here) else None
+                if wide is None:
+                    raise SchemaError(
+                        f"the column is {known} in one definition and {here} in another: give a schema",
+                        table=table.full_name,
+                        column=column.name,
+                    )
+                types[column.name] = wide
+        key = self.primary_key or ()
+        places = {name: key_metadata(place) for place, name in enumerate(key)}
+        return [pa.field(name, kind, metadata=places.get(name)) for name, kind in types.items()]
+
+
+class _Watched(Selection):
+    """A selection that notes which tables there are."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.tables_seen: dict[str, None] = {}
+
+    def wants_table(self, table: Table) -> bool:
+        self.tables_seen[table.full_name] = None
+        return super().wants_table(table)
+
+
+class _Watcher(Definitions):
+    """Notes the definitions that rows come under."""
+
+    def __init__(self, inner: Definitions | None) -> None:
+        self.inner = inner
+        self.seen: list[Table] = []
+
+    @property
+    def follows(self) -> bool:
+        return self.inner is not None and self.inner.follows
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        if self.inner is not None:
+            self.inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        if self.inner is not None:
+            table = self.inner.complete(table, report, path=path, offset=offset)
+        # Table ids and flags do not make another definition.
+        if not any(same_definition(table, known) for known in self.seen):
+            self.seen.append(table)
+        return table
+
+
+def same_definition(one: Table, other: Table) -> bool:
+    """Whether the columns and the key are the same."""
+    return one.columns == other.columns and one.primary_key == other.primary_key
+
+
+def find_definitions(
+    paths: Iterable[str], options: SourceOptions, *, every: bool, required: bool = True
+) -> Found:
+    """The definitions of ``options.table``.
+
+    Parameters
+    ----------
+    paths : iterable of str
+    options : SourceOptions
+    every : bool
+        All of them, for which all logs are read; else the first.
+    required : bool
+        That no log has rows of the table is an error.
+
+    Raises
+    ------
+    SchemaError
+        No log has rows of the table; their columns have no names; they cannot be decoded.
+    """
+    logs, first = _logs_of(paths, options)
+    search = _Search(options, every=every)
+    for i, log in enumerate(logs):
+        if search.read(log, rows=i >= first):
+            break
+    if required and not search.watcher.seen:
+        names = sorted(search.others)
+        known = f"; they have rows of {', '.join(names[:_NAMES_TOLD])}" if names else ""
+        more = " and others" if len(names) > _NAMES_TOLD else ""
+        raise SchemaError(
+            f"no rows of this table in {len(logs) - first} logs{known}{more}", table=options.table
+        )
+    return search.found()
+
+
+def _logs_of(paths: Iterable[str], options: SourceOptions) -> tuple[list[Split], int]:
+    """All logs, and the place of the first of which rows are read."""
+    logs = plan_logs(paths, replace(options, start_offset=None))
+    if options.start_offset is None:
+        return logs, 0
+    try:
+        return logs, index_of(logs, options.start_offset[0])
+    except BinlogError:  # purged: who begins there says so, and the checkpoint of a stream may be further
+        return logs, 0
+
+
+class _Search:
+    """Looks for the definitions of a table, log by log."""
+
+    def __init__(self, options: SourceOptions, *, every: bool) -> None:
+        self._options = options
+        self._every = every
+        self._reading = options.read_options()
+        if options.follow_ddl:
+            tracker = tracker_of(options.schema_file, keep_timeline=False)
+            inner: Definitions | None = Definitions.following(tracker)
+        else:
+            schema = self._reading.schema
+            inner = Definitions(schema) if schema is not None else None
+        self.watcher = _Watcher(inner)
+        self.others: dict[str, None] = {}
+        self._partial = False
+
+    def read(self, log: Split, *, rows: bool = True) -> bool:
+        """Whether enough was seen; without `rows` only the statements of a log are followed."""
+        if not rows and not self._options.follow_ddl:
+            return False
+        groups = self._rows_of(log, self._reading.tables if rows else ())
+        for looked, (image_is_partial, tells) in enumerate(groups, 1):
+            self._partial = self._partial or image_is_partial
+            # Images of inserts are whole with every binlog_row_image.
+            if not self._every and (tells or looked == _GROUPS_LOOKED_AT):
+                break
+        return bool(self.watcher.seen) and not self._every
+
+    def found(self) -> Found:
+        """What was seen.
+
+        Raises
+        ------
+        SchemaError
+            The columns have no names, or their rows cannot be decoded.
+        """
+        for table in self.watcher.seen:
+            if table.undecodable is not None:
+                raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
+            if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
+                raise SchemaError(
+                    "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
+                    " schemaFile=, or unnamed=positions for c0, c1 …",
+                    table=table.full_name,
+                )
+        return Found(self.watcher.seen if self._every else self.watcher.seen[:1], self._partial)
+
+    def _rows_of(self, log: Split, tables: tuple[str, ...] | None) -> Iterator[tuple[bool, bool]]:
+        """For each group of rows whether an image is partial, and whether there is one that could be."""
+        options = self._options
+        selection = _Watched(tables=tables, columns={"*": ()})  # no value is looked at
+        with options.access.file(log.path).open() as source:
+            decoder = LogDecoder(
+                source,
+                selection=selection,
+                report=Report(),
+                definitions=self.watcher,
+                limits=Limits() if self._every else Limits(group_rows=1),
+                verify_checksum=options.verify_checksum,
+                skip_errors=options.mode != "FAILFAST",
+            )
+            try:
+                for group in decoder.groups():
+                    for batch in group.batches:
+                        image = batch.array["image"]
+                        yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
+            finally:
+                self.others.update(selection.tables_seen)

@@ -1,0 +1,290 @@
+"""``spark.readStream.format("binlog")``: a directory of logs, the last of which its server still writes.
+
+An offset is a log and a transaction boundary in it, so a micro-batch holds whole transactions, and the same
+range always holds the same rows: that makes a restart exact.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+
+from ..._decode.boundaries import boundary_behind, last_boundary
+from ..._sources.sources import Source
+from ...errors import BinlogError
+from ...splits import Split
+from ..plan.definitions import Timeline, follow_definitions, from_text, to_text, tracker_of
+from ..plan.parts import (
+    Part,
+    divide,
+    index_of,
+    plan_logs,
+    with_definitions,
+)
+from ..plan.xa import Open, XaHistory
+from .changes import ChangeReader, check_columns
+from .datasource import LogPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FIRST_EVENT = 4
+_DEFINITIONS, _PREPARED = "definitions", "prepared"  # in an offset
+
+Offset = dict[str, Any]
+Place = tuple[int, int]  # number of the log in the listing, position in it
+
+
+class _Followed(NamedTuple):
+    """What is known of a range between two offsets, and what is kept at its end."""
+
+    timeline: Timeline | None
+    xa: XaHistory | None
+    kept: dict[str, Any]
+
+
+class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows logs that grow and are rotated.
+
+    What a range of the logs means depends on what came before it: with ``followDdl`` the definitions of the
+    tables, with ``xa=committed`` the transactions that are prepared. Both are kept in the offsets, so that a
+    restart needs no log that lies before its checkpoint, and is not deceived where one is gone.
+
+    Parameters
+    ----------
+    changes : ChangeReader
+    paths : list of str
+        Listed anew for each micro-batch.
+    """
+
+    def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
+        self._changes = changes
+        self._options = replace(changes.options, start_offset=None)
+        self._paths = paths
+        self._until: tuple[str, int] | None = None  # of a query that takes what is there now: log and size
+        self._target: Place | None = None  # the boundary there
+        self._known: Offset | None = None  # the last offset that was asked for or told
+        self._last: tuple[Place, Place, _Followed] | None = None  # a range that was followed
+
+    # ------------------------------------------------------------ offsets
+
+    def initialOffset(self) -> Offset:
+        """The first log's beginning, or ``startOffset``; Spark asks where there is no checkpoint.
+
+        Raises
+        ------
+        BinlogError
+            The log of ``startOffset`` is not there; the given schema has columns that no definition has.
+        """
+        options = self._changes.options
+        if self._changes.projected:
+            check_columns(self._changes.schema, self._paths, options, growing=True)
+        logs = self._logs()
+        place = (0, 0)
+        if options.start_offset is not None:
+            place = index_of(logs, options.start_offset[0]), options.start_offset[1]
+        return _offset(logs, place, self._follow(logs, None, place).kept)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The boundary that the next micro-batch ends at.
+
+        Parameters
+        ----------
+        start : dict
+        limit : ReadLimit
+            Bytes are kept to, but for the transaction that goes beyond them.
+        """
+        logs = self._logs()
+        begin = _place(logs, start)
+        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        if self._until is not None and self._target is None:
+            self._target = self._end(logs, begin, self._until)
+        if most is not None:
+            found = self._advance(logs, begin, most)
+        else:
+            found = self._target or self._end(logs, begin)
+        if self._target is not None:
+            found = min(found, self._target)
+        self._known = start
+        if found <= begin:  # also where a restart begins behind what this query would end at
+            return start
+        self._known = _offset(logs, found, self._follow(logs, start, found).kept)
+        return self._known
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """``maxBytesPerTrigger``."""
+        most = self._options.max_bytes_per_trigger
+        return ReadMaxBytes(most) if most is not None else ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Offset | None:
+        """The last boundary there is; the lag is its distance from the end of the batch."""
+        if self._known is None:
+            return None
+        logs = self._logs()
+        return _offset(logs, self._end(logs, _place(logs, self._known)), {})
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the logs end now."""
+        last = self._logs()[-1]
+        with self._options.access.file(last.path).open() as source:
+            self._until = os.path.basename(last.path), source.size or 1 << 63
+        self._target = None
+
+    # ------------------------------------------------------------ reading
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """The parts between two offsets; the same ones whenever they are asked for."""
+        logs = self._logs()
+        (first, begin), (last, stop) = _place(logs, start), _place(logs, end)
+        parts: list[Part] = []
+        for i in range(first, last + 1):
+            at = begin if i == first else 0
+            to = stop if i == last else self._end_of(logs[i], at)
+            if to <= max(at, _FIRST_EVENT):
+                continue
+            if self._options.split_size is None:
+                parts.append(Part(replace(logs[i], start=at, end=to), exact=True))
+            else:
+                parts += divide(logs[i], at, to, self._options.split_size, self._options)
+        followed = self._follow(logs, start, (last, stop))
+        if followed.xa is not None:
+            # XA transactions come in the batch that has their commit, wherever they were prepared.
+            since, below = (logs[i].version_base + at for i, at in ((first, begin), (last, stop)))
+            late = followed.xa.committed_later(since, below)
+            parts = [replace(part, prepared=followed.xa.prepared(part.split, below)) for part in parts]
+            parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
+        return [LogPartition(part) for part in with_definitions(parts, followed.timeline)]
+
+    def _follow(self, logs: list[Split], start: Offset | None, end: Place) -> _Followed:
+        """Read the statements from an offset, or the first log's beginning, to a place."""
+        begin = (0, 0) if start is None else _place(logs, start)
+        if self._last is not None and self._last[:2] == (begin, end):
+            return self._last[2]
+        options = self._options
+        within = logs[begin[0] : end[0] + 1] if begin != end else []
+        kept: dict[str, Any] = {}
+        timeline = xa = None
+        if options.follow_ddl:
+            if start is None:
+                tracker = tracker_of(options.schema_file)
+            else:
+                tracker = from_text(_kept(start, _DEFINITIONS, "followDdl", logs))
+            timeline = follow_definitions(
+                within, options.access, tracker, start=begin[1], end=end[1], wanted=options.wants
+            )
+            kept[_DEFINITIONS] = to_text(tracker)
+        if options.xa == "committed":
+            since = logs[begin[0]].version_base + begin[1]
+            if start is None:  # of what was committed before the stream begins nothing is read
+                since = logs[end[0]].version_base + end[1]
+            xa = XaHistory(options.access, since)
+            if start is not None:
+                opened = (Open(*one) for one in _kept(start, _PREPARED, "xa=committed", logs))
+                xa.add_open(opened, lambda name: logs[index_of(logs, name)])
+            xa.follow(within, start=begin[1], end=end[1])
+            kept[_PREPARED] = [list(one) for one in xa.open]
+        followed = _Followed(timeline, xa, kept)
+        if start is not None:
+            self._last = (begin, end, followed)
+        return followed
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if isinstance(partition, LogPartition):
+            yield from self._changes.read(partition.part)
+
+    def commit(self, end: Offset) -> None:
+        """Nothing: the logs are not ours to delete."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+    # ------------------------------------------------------------ the logs
+
+    def _logs(self) -> list[Split]:
+        logs = plan_logs(self._paths, self._options)
+        for log, following in pairwise(logs):
+            if following.file_number != log.file_number + 1:
+                raise BinlogError(
+                    f"logs are missing between this one and {os.path.basename(following.path)}: a stream over"
+                    " them would lose changes",
+                    path=log.path,
+                )
+        return logs
+
+    def _end(self, logs: list[Split], begin: Place, until: tuple[str, int] | None = None) -> Place:
+        """The last boundary there is; with `until` none beyond that log, and that many bytes of it."""
+        last = len(logs) - 1 if until is None else index_of(logs, until[0])
+        most = None if until is None else until[1]
+        if last < begin[0]:
+            return begin
+        for i in range(last, begin[0], -1):
+            end = self._end_of(logs[i], 0, most)
+            if end > _FIRST_EVENT:
+                return i, end
+            most = None
+        end = self._end_of(logs[begin[0]], begin[1], most)
+        return (begin[0], end) if end > max(begin[1], _FIRST_EVENT) else begin
+
+    def _advance(self, logs: list[Split], begin: Place, most: int) -> Place:
+        """The boundary behind so many bytes."""
+        i, position = found = begin
+        while True:
+            # A log that another follows in a listing made before is complete.
+            with self._options.access.file(logs[i].path).open() as source:
+                self._check_size(logs[i], source, position)
+                stop = boundary_behind(source, position, max(position, _FIRST_EVENT) + most)
+                if stop is not None:
+                    return i, stop
+                end = last_boundary(source, position)
+            if end > max(position, _FIRST_EVENT):
+                found = i, end
+                most -= end - position
+            i, position = i + 1, 0
+            if i == len(logs) or most <= 0:
+                return found
+
+    def _end_of(self, log: Split, start: int, most: int | None = None) -> int:
+        # What a crash left of a last transaction was never committed.
+        with self._options.access.file(log.path).open() as source:
+            self._check_size(log, source, start)
+            return last_boundary(source, start, None if most is None else max(most, start))
+
+    @staticmethod
+    def _check_size(log: Split, source: Source, position: int) -> None:
+        if source.size is not None and source.size < position:
+            raise BinlogError(
+                f"the log has {source.size} bytes, the offset of the stream is {position}: it is not"
+                " the log that was read before",
+                path=log.path,
+            )
+
+
+def _offset(logs: list[Split], place: Place, kept: dict[str, Any]) -> Offset:
+    return {"file": os.path.basename(logs[place[0]].path), "position": place[1], **kept}
+
+
+def _place(logs: list[Split], offset: Offset) -> Place:
+    return index_of(logs, offset["file"]), int(offset["position"])
+
+
+def _kept(offset: Offset, name: str, option: str, logs: list[Split]) -> Any:
+    if name not in offset:
+        raise BinlogError(
+            f"the stream began without {option}, so its offset does not tell what came before: begin a new"
+            " checkpoint, with startOffset= at this place",
+            path=logs[index_of(logs, offset["file"])].path,
+            offset=int(offset["position"]),
+        )
+    return offset[name]

@@ -1,0 +1,1 @@
+"""Tables that an export writes: Parquet directories, Delta, Iceberg."""

@@ -1,0 +1,266 @@
+"""What an export says of itself: of each split, of each table, and of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...report import Place
+from ...splits import Split, SplitResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What a worker says of a Parquet file that it wrote.
+
+    Parameters
+    ----------
+    name : str
+        Path in the directory that the worker was given.
+    split : int
+        Number of the split.
+    log : int
+        Number of the log in the plan, from 0.
+    database, table : str
+    schema : pyarrow.Schema
+    key : tuple of str or None
+        The primary key, where the log tells one.
+    rows : dict of str to int
+        Rows by `_change_type`.
+    partial_rows : int
+        Rows that lack columns: see `_absent`.
+    bytes : int
+        Size of the file.
+    seconds : float
+        Spent on converting and writing.
+    first_position, last_position : int
+        Of the first and last row's event in the log.
+    first_version, last_version : int
+        The smallest and the largest `_commit_version`.
+    """
+
+    name: str
+    split: int
+    log: int
+    database: str
+    table: str
+    schema: pa.Schema
+    key: tuple[str, ...] | None
+    rows: dict[str, int]
+    partial_rows: int
+    bytes: int
+    seconds: float
+    first_position: int
+    last_position: int
+    first_version: int
+    last_version: int
+
+
+class LoggedStatement(NamedTuple):
+    """A statement in the logs that changes what tables are or hold, without rows.
+
+    Parameters
+    ----------
+    version, ordinal : int
+        Its place among the rows' `_commit_version` and `_change_ordinal`.
+    kind : str
+        create, alter, drop, rename, truncate; "unknown": it could not be read.
+    tables : tuple of str
+        ``database.table`` of those concerned.
+    database : str or None
+        The whole database is dropped.
+    clears : bool
+        The table has no rows right behind it.
+    sql : str
+    """
+
+    version: int
+    ordinal: int
+    kind: str
+    tables: tuple[str, ...]
+    database: str | None
+    clears: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSplit:
+    """What a worker says of a split that it has written.
+
+    Parameters
+    ----------
+    split : Split
+    seam : SplitResult
+        Between which anchors it was read.
+    files : tuple of FileStatistics
+    statements : tuple of LoggedStatement
+    counts : dict of str to int
+        What the log did not tell, skipped or lost: see ``binlog_core.Report``.
+    first : dict of str to Place
+        The first place of each.
+    damaged : tuple of Place
+        Each event that was passed over.
+    tail : str or None
+        Why reading ended before the end of the file.
+    end_position : int
+        Everything before it is written.
+    log_bytes : int
+        Bytes of the log that were read.
+    seconds, cpu_seconds, read_seconds : float
+        In all; CPU time of the worker; without converting to Parquet and writing.
+    """
+
+    split: Split
+    seam: SplitResult
+    files: tuple[FileStatistics, ...]
+    statements: tuple[LoggedStatement, ...]
+    counts: dict[str, int]
+    first: dict[str, Place]
+    damaged: tuple[Place, ...]
+    tail: str | None
+    end_position: int
+    log_bytes: int
+    seconds: float
+    cpu_seconds: float
+    read_seconds: float
+
+    @property
+    def rows(self) -> int:
+        """Row images written."""
+        return sum(sum(file.rows.values()) for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of Parquet."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def overrun(self) -> int:
+        """Bytes read behind the split's end, to the end of its last transaction."""
+        if self.seam.first_anchor is None or self.split.end is None:
+            return 0
+        return max(self.end_position - self.split.end, 0)
+
+    @property
+    def long_transaction(self) -> bool:
+        """Its last transaction goes on behind the following split, too, which then has nothing to do."""
+        return self.split.end is not None and self.overrun > self.split.end - self.split.start
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """What an export holds of one table.
+
+    Parameters
+    ----------
+    database, table : str
+    directory : str
+        Its path.
+    rows : dict of str to int
+        By `_change_type`.
+    partial_rows : int
+        Rows that lack columns.
+    files, bytes : int
+    versions : int
+        Definitions that the table had.
+    seconds : float
+        Spent on converting and writing, in all workers.
+    key : tuple of str or None
+        The primary key of the last definition that tells one.
+    """
+
+    database: str
+    table: str
+    directory: str
+    rows: dict[str, int]
+    partial_rows: int
+    files: int
+    bytes: int
+    versions: int
+    seconds: float
+    key: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """What an export wrote.
+
+    Parameters
+    ----------
+    output : str
+    run_id : str
+    tables : list of TableResult
+        By database and table.
+    splits : list of WrittenSplit
+        In the order of the plan; empty where `repeated`.
+    seconds : float
+        From the plan to the commit.
+    reread : int
+        Splits that were read again because they began at no true event: forged ones inside a BLOB.
+    repeated : bool
+        This run was committed before; nothing was done.
+    missing : tuple of str
+        Tables that were asked for and have no row changes in the logs; patterns may match none.
+    """
+
+    output: str
+    run_id: str
+    tables: list[TableResult]
+    splits: list[WrittenSplit]
+    seconds: float
+    reread: int = 0
+    repeated: bool = False
+    missing: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the logs did not tell, skipped or lost, in all."""
+        total: dict[str, int] = {}
+        for split in self.splits:
+            for kind, count in split.counts.items():
+                total[kind] = total.get(kind, 0) + count
+        return total
+
+    @property
+    def rows(self) -> int:
+        """Row images written."""
+        return sum(sum(table.rows.values()) for table in self.tables)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of Parquet."""
+        return sum(table.bytes for table in self.tables)
+
+    @property
+    def logs(self) -> int:
+        """Log files."""
+        return len({split.split.path for split in self.splits})
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the logs that were read."""
+        return sum(split.log_bytes for split in self.splits)
+
+    @property
+    def skipped_events(self) -> int:
+        """Damaged events that were passed over."""
+        return self.counts.get("skipped_events", 0)
+
+    @property
+    def slowest(self) -> WrittenSplit | None:
+        """The split that took longest."""
+        return max(self.splits, key=lambda split: split.seconds, default=None)
+
+    @property
+    def skew(self) -> float:
+        """Seconds of the slowest split over those of the mean one that had something to read."""
+        seconds = [split.seconds for split in self.splits if split.log_bytes]
+        return max(seconds) * len(seconds) / sum(seconds) if seconds and sum(seconds) else 1.0
+
+    @property
+    def long_transactions(self) -> list[WrittenSplit]:
+        """Splits with a transaction that is larger than a split."""
+        return [split for split in self.splits if split.long_transaction]

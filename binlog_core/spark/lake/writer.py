@@ -1,0 +1,229 @@
+"""Parquet files written by a worker: rows are gathered into large row groups within a budget of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...batch import OPS
+from ..rows.images import ABSENT
+from ..rows.reader import Chunk
+from .destination import directory_name
+from .results import FileStatistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Key = tuple[str, str, "pa.Schema"]  # database, table, and the columns that the file has
+_MAX_VERSION = (1 << 63) - 1
+_BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """What bounds a worker's memory.
+
+    Parameters
+    ----------
+    row_group_rows, row_group_bytes : int
+        A table's rows are written when there are so many, or so many bytes of them in Arrow.
+    pending_bytes : int
+        The largest tables are written when all rows that wait take so many bytes.
+    open_files : int
+        Files that are open at a time; a table that has more rows when its file was closed gets another.
+    """
+
+    row_group_rows: int = 1 << 20
+    row_group_bytes: int = 64 << 20
+    pending_bytes: int = 96 << 20
+    open_files: int = 64
+
+
+@dataclass(slots=True)
+class _Part:
+    """The file that one table, in one schema, is being written to."""
+
+    key: _Key
+    name: str
+    first_position: int
+    last_position: int = 0
+    first_version: int = _MAX_VERSION
+    last_version: int = 0
+    primary_key: tuple[str, ...] | None = None
+    partial_rows: int = 0
+    ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
+    seconds: float = 0.0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    sink: Any = None
+    writer: Any = None
+
+
+class PartWriter:
+    """Writes the rows of one split, a file for each table and schema.
+
+    Parameters
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+    directory : str
+        Where the files go; it exists.
+    prefix : str
+        Of the files' names; unique to the attempt.
+    split, log : int
+        Numbers for the statistics.
+    nested : bool
+        Each table has a directory of its own in `directory`.
+    compression : str
+    limits : WriteLimits
+    """
+
+    def __init__(
+        self,
+        filesystem: Any,
+        directory: str,
+        prefix: str,
+        split: int,
+        *,
+        log: int = 0,
+        nested: bool = False,
+        compression: str = "snappy",
+        limits: WriteLimits = WriteLimits(),
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._prefix = prefix
+        self._split = split
+        self._log = log
+        self._nested = nested
+        self._compression = compression
+        self._limits = limits
+        self._parts: dict[_Key, _Part] = {}
+        self._open: dict[_Key, None] = {}  # whose files are open, least lately flushed first
+        self._waiting_bytes = 0
+        self._names: list[str] = []
+        self._done: list[FileStatistics] = []
+
+    def write(self, chunk: Chunk) -> None:
+        """Take rows; they are in a file once `finish` has returned."""
+        import pyarrow.compute as pc
+
+        table, batch = chunk.table, chunk.batch
+        key = (table.database, table.name, batch.schema)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = self._begin(key, chunk)
+        part.ops += chunk.ops
+        part.last_position = chunk.last_position
+        # With xa=committed versions are those of the commits: not in the order of the log.
+        versions = pc.min_max(batch["_commit_version"])
+        part.first_version = min(part.first_version, versions["min"].as_py())
+        part.last_version = max(part.last_version, versions["max"].as_py())
+        part.primary_key = tuple(table.primary_key) if table.primary_key else part.primary_key
+        if ABSENT in batch.schema.names:
+            part.partial_rows += batch.num_rows - batch[ABSENT].null_count
+        part.waiting.append(batch)
+        size = batch.nbytes + _BUFFER_LEN * batch.num_columns
+        part.waiting_rows += batch.num_rows
+        part.waiting_bytes += size
+        self._waiting_bytes += size
+        limits = self._limits
+        if part.waiting_rows >= limits.row_group_rows or part.waiting_bytes >= limits.row_group_bytes:
+            self._flush(part)
+        if self._waiting_bytes >= limits.pending_bytes:
+            for largest in sorted(self._parts.values(), key=lambda p: p.waiting_bytes, reverse=True):
+                if self._waiting_bytes < limits.pending_bytes // 2:
+                    break
+                if largest.waiting:  # making room for another file may have closed this one
+                    self._flush(largest)
+
+    def _begin(self, key: _Key, chunk: Chunk) -> _Part:
+        name = f"{self._prefix}-{len(self._names):05}.parquet"
+        if self._nested:
+            folder = directory_name(key[0], key[1])
+            self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
+            name = f"{folder}/{name}"
+        self._names.append(name)
+        return _Part(key, name, chunk.first_position)
+
+    def finish(self) -> list[FileStatistics]:
+        """Write what waits and close the files."""
+        while self._parts:
+            self._close(next(iter(self._parts)))
+        return self._done
+
+    def abort(self) -> None:
+        """Close and delete the files, as far as they can be."""
+        for part in self._parts.values():
+            if part.sink is not None:
+                _quietly(part.sink.close)
+        for name in self._names:
+            _quietly(self._filesystem.delete_file, f"{self._directory}/{name}")
+
+    def _flush(self, part: _Part) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        began = time.perf_counter()
+        schema = part.key[2]
+        self._open.pop(part.key, None)
+        if part.writer is None:
+            while len(self._open) >= self._limits.open_files:
+                self._close(next(iter(self._open)))
+            part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
+            part.writer = pyarrow.parquet.ParquetWriter(
+                part.sink,
+                schema,
+                compression=self._compression,
+                store_schema=False,
+                store_decimal_as_integer=True,  # as Spark writes them, and as Iceberg wants them
+            )
+        self._open[part.key] = None
+        rows = pyarrow.Table.from_batches(part.waiting, schema)
+        part.writer.write_table(rows, row_group_size=max(1, part.waiting_rows))
+        self._waiting_bytes -= part.waiting_bytes
+        part.waiting.clear()
+        part.waiting_rows = part.waiting_bytes = 0
+        part.seconds += time.perf_counter() - began
+
+    def _close(self, key: _Key) -> None:
+        part = self._parts[key]
+        if part.waiting:
+            self._flush(part)
+        began = time.perf_counter()
+        part.writer.close()
+        size = part.sink.tell()
+        part.sink.close()
+        part.seconds += time.perf_counter() - began
+        del self._parts[key], self._open[key]
+        database, table, schema = key
+        self._done.append(
+            FileStatistics(
+                part.name,
+                self._split,
+                self._log,
+                database,
+                table,
+                schema,
+                part.primary_key,
+                {name: int(part.ops[op]) for op, name in OPS.items()},
+                part.partial_rows,
+                size,
+                part.seconds,
+                part.first_position,
+                part.last_position,
+                part.first_version,
+                part.last_version,
+            )
+        )
+
+
+def _quietly(action: Any, *arguments: Any) -> None:
+    # What is left over lies in the staging directory, which is deleted as a whole.
+    with contextlib.suppress(OSError):
+        action(*arguments)

@@ -1,0 +1,162 @@
+"""Parts of logs for the tasks of a query, each from one transaction boundary to another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ..._decode.boundaries import boundary_behind
+from ...errors import BinlogError
+from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
+from ..options import SourceOptions
+from .definitions import Timeline, follow_definitions, tracker_of
+from .xa import Prepared, XaHistory
+
+_EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
+_FIRST_EVENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads.
+
+    Parameters
+    ----------
+    split : Split
+    exact : bool
+        It begins and ends at transaction boundaries.
+    prepared : tuple of Prepared
+        XA transactions in it, and what became of them; for xa=committed.
+    definitions : Timeline or None
+        For followDdl.
+    """
+
+    split: Split
+    exact: bool = False
+    prepared: tuple[Prepared, ...] = ()
+    definitions: Timeline | None = None
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Smallest `_commit_version` that it can have, and the one that all are below."""
+        split = self.split
+        end = 1 << FILE_NUMBER_SHIFT if split.end is None else split.end
+        least, below = split.version_base + split.start, split.version_base + end
+        versions = [one.version for one in self.prepared if one.version is not None]
+        return min([least, *versions]), max([below, *(version + 1 for version in versions)])
+
+
+def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = False) -> list[Split]:
+    """Logs in order, whole or divided by size alone, numbered as `options` say, from its start offset on.
+
+    Raises
+    ------
+    BinlogError
+        There is no such log; numbers do not fit.
+    """
+    size = options.split_size if divided else None
+    splits = plan_splits(list(paths), size, storage_options=options.storage_options or None)
+    if options.file_number is not None:
+        first = splits[0].file_number
+        splits = [replace(s, file_number=options.file_number + s.file_number - first) for s in splits]
+    if options.epoch:
+        for split in splits:
+            if split.file_number >= 1 << _EPOCH_SHIFT:
+                raise BinlogError(
+                    f"file number {split.file_number}: with an epoch they are below {1 << _EPOCH_SHIFT}",
+                    path=split.path,
+                )
+        splits = [replace(s, file_number=(options.epoch << _EPOCH_SHIFT) + s.file_number) for s in splits]
+    if options.start_offset is not None:
+        splits = splits[index_of(splits, options.start_offset[0]) :]
+    return splits
+
+
+def index_of(splits: list[Split], file: str) -> int:
+    """Place of the log that an offset names, by its path or its name alone.
+
+    Raises
+    ------
+    BinlogError
+        It is not among them.
+    """
+    for i, split in enumerate(splits):
+        if file in (split.path, os.path.basename(split.path)):
+            return i
+    raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
+
+
+def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
+    """The parts of a batch query.
+
+    Raises
+    ------
+    BinlogError
+        As `plan_logs`; a log that is to be divided is damaged.
+    """
+    paths = list(paths)
+    parts = _divided(paths, options)
+    if options.xa == "committed" and parts:
+        first = parts[0].split
+        since = first.version_base + first.start if options.start_offset is not None else 0
+        history = XaHistory(options.access, since)
+        history.follow(plan_logs(paths, replace(options, start_offset=None)))
+        late = history.committed_later(since, 1 << 63)
+        parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
+        parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
+    return with_definitions(parts, timeline_of(paths, options))
+
+
+def timeline_of(paths: Iterable[str], options: SourceOptions) -> Timeline | None:
+    """The definitions that the statements of all logs tell, with followDdl."""
+    if not options.follow_ddl:
+        return None
+    logs = plan_logs(paths, replace(options, start_offset=None))
+    return follow_definitions(logs, options.access, tracker_of(options.schema_file), wanted=options.wants)
+
+
+def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
+    """The parts, each with its part of a timeline."""
+    if timeline is None:
+        return parts
+    return [replace(part, definitions=timeline.part(part.split)) for part in parts]
+
+
+def _divided(paths: list[str], options: SourceOptions) -> list[Part]:
+    splits = plan_logs(paths, options, divided=True)
+    if options.start_offset is not None:
+        splits = _from_position(splits, options.start_offset[1])
+    if options.verify_splits:
+        splits = trust_splits(splits, storage_options=options.storage_options or None)
+    return [Part(split) for split in splits]
+
+
+def _from_position(splits: list[Split], position: int) -> list[Split]:
+    """Without what lies before a position in the first log, where a transaction is known to begin."""
+    first = splits[0]
+    ends = [s.end for s in splits if s.path == first.path]
+    if ends[-1] is not None and ends[-1] < position:
+        raise BinlogError(f"the log has {ends[-1]} bytes, the start offset is {position}", path=first.path)
+    kept = [s for s in splits if s.path != first.path or s.end is None or s.end > position]
+    if position > _FIRST_EVENT and kept and kept[0].path == first.path:
+        kept[0] = replace(kept[0], start=position, anchor=position, trusted=True)
+    return kept
+
+
+def divide(log: Split, start: int, stop: int | None, size: int, options: SourceOptions) -> Iterator[Part]:
+    """Parts of about `size` bytes, found by a walk over event headers."""
+    if stop is not None and stop - start <= size:
+        yield Part(replace(log, start=start, end=stop), exact=True)
+        return
+    with options.access.file(log.path).open() as source:
+        if not source.splittable:
+            yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
+            return
+        while True:
+            end = boundary_behind(source, start, (start or _FIRST_EVENT) + size)
+            if end is None or (stop is not None and end >= stop):
+                break
+            yield Part(replace(log, start=start, end=end), exact=True)
+            start = end
+    yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)

@@ -1,0 +1,192 @@
+"""What a logged statement does to one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from ..._format.statements import changes_rows
+from ...errors import SchemaError
+from ...schema.tokens import (
+    SQL_MODE_ANSI_QUOTES,
+    SQL_MODE_NO_BACKSLASH_ESCAPES,
+    TokenReader,
+    tokenize_statements,
+)
+from ..rows.observers import Statement
+
+Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
+
+_STRICT = 3 << 21  # STRICT_TRANS_TABLES, STRICT_ALL_TABLES
+_QUOTING = SQL_MODE_ANSI_QUOTES | SQL_MODE_NO_BACKSLASH_ESCAPES
+_PARTITION_VERBS = ("CONVERT", "DROP", "EXCHANGE", "TRUNCATE")
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatement:
+    """What a statement does to the tables that it names.
+
+    Parameters
+    ----------
+    kind : str
+        create, alter, drop, rename, truncate; "unknown": it could not be read.
+    tables : tuple of str
+        ``database.table`` of those concerned; of a rename also the new names.
+    database : str or None
+        The whole database is dropped.
+    replaces : bool
+        CREATE OR REPLACE.
+    retypes : bool
+        ALTER with a part that gives a column another type.
+    if_not_exists : bool
+        CREATE, which may have done nothing.
+    """
+
+    kind: Kind
+    tables: tuple[str, ...] = ()
+    database: str | None = None
+    replaces: bool = False
+    retypes: bool = False
+    if_not_exists: bool = False
+
+    def concerns(self, table: str) -> bool:
+        """Whether a table is among them. Names are compared without case: that depends on the server."""
+        table = table.lower()
+        if self.kind == "unknown":
+            return True
+        if self.database is not None:
+            return table.partition(".")[0] == self.database.lower()
+        return table in (name.lower() for name in self.tables)
+
+
+def kind_of(statement: Statement, table: str) -> Kind | None:
+    """What a statement does to a table; None: nothing."""
+    if changes_rows(statement.sql.encode()):
+        return "unknown" if _names(statement, table) else None
+    told = read_statement(statement.sql, statement.database, statement.sql_mode)
+    if told is None or not told.concerns(table):
+        return None
+    # A server that is not strict cuts and clips values without a word, and who is handed the text alone
+    # cannot tell that, nor that it was quoted in another way.
+    if told.kind == "alter" and (
+        statement.sql_mode & _QUOTING or (told.retypes and not statement.sql_mode & _STRICT)
+    ):
+        return "unknown"
+    return told.kind
+
+
+def _names(statement: Statement, table: str) -> bool:
+    """Whether a statement that changes rows, and is logged instead of them, has the table's name in it.
+
+    What triggers and foreign keys do to other tables is not looked for.
+    """
+    name = table.partition(".")[2].lower()
+    try:
+        tokens = chain.from_iterable(tokenize_statements(statement.sql, statement.sql_mode))
+        return any(token.text.lower() == name for token in tokens)
+    except SchemaError:
+        return True
+
+
+def read_statement(sql: str, database: str, sql_mode: int = 0) -> TableStatement | None:
+    """Read a statement as far as needed.
+
+    Parameters
+    ----------
+    sql : str
+    database : str
+        The default database.
+    sql_mode : int
+
+    Returns
+    -------
+    TableStatement or None
+        None: it is about no table.
+    """
+    try:
+        statement = next(tokenize_statements(sql, sql_mode), None)
+        return _read(TokenReader(statement), database) if statement is not None else None
+    except SchemaError:
+        return TableStatement("unknown")
+
+
+def _read(reader: TokenReader, database: str) -> TableStatement | None:
+    if reader.accept("SET", "STATEMENT"):
+        while not reader.accept("FOR"):
+            reader.take()
+    verb = reader.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+    replaces = reader.accept("OR", "REPLACE")
+    while reader.accept_any("ONLINE", "OFFLINE", "IGNORE"):
+        pass
+    if reader.word() == "TEMPORARY":
+        return None
+    what = reader.accept_any("TABLE", "TABLES", "DATABASE", "SCHEMA")
+    if what in ("DATABASE", "SCHEMA"):
+        if verb != "DROP":
+            return None
+        reader.accept("IF", "EXISTS")
+        return TableStatement("drop", database=reader.name())
+    if verb == "TRUNCATE":
+        return TableStatement("truncate", (_name(reader, database),))
+    if not what:
+        return None  # indexes, views, routines, users change no rows
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    reader.accept("IF", "EXISTS")
+    if verb == "RENAME":
+        return TableStatement("rename", tuple(_renamed(reader, database)))
+    names = [_name(reader, database)]
+    if verb == "DROP":
+        while reader.accept_symbol(","):
+            names.append(_name(reader, database))
+        return TableStatement("drop", tuple(names))
+    if verb == "CREATE":
+        return TableStatement("create", tuple(names), replaces=replaces, if_not_exists=if_not_exists)
+    if verb == "ALTER":
+        return _alter(reader, database, names[0])
+    return None
+
+
+def _renamed(reader: TokenReader, database: str) -> list[str]:
+    names = []
+    while True:
+        names.append(_name(reader, database))
+        if reader.accept("WAIT"):
+            reader.number()
+        reader.accept("NOWAIT")
+        if not reader.accept("TO"):
+            raise reader.unexpected("TO")
+        names.append(_name(reader, database))
+        if not reader.accept_symbol(","):
+            return names
+
+
+def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
+    # Of its parts only those matter that touch rows without logging them.
+    names: list[str] = [table]
+    kind: Kind = "alter"
+    retypes = False
+    depth = 0
+    while not reader.done:
+        if reader.symbol() == "(":
+            depth += 1
+        elif reader.symbol() == ")":
+            depth -= 1
+        elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
+            kind = "unknown"  # of a part of the rows, and nobody knows which
+        elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
+            kind = "unknown"
+        elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):
+            retypes = True
+        elif depth == 0 and reader.word() == "RENAME" and reader.word(1) not in ("COLUMN", "INDEX", "KEY"):
+            reader.take()
+            reader.accept("TO") or reader.accept("AS") or reader.accept_symbol("=")
+            names.append(_name(reader, database))
+            kind = "rename"
+            continue
+        reader.take()
+    return TableStatement(kind, tuple(names), retypes=retypes)
+
+
+def _name(reader: TokenReader, database: str) -> str:
+    return ".".join(reader.qualified_name(database))

@@ -1,0 +1,271 @@
+"""``xa="committed"``: rows of a prepared XA transaction, logged at XA PREPARE, come as of XA COMMIT.
+
+The log is told of the end of such a transaction later, maybe in another file, and maybe it never ends. So a
+plan walks over the event headers first and tells each part what became of the transactions prepared in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._decode.log_decoder import LogDecoder
+from ..._decode.selection import Selection
+from ..._format.event_types import EventType
+from ..._walk.event_walk import events_of
+from ...errors import BinlogError
+from ...events import GtidEvent, QueryEvent, XaPrepareEvent
+from ...report import Report
+from ...splits import Split
+from ..access import Access
+
+_GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+_END = re.compile(
+    r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
+    re.IGNORECASE,
+)
+_NAME_LEN = 512  # of the statement at most: shorter than most, so that few have to be looked at
+
+Xid = tuple[int, bytes, bytes]
+
+
+class Prepared(NamedTuple):
+    """A transaction that XA PREPARE ended.
+
+    Parameters
+    ----------
+    begin : int
+        Position in its log.
+    version : int or None
+        `_commit_version` of its rows: where XA COMMIT is; None: they are not to be read.
+    microseconds : int
+        When it was committed, since 1970.
+    """
+
+    begin: int
+    version: int | None
+    microseconds: int
+
+
+class XaRows:
+    """What becomes of rows of prepared transactions.
+
+    Parameters
+    ----------
+    prepared : sequence of Prepared
+        By their begin.
+    """
+
+    def __init__(self, prepared: Sequence[Prepared]) -> None:
+        self._begin = np.array([one.begin for one in prepared], np.uint64)
+        self._version = np.array([-1 if one.version is None else one.version for one in prepared], np.int64)
+        self._time = np.array([one.microseconds for one in prepared], "M8[us]")
+
+    def _places(self, begin: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        places = np.minimum(np.searchsorted(self._begin, begin), max(len(self._begin) - 1, 0))
+        return self._begin[places] == begin, places
+
+    def kept(self, begin: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+        """Which rows are read, by where their transactions begin; None: all."""
+        if not len(self._begin) or not len(begin):
+            return None
+        there, places = self._places(begin)
+        keep = ~there | (self._version[places] >= 0)
+        return None if keep.all() else keep
+
+    def change(
+        self, begin: NDArray[np.uint64], versions: NDArray[np.int64], times: NDArray[np.datetime64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.datetime64]]:
+        """Versions and times of rows that are read."""
+        if not len(self._begin) or not len(begin):
+            return versions, times
+        there, places = self._places(begin)
+        return np.where(there, self._version[places], versions), np.where(there, self._time[places], times)
+
+
+class Open(NamedTuple):
+    """A transaction that was prepared and has not ended, as the offset of a stream keeps it.
+
+    Parameters
+    ----------
+    file : str
+        Name of its log.
+    begin, last : int
+        Positions of its first and last event.
+    format_id : int
+    gtrid, bqual : str
+        Of its XID, in hex.
+    """
+
+    file: str
+    begin: int
+    last: int
+    format_id: int
+    gtrid: str
+    bqual: str
+
+
+@dataclass(slots=True)
+class _Transaction:
+    log: Split
+    begin: int
+    last: int  # its last event
+    version: int | None = None
+    microseconds: int = 0
+
+
+class XaHistory:
+    """The prepared transactions of logs, and how they ended.
+
+    Parameters
+    ----------
+    access : Access
+    since : int
+        The version that reading begins at: what was committed before is of no concern.
+    """
+
+    def __init__(self, access: Access, since: int = 0) -> None:
+        self._access = access
+        self._since = since
+        self._all: dict[str, list[_Transaction]] = {}  # by path of the log
+        self._open: dict[Xid, _Transaction] = {}
+
+    def add_open(self, found: Iterable[Open], log_of: Callable[[str], Split]) -> None:
+        """Transactions prepared before what is followed; `log_of` finds a log by its name."""
+        for kept in found:
+            one = _Transaction(log_of(kept.file), kept.begin, kept.last)
+            self._all.setdefault(one.log.path, []).append(one)
+            self._open[_xid(kept.format_id, kept.gtrid, kept.bqual)] = one
+
+    @property
+    def open(self) -> list[Open]:
+        """What is prepared and has not ended where following has ended."""
+        return [
+            Open(os.path.basename(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
+            for (kind, gtrid, bqual), one in self._open.items()
+        ]
+
+    def follow(self, logs: Iterable[Split], *, start: int = 0, end: int | None = None) -> None:
+        """Read logs from a position in the first to one in the last.
+
+        Raises
+        ------
+        BinlogError
+            A transaction is committed that was prepared in no log that is given.
+        """
+        logs = list(logs)
+        for i, log in enumerate(logs):
+            self._follow_one(log, start if i == 0 else 0, end if i + 1 == len(logs) else None)
+
+    def _follow_one(self, log: Split, start: int, end: int | None) -> None:
+        begins: list[int] = []
+        stop = 1 << 63 if end is None else end
+
+        def wanted(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+            position, kinds = headers["position"], headers["type_code"]
+            inside = (position >= start) & (position < stop)
+            gtids = np.isin(kinds, _GTIDS)
+            begins.extend(position[inside & gtids].tolist())
+            short = (kinds != EventType.QUERY) | (headers["event_length"] < _NAME_LEN)
+            return np.asarray(inside & ~gtids & short)
+
+        types = (*_GTIDS, EventType.QUERY, EventType.XA_PREPARE)
+        ends = set()
+        for event in self._events(log, types, wanted):
+            begin = begins[bisect(begins, event.position) - 1] if begins else event.position
+            if isinstance(event, XaPrepareEvent) and not event.one_phase:
+                one = _Transaction(log, begin, event.position)
+                self._all.setdefault(log.path, []).append(one)
+                self._open[event.format_id, event.gtrid, event.bqual] = one
+            elif isinstance(event, QueryEvent) and (found := _END.match(event.query)):
+                self._end(log, begin, event, found)
+                ends.add(begin)
+        self._tell_times(log, ends)
+
+    def _end(self, log: Split, begin: int, event: QueryEvent, found: re.Match[str]) -> None:
+        xid = _xid(int(found["format"]), found["gtrid"], found["bqual"])
+        one = self._open.pop(xid, None)
+        if found["how"].upper() == "ROLLBACK":
+            return
+        if one is not None:
+            one.version = log.version_base + begin
+            one.microseconds = event.timestamp * 1_000_000
+            return
+        if log.version_base + begin >= self._since:
+            raise BinlogError(
+                "XA COMMIT of what was prepared before the first log: begin with an earlier log,"
+                " give startOffset= behind it, or xa=prepared",
+                path=log.path,
+                offset=event.position,
+            )
+
+    def _tell_times(self, log: Split, begins: set[int]) -> None:
+        """The microsecond of the commit, where the GTID event has it."""
+        if not begins:
+            return
+        wanted = np.array(sorted(begins), np.uint64)
+        times = {
+            log.version_base + event.position: event.immediate_commit_timestamp
+            for event in self._events(log, _GTIDS, lambda headers: np.isin(headers["position"], wanted))
+            if isinstance(event, GtidEvent) and event.immediate_commit_timestamp
+        }
+        for transactions in self._all.values():
+            for one in transactions:
+                if one.version in times:
+                    one.microseconds = times[one.version]
+
+    def _events(self, log: Split, types: Sequence[int], where: Any) -> Iterable[Any]:
+        with self._access.file(log.path).open() as source:
+            decoder = LogDecoder(
+                source,
+                selection=Selection(),
+                report=Report(),
+                verify_checksum=False,  # who reads the rows verifies, and meets the damage
+                skip_errors=True,
+            )
+            yield from events_of(decoder, types, where)
+
+    def prepared(self, split: Split, below: int | None = None) -> tuple[Prepared, ...]:
+        """What became of the transactions that begin in a split.
+
+        Parameters
+        ----------
+        split : Split
+        below : int or None
+            Those that are committed at this version or behind it are not to be read.
+        """
+        end = 1 << 63 if split.end is None else split.end
+        return tuple(
+            Prepared(one.begin, self._version(one, below), one.microseconds)
+            for one in self._all.get(split.path, ())
+            if split.start <= one.begin < end
+        )
+
+    @staticmethod
+    def _version(one: _Transaction, below: int | None) -> int | None:
+        return None if one.version is not None and below is not None and one.version >= below else one.version
+
+    def committed_later(self, since: int, below: int) -> list[tuple[Split, Prepared]]:
+        """Transactions prepared before a version and committed at or behind it, with the parts they are."""
+        return [
+            (
+                replace(one.log, start=one.begin, end=one.last + 1),
+                Prepared(one.begin, one.version, one.microseconds),
+            )
+            for transactions in self._all.values()
+            for one in transactions
+            if one.version is not None
+            and since <= one.version < below
+            and one.log.version_base + one.begin < since
+        ]
+
+
+def _xid(format_id: int, gtrid: str, bqual: str) -> Xid:
+    return format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual)

@@ -1,0 +1,176 @@
+"""Rows of all tables in one DataFrame: what was before and after as JSON. Convenient, and slow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...batch import ChangeBatch
+from ...batches import change_column
+from ...report import Place
+from ..options import SourceOptions
+from .fit import CORRUPT, special_fields, to_json
+from .images import METADATA, metadata_column
+from .ordinals import Ordinals
+from .reader import SplitReader
+from .types import CHANGE_COLUMNS, import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = ("", "insert", "update", "update", "delete")
+_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
+_ROWS = 8192  # of a record batch: rows of JSON are large
+
+
+def all_tables_schema(options: SourceOptions, *, everything: bool = False) -> pa.Schema:
+    """The schema without option table.
+
+    Parameters
+    ----------
+    options : SourceOptions
+    everything : bool
+        Also the columns that are there on demand only.
+    """
+    pa = import_pyarrow()
+    types = special_fields()
+    names = [*CHANGE_COLUMNS, *(METADATA if everything else options.metadata)]
+    if everything or options.mode == "PERMISSIVE":
+        names.append(CORRUPT)
+    document = _variant() if options.documents == "variant" else pa.string()
+    return pa.schema(
+        [
+            ("_database", pa.string()),
+            ("_table", pa.string()),
+            ("before", document),
+            ("after", document),
+            *((name, types[name]) for name in names),
+        ]
+    )
+
+
+def _variant() -> pa.DataType:
+    """What Spark takes for a VARIANT."""
+    pa = import_pyarrow()
+    marked = pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})
+    return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
+
+
+def _variants(documents: list[str | None]) -> list[dict[str, bytes] | None]:
+    from pyspark.sql.types import VariantVal
+
+    found: list[dict[str, bytes] | None] = []
+    for text in documents:
+        one = None if text is None else VariantVal.parseJson(text)
+        found.append(None if one is None else {"value": one.value, "metadata": one.metadata})
+    return found
+
+
+class JsonRows:
+    """Makes one row of each changed row.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Columns of `all_tables_schema`, in any order.
+    options : SourceOptions
+    """
+
+    def __init__(self, schema: pa.Schema, options: SourceOptions) -> None:
+        self._schema = schema
+        self._names = [name.lower() for name in schema.names]
+        self._images = options.images
+        self._variant = options.documents == "variant"
+
+    def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        ordinals = Ordinals()
+        base = reader.split.version_base
+        for group in reader.groups():
+            batches = [batch for batch in group.batches if batch.table.undecodable is None]
+            for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
+                reader.check_names(batch)
+                yield from self._rows(batch, numbers, reader)
+            yield from self._damage(reader, base)
+        yield from self._damage(reader, base)
+
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
+        image = batch.array["image"]
+        # An update is one row, at its postimage; it has the number of its preimage, where its change began.
+        rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        begins = batch.transactions["begin_position"][image["transaction"]]
+        keep = reader.xa.kept(begins[rows])
+        rows = rows if keep is None else rows[keep]
+        records = batch.to_pylist(change_columns=False)
+        versions = begins.astype(np.int64) + reader.split.version_base
+        times = change_column(batch, "_commit_timestamp", None).values
+        versions, times = reader.xa.change(begins, versions, times)
+        for at in range(0, len(rows), _ROWS):
+            part = rows[at : at + _ROWS]
+            ops = image["op"][part]
+            updates = ops == _POSTIMAGE
+            transaction = image["transaction"][part]
+            columns: dict[str, Any] = {
+                "_database": [batch.table.database] * len(part),
+                "_table": [batch.table.name] * len(part),
+                "before": [
+                    self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "after": [
+                    None if op == _DELETE else to_json(self._after(records, i, op))
+                    for i, op in zip(part.tolist(), ops.tolist(), strict=True)
+                ],
+                "_change_type": [_KINDS[op] for op in ops.tolist()],
+                "_commit_version": versions[part],
+                "_commit_timestamp": times[part],
+                "_change_ordinal": ordinals[part] - updates,
+                "_position": image["position"][part].astype(np.int64),
+                "_server_id": image["server_id"][part].astype(np.int64),
+            }
+            for name in ("_gtid", "_file", "_xid"):
+                if name in self._names:
+                    columns[name] = metadata_column(batch, name, transaction)
+            if self._variant:
+                columns |= {name: _variants(columns[name]) for name in ("before", "after")}
+            arrays = []
+            for name, field in zip(self._names, self._schema, strict=True):
+                values = columns.get(name)
+                if values is None:
+                    values = [None] * len(part)
+                arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
+        if op == _INSERT or (op == _POSTIMAGE and self._images != "both"):
+            return None
+        return to_json(records[i - 1 if op == _POSTIMAGE else i])
+
+    def _after(self, records: list[dict[str, Any]], i: int, op: int) -> dict[str, Any]:
+        if self._images != "both" and op == _POSTIMAGE:
+            return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
+        return records[i]
+
+    def _damage(self, reader: SplitReader, base: int) -> Iterator[pa.RecordBatch]:
+        damaged = reader.report.take_damaged()
+        if CORRUPT in self._names:
+            for place in damaged:
+                yield self._single(place, reader.split.name, base)
+
+    def _single(self, place: Place, path: str, base: int) -> pa.RecordBatch:
+        pa = import_pyarrow()
+        told = {"file": path, "offset": place.offset, "reason": place.detail}
+        values = {
+            "_commit_version": base + (place.offset or 0),
+            "_file": path,
+            "_position": place.offset,
+            CORRUPT: json.dumps(told),
+        }
+        arrays = [
+            pa.array([values.get(name)], field.type)
+            for name, field in zip(self._names, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

@@ -1,0 +1,123 @@
+"""What is noted while a split is read: statements between the rows, and places of damage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..._tables.tables import Table
+from ...events import QueryEvent
+from ...report import Place, Report
+from ...schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
+from ...schema.definitions import Definitions
+
+
+class Statement(NamedTuple):
+    """A logged statement that may change what a table is or holds.
+
+    Parameters
+    ----------
+    position : int
+        Of its event.
+    timestamp : int
+        Of its event, seconds since 1970.
+    database : str
+        The default database.
+    sql : str
+    sql_mode : int
+        Which tells how it is quoted.
+    transaction : int
+        Where its transaction begins.
+    ordinal : int
+        Its number within the transaction, counted with the row images.
+    """
+
+    position: int
+    timestamp: int
+    database: str
+    sql: str
+    sql_mode: int
+    transaction: int
+    ordinal: int = 0
+
+
+class StatementRecorder(Definitions):
+    """Stands where the definitions stand that follow statements: notes them, and passes all on.
+
+    Parameters
+    ----------
+    inner : Definitions or None
+        The given definitions.
+    """
+
+    def __init__(self, inner: Definitions | None) -> None:
+        self._inner = inner
+        self._seen: list[Statement] = []
+
+    @property
+    def follows(self) -> bool:
+        """Statements are handed to `follow`."""
+        return True
+
+    @property
+    def notes_changes(self) -> bool:
+        """Who is told of a TRUNCATE is told of these."""
+        return True
+
+    def take(self) -> list[Statement]:
+        """The statements since the last call."""
+        seen, self._seen = self._seen, []
+        return seen
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        """See `Definitions`."""
+        if self._inner is None:
+            return table
+        return self._inner.complete(table, report, path=path, offset=offset)
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        """Note a statement."""
+        if self._inner is not None and self._inner.follows:
+            self._inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
+        # An ALTER that is only announced, or taken back, changes nothing.
+        if (event.status.gtid_flags3 or 0) & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
+            return
+        self._seen.append(
+            Statement(
+                event.position,
+                event.timestamp,
+                event.database,
+                event.query,
+                event.status.sql_mode or 0,
+                transaction,
+            )
+        )
+
+
+@dataclass
+class DamageReport(Report):
+    """A report that keeps every place of a skipped event, not only the first."""
+
+    damaged: list[Place] = field(default_factory=list)
+
+    def add(
+        self,
+        kind: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        table: str | None = None,
+        column: str | None = None,
+        detail: str | None = None,
+        count: int = 1,
+    ) -> None:
+        if kind == "skipped_events" and count:
+            self.damaged.append(Place(path, offset, table, column, detail))
+        super().add(kind, path=path, offset=offset, table=table, column=column, detail=detail, count=count)
+
+    def take_damaged(self) -> list[Place]:
+        """The places since the last call."""
+        damaged, self.damaged = self.damaged, []
+        return damaged

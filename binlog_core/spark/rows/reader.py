@@ -1,0 +1,421 @@
+"""`read_split`: a plain function from a split to record batches. Every road into Spark stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._decode.group import Group, Tail
+from ..._decode.log_decoder import LogDecoder
+from ..._decode.selection import Selection, matches
+from ..._format.format_description import FIRST_EVENT_POSITION
+from ..._tables.tables import Column, Table
+from ...arrow.text import TextErrors
+from ...arrow.types import ChangeColumn
+from ...batch import OPS, ChangeBatch
+from ...batches import change_column
+from ...errors import SchemaError
+from ...splits import Split, SplitBounds, SplitResult
+from ..access import Access
+from ..plan.definitions import definitions_of
+from ..plan.xa import Prepared, XaRows
+from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
+from .observers import DamageReport, Statement, StatementRecorder
+from .ordinals import Ordinals
+from .types import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Unnamed = Literal["refuse", "positions"]
+
+_LABELS = ("", *OPS.values())
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How splits are read; travels to the workers.
+
+    Parameters
+    ----------
+    tables : tuple of str or None
+        Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
+    columns : mapping or None
+        Table name or pattern to the names of the columns to decode.
+    schema : dict, str, path, Schema, Timeline or None
+        As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
+    keys : path, dict or None
+        Of encrypted logs.
+    images : "both", "after" or "keychange"
+        "after" leaves out what was before an update, and fills the columns that the log does not have after
+        it from there. "keychange" does so too, but what was before an update that changes the key comes as a
+        delete.
+    key : tuple of str or None
+        Columns of the key, for "keychange"; None: the primary key that the log tells.
+    metadata : tuple of str
+        Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
+    absent : bool
+        Add `_absent`: the names of the columns that a partial row image lacks, null where it is whole.
+    start_timestamp, stop_timestamp : int or None
+        Seconds since 1970 of the first event, and of the first event no more read.
+    statements : bool
+        Also give the statements that may change what a table is or holds.
+    unnamed : "refuse" or "positions"
+        Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
+    text_errors : "raise" or "replace"
+        Bytes that are no text in their character set: an error, or U+FFFD.
+    on_error : "raise" or "skip"
+        With "skip" damaged events are counted and passed over.
+    verify_checksum : bool
+    storage_options : dict or None
+        For fsspec.
+    prepared : mapping of str to tuple of Prepared
+        By path: XA transactions, and what became of them. Of the others, rows are as they are logged.
+    """
+
+    tables: tuple[str, ...] | None = None
+    columns: Mapping[str, tuple[str, ...]] | None = None
+    schema: Any = field(default=None, repr=False)
+    keys: Any = field(default=None, repr=False)
+    images: Images = "both"
+    unnamed: Unnamed = "refuse"
+    text_errors: TextErrors = "raise"
+    on_error: Literal["raise", "skip"] = "raise"
+    verify_checksum: bool = True
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    key: tuple[str, ...] | None = None
+    metadata: tuple[str, ...] = ()
+    absent: bool = False
+    start_timestamp: int | None = None
+    stop_timestamp: int | None = None
+    statements: bool = False
+    prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("images", ("both", "after", "keychange")),
+            ("unnamed", ("refuse", "positions")),
+            ("text_errors", ("raise", "replace")),
+            ("on_error", ("raise", "skip")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
+        for name in self.metadata:
+            if name not in METADATA:
+                raise ValueError(f"metadata={name!r}: {', '.join(METADATA)} are known")
+
+    @property
+    def access(self) -> Access:
+        """How logs are opened."""
+        return Access(self.keys, self.storage_options)
+
+
+class _Selection(Selection):
+    """Column names without case, as Spark takes them."""
+
+    def wanted_columns(self, table: Table) -> Collection[str] | None:
+        wanted: set[str] | None = None
+        for pattern, names in self.columns.items():
+            if matches(table, pattern):
+                small = {name.lower() for name in names}
+                wanted = (wanted or set()) | {c.name for c in table.columns if c.name.lower() in small}
+        return wanted
+
+
+class Chunk(NamedTuple):
+    """Rows of one table, with what statistics need.
+
+    Parameters
+    ----------
+    table : Table
+    batch : pyarrow.RecordBatch
+    ops : ndarray, shape (5,), int64
+        Rows by op number: see ``binlog_core.batch.OPS``.
+    first_position, last_position : int
+        Of the first and last row's event.
+    source : ChangeBatch
+        What the rows were made from.
+    rows : ndarray or None
+        The records of `source` that they are; None: all.
+    filled : bool
+        Postimages took what they lack from their preimages.
+    """
+
+    table: Table
+    batch: pa.RecordBatch
+    ops: NDArray[np.int64]
+    first_position: int
+    last_position: int
+    source: ChangeBatch
+    rows: NDArray[np.intp] | None
+    filled: bool
+
+    def absent(self) -> pa.Array:
+        """Names of the columns that each row lacks: a list of string, null where it is whole."""
+        return absent_names(self.source, self.rows, filled=self.filled)
+
+
+class SplitReader:
+    """Iterator over the rows of one split; `read_split` makes it.
+
+    Attributes
+    ----------
+    split : Split
+    report : Report
+        What the log did not tell, skipped or lost, as far as it was read.
+    tail : Tail or None
+        Where the log ended inside an event.
+    first_anchor : int or None
+        Position of the first event that the split owns, once reading has begun; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, once all was read; None: the log ends before.
+    end_position : int
+        Everything before it was read.
+    """
+
+    # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
+    # prepared: XA transactions of the split, and what became of them.
+    def __init__(
+        self, split: Split, options: ReadOptions, *, exact: bool = False, prepared: Sequence[Prepared] = ()
+    ) -> None:
+        self.split = split
+        self.xa = XaRows(prepared or options.prepared.get(split.path, ()))
+        self._exact = exact or split.whole
+        self.options = options
+        self.report = DamageReport()
+        self.tail: Tail | None = None
+        self.first_anchor: int | None = None
+        self.next_anchor: int | None = None
+        self.end_position = 0
+        self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
+        self._recorder: StatementRecorder | None = None
+        self._own_names = {*CHANGE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
+        self._rows = ((chunk.table, chunk.batch) for chunk in self.chunks())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[Table, pa.RecordBatch]:
+        return next(self._rows)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log from the first anchor to where reading ended."""
+        return max(self.end_position - self.first_anchor, 0) if self.first_anchor is not None else 0
+
+    @property
+    def result(self) -> SplitResult:
+        """What ``binlog_core.splits.check_seams`` needs, once all was read."""
+        return SplitResult(self.split, self.first_anchor, self.next_anchor)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows with their counts, once."""
+        return (piece for piece in self.pieces() if isinstance(piece, Chunk))
+
+    def pieces(self) -> Iterator[Chunk | Statement]:
+        """The rows, and between them the statements that `options` asks for, in log order; once."""
+        import_pyarrow()
+        ordinals = Ordinals()
+        for group in self.groups():
+            yield from self._statements(ordinals)
+            batches = [batch for batch in group.batches if batch.table.undecodable is None]
+            for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
+                chunk = self._chunk(batch, numbers)
+                if chunk is not None:
+                    yield chunk
+            self.end_position = group.end_position
+        yield from self._statements(ordinals)
+
+    def groups(self) -> Iterator[Group]:
+        """Groups of the split as they are decoded, once."""
+        options, split = self.options, self.split
+        definitions = definitions_of(options.schema, split)
+        if options.statements:
+            definitions = self._recorder = StatementRecorder(definitions)
+        with options.access.file(split.path).open() as source:
+            bounds = None
+            start, stop, anchors, in_parts = split.start or None, split.end, 0, False
+            if self._exact:
+                self.first_anchor = max(split.start, FIRST_EVENT_POSITION)
+            else:
+                bounds = SplitBounds(split, source)
+                self.first_anchor = bounds.first_anchor
+                if bounds.first_anchor is None:
+                    return
+                start, stop, anchors = bounds.start_position, bounds.stop_position, bounds.stop_anchor
+                in_parts = bounds.in_parts
+            decoder = LogDecoder(
+                source,
+                selection=_Selection(
+                    tables=options.tables,
+                    columns=dict(options.columns or {}),
+                    start_position=start,
+                    stop_position=stop,
+                    stop_anchor=anchors,
+                    in_parts=in_parts,
+                    start_timestamp=options.start_timestamp,
+                    stop_timestamp=options.stop_timestamp,
+                ),
+                report=self.report,
+                definitions=definitions,
+                verify_checksum=options.verify_checksum,
+                skip_errors=options.on_error == "skip",
+            )
+            try:
+                yield from decoder.groups()
+            finally:
+                self.tail = decoder.tail
+            if bounds is not None:
+                bounds.finish(decoder)
+                self.next_anchor = bounds.next_anchor
+            self.end_position = max(self.end_position, decoder.position)
+
+    def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
+        # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
+        if self._recorder is not None:
+            for one in self._recorder.take():
+                yield one._replace(ordinal=ordinals.number_one(one.transaction))
+
+    def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
+        pa = import_pyarrow()
+        options = self.options
+        rows, op = select_images(batch, options.images, options.key)
+        filled = rows is not None
+        image = batch.array["image"]
+        begin = batch.transactions["begin_position"][image["transaction"]]
+        keep = self.xa.kept(begin if rows is None else begin[rows])
+        if keep is not None:
+            rows, op = np.flatnonzero(keep) if rows is None else rows[keep], op[keep]
+        if not len(op):
+            return None
+        position, transaction = image["position"], image["transaction"]
+        if rows is not None:
+            position, transaction, ordinals = position[rows], transaction[rows], ordinals[rows]
+            begin = begin[rows]
+        times = change_column(batch, "_commit_timestamp", rows)
+        versions, moments = self.xa.change(
+            begin, begin.astype(np.int64) + self.split.version_base, times.values
+        )
+        schema = self._schema(batch)
+        extras = (
+            ChangeColumn("_change_type", op, labels=_LABELS),
+            ChangeColumn("_commit_version", versions),
+            ChangeColumn("_commit_timestamp", moments, utc=True),
+            ChangeColumn("_change_ordinal", ordinals),
+        )
+        exported = batch.export(
+            change_columns=False,
+            extras=extras,
+            rows=rows,
+            fill_absent=filled,
+            text_errors=options.text_errors,
+            vectors="list",
+        )
+        converted = to_lake(
+            pa.record_batch(exported),
+            schema,
+            batch.table,
+            batch.columns,
+            path=self.split.path,
+            most=batch.arrow_bytes,
+        )
+        if options.absent:
+            names = absent_names(batch, rows, filled=rows is not None)
+            converted = converted.append_column(ABSENT, names)
+        for name in options.metadata:
+            if name in ("_position", "_server_id"):
+                values = image[name[1:]] if rows is None else image[name[1:]][rows]
+                converted = converted.append_column(name, pa.array(values.astype(np.int64)))
+            else:
+                converted = converted.append_column(name, metadata_column(batch, name, transaction))
+        ops = np.bincount(op, minlength=len(OPS) + 1)
+        return Chunk(batch.table, converted, ops, int(position[0]), int(position[-1]), batch, rows, filled)
+
+    def _schema(self, batch: ChangeBatch) -> pa.Schema:
+        schema = self._schemas.get(batch.columns)
+        if schema is None:
+            self.check_names(batch)
+            schema = self._schemas[batch.columns] = lake_schema(batch.columns)
+        return schema
+
+    def check_names(self, batch: ChangeBatch) -> None:
+        """Refuse columns without names, unless they are wanted, and those called like a change column."""
+        where: dict[str, Any] = {
+            "path": self.split.path,
+            "offset": int(batch.array["image"]["position"][0]),
+            "table": batch.table.full_name,
+        }
+        for column in batch.columns:
+            if not column.named and self.options.unnamed == "refuse":
+                raise SchemaError(
+                    "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give a"
+                    " schema, or unnamed='positions' for c0, c1 …",
+                    **where,
+                )
+            if column.name.lower() in self._own_names:  # Spark does not tell names apart by case
+                raise SchemaError(
+                    "the table has a column of the name that a change column has", column=column.name, **where
+                )
+
+
+def read_split(
+    split: Split,
+    *,
+    tables: str | tuple[str, ...] | list[str] | None = None,
+    columns: Mapping[str, tuple[str, ...] | list[str]] | None = None,
+    schema: Any = None,
+    keys: Any = None,
+    images: Images = "both",
+    unnamed: Unnamed = "refuse",
+    text_errors: TextErrors = "raise",
+    on_error: Literal["raise", "skip"] = "raise",
+    verify_checksum: bool = True,
+    storage_options: dict[str, Any] | None = None,
+    absent: bool = False,
+) -> SplitReader:
+    """Rows of a split as record batches in the types of Spark and lakes.
+
+    Parameters
+    ----------
+    split : Split
+        Of `plan_splits`.
+    tables, columns, schema, keys, images, unnamed, text_errors, on_error, verify_checksum, storage_options,
+    absent
+        See `ReadOptions`.
+
+    Returns
+    -------
+    SplitReader
+        Iterator of ``(Table, pyarrow.RecordBatch)``: the table's columns in the types of
+        ``schema.lake_type``, then `_change_type`, `_commit_version` (number of the file * 2**40 + offset of
+        the transaction's first event), `_commit_timestamp` and `_change_ordinal` (number of the row image
+        within its transaction, over all decoded tables). Dates that no calendar has, and columns that an
+        image lacks, are null. Tables whose rows cannot be decoded are passed over and counted in ``report``.
+
+    Raises
+    ------
+    SchemaError
+        Columns have no names; a column is called like a change column.
+    DecodeError, BinlogError
+        As reading a log raises them.
+    MissingExtraError
+        pyarrow is not installed.
+    """
+    options = ReadOptions(
+        tables=(tables,) if isinstance(tables, str) else tuple(tables) if tables is not None else None,
+        columns={name: tuple(names) for name, names in columns.items()} if columns else None,
+        schema=schema,
+        keys=keys,
+        images=images,
+        unnamed=unnamed,
+        text_errors=text_errors,
+        on_error=on_error,
+        verify_checksum=verify_checksum,
+        storage_options=storage_options,
+        absent=absent,
+    )
+    return SplitReader(split, options)

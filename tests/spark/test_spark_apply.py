@@ -1,0 +1,519 @@
+"""apply_changes: a Delta table follows its source, held against a model and against written logs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import tracemalloc
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import DATA
+from support.lake_tables import plain
+from support.server import connect, logged, needs_server
+from support.workload import Workload
+from support.writer import Log, Table
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("deltalake")
+pytest.importorskip("pyspark")
+
+import deltalake  # noqa: E402
+from deltalake import DeltaTable  # noqa: E402
+
+from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  # noqa: E402
+from binlog_core.spark.apply.delta import DeltaTarget  # noqa: E402
+from binlog_core.spark.apply.folding import Rules, fold  # noqa: E402
+from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
+from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
+from binlog_core.spark.options import SourceOptions  # noqa: E402
+from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
+from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
+
+STRICT = b"\x01" + (1 << 21).to_bytes(8, "little")  # status variable: sql_mode
+COLUMNS = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "BIGINT")]
+T = Table("shop", "t", COLUMNS, primary_key=["id"])
+WIDER = Table("shop", "t", [*COLUMNS, ("c", "DECIMAL(10,2)")], primary_key=["id"])
+
+
+def batch_of(log: Log, path: Path, **options: str) -> Any:
+    path.write_bytes(log.getvalue())
+    given = {"table": "shop.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", **options}
+    parsed = SourceOptions.parse(given)
+    schema = arrow_schema(spark_schema(infer_schema([str(path)], parsed)))
+    reader = ChangeReader.of(parsed, schema, projected=False)
+    batches = [batch for part in plan_parts([str(path)], parsed) for batch in reader.read(part)]
+    return pa.Table.from_batches(batches, schema)
+
+
+def rows_of(target: Path) -> list[dict[str, Any]]:
+    rows = DeltaTable(str(target)).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: row["id"])
+
+
+class Source:
+    """A table as its server holds it; random statements with full or minimal images."""
+
+    def __init__(self, seed: int, minimal: bool) -> None:
+        self.random = random.Random(seed)
+        self.minimal = minimal
+        self.rows: dict[int, dict[str, Any]] = {}
+
+    def work(self, log: Log, count: int) -> None:
+        for _ in range(count):
+            log.begin()
+            for _ in range(self.random.randrange(1, 4)):
+                self.change(log)
+            log.commit()
+            if self.random.random() < 0.03:
+                log.query("TRUNCATE TABLE t", "shop")
+                self.rows.clear()
+
+    def change(self, log: Log) -> None:
+        what = self.random.choice(("insert", "insert", "update", "update", "move", "delete"))
+        free = [i for i in range(400) if i not in self.rows]
+        if what == "insert" or not self.rows:
+            row = {"id": self.random.choice(free), "a": self.text(), "b": self.random.randrange(1 << 40)}
+            log.insert(T, [row])
+            self.rows[row["id"]] = row
+            return
+        old = self.rows.pop(self.random.choice(list(self.rows)))
+        if what == "delete":
+            log.delete(T, [old], columns=["id"] if self.minimal else None)
+            return
+        new = {
+            **old,
+            self.random.choice("ab"): None if self.random.random() < 0.2 else self.random.randrange(99),
+        }
+        new["a"] = None if new["a"] is None else str(new["a"])
+        if what == "move":
+            new["id"] = self.random.choice(free)
+        changed = [name for name in new if new[name] != old[name]] or ["b"]
+        if self.minimal:
+            log.update(T, [(old, new)], before_columns=["id"], after_columns=changed)
+        else:
+            log.update(T, [(old, new)])
+        self.rows[new["id"]] = new
+
+    def text(self) -> str:
+        return self.random.choice("xyz") * self.random.randrange(5)
+
+    @property
+    def state(self) -> list[dict[str, Any]]:
+        return [self.rows[key] for key in sorted(self.rows)]
+
+
+@pytest.mark.parametrize("minimal", [False, True], ids=["full", "minimal"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_target_equals_the_source_after_each_batch(tmp_path: Path, seed: int, minimal: bool) -> None:
+    source = Source(seed, minimal)
+    target = tmp_path / "target"
+    for number in range(5):
+        log = Log("8.0.36")
+        log.begin()
+        row = {"id": 1000 + number, "a": "first", "b": number}
+        log.insert(T, [row])
+        log.commit()
+        source.rows[row["id"]] = row
+        source.work(log, 25)
+        batch = batch_of(log, tmp_path / f"bin.{number:06}")
+        told = apply_changes(batch, str(target), keys=["id"], app_id="test", batch_id=number)
+        assert not told.skipped
+        assert rows_of(target) == source.state
+        again = apply_changes(batch, str(target), keys=["id"], app_id="test", batch_id=number)
+        assert again == Applied(skipped=True)
+        assert rows_of(target) == source.state
+
+
+def test_a_column_that_is_added(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [{"id": 1, "a": "x", "b": 1}])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), keys=["id"])
+    log = Log("8.0.36")
+    log.query("ALTER TABLE t ADD c DECIMAL(10,2)", "shop")
+    log.begin()
+    log.insert(WIDER, [{"id": 2, "a": "y", "b": 2, "c": Decimal("1.50")}])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000002"), target)  # the log tells the key
+    assert [(row["id"], str(row["c"])) for row in rows_of(target)] == [(1, "None"), (2, "1.50")]
+
+
+ROW = {"id": 1, "a": "x", "b": 5}
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("ALTER TABLE t ADD c DECIMAL(10,2)", {**ROW, "c": None}),
+        ("ALTER TABLE t ADD COLUMN c INT DEFAULT -7 FIRST, ADD INDEX (c)", {**ROW, "c": -7}),
+        ("ALTER TABLE t ADD (c VARCHAR(9) DEFAULT 'it''s', KEY (c))", {**ROW, "c": "it's"}),
+        ("ALTER TABLE t ADD c DECIMAL(10,2) NOT NULL DEFAULT 1.5", {**ROW, "c": Decimal("1.50")}),
+        ("ALTER TABLE t ADD c INT NOT NULL AFTER a", {**ROW, "c": 0}),
+        ("ALTER TABLE t ADD c TEXT NOT NULL", {**ROW, "c": ""}),
+        ("ALTER TABLE t ADD c ENUM('p','q') NOT NULL", {**ROW, "c": "p"}),
+        ("ALTER TABLE t ADD c DATE DEFAULT '2026-01-02'", {**ROW, "c": dt.date(2026, 1, 2)}),
+        ("ALTER TABLE t DROP a", {**ROW, "a": None}),
+        ("ALTER TABLE t DROP COLUMN a, ADD a VARCHAR(20) DEFAULT 'new'", {**ROW, "a": "new"}),
+        ("ALTER TABLE t RENAME COLUMN b TO c", {"id": 1, "a": "x", "b": None, "c": 5}),
+        ("ALTER TABLE t CHANGE COLUMN b c BIGINT NULL", {"id": 1, "a": "x", "b": None, "c": 5}),
+        ("ALTER TABLE t MODIFY b INT, MODIFY a CHAR(3) NOT NULL", ROW),
+        ("ALTER TABLE t MODIFY a ENUM('x','y')", ROW),
+        ("ALTER TABLE t MODIFY b VARCHAR(20)", ROW),  # text when rows come that have it
+        ("ALTER TABLE t MODIFY b DECIMAL(30,0)", {**ROW, "b": Decimal(5)}),
+        ("ALTER TABLE t ALTER a SET DEFAULT 'z', ENGINE=InnoDB, COMMENT 'x', ALGORITHM=COPY", ROW),
+        ("ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4", ROW),
+        ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)", ROW),
+        ("CREATE TABLE IF NOT EXISTS t (id INT)", ROW),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True], ids=["in the batch", "in the target"])
+def test_what_an_alter_does_to_rows_that_are_there(
+    tmp_path: Path, sql: str, wanted: dict[str, Any], later: bool
+) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    if later:
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+        log = Log("8.0.36")
+        log.begin()
+        log.insert(T, [{**ROW, "id": 2}])
+        log.delete(T, [{**ROW, "id": 2}])
+        log.commit()
+    log.query(sql, "shop", status=STRICT)
+    apply_changes(batch_of(log, tmp_path / "bin.000002"), target)
+    assert rows_of(target) == [wanted]
+
+
+def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Path) -> None:
+    text = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "VARCHAR(20)")]
+    table, target = Table("shop", "t", text, primary_key=["id"]), tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(table, [{"id": 1, "a": "x", "b": "trailing "}])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    log = Log("8.0.36")
+    log.begin()
+    log.update(
+        table,
+        [({"id": 1}, {"a": "y"})],
+        before_columns=["id"],
+        after_columns=["a"],
+    )
+    log.commit()
+    log.query("ALTER TABLE t CHANGE a b VARCHAR(20), CHANGE b a VARCHAR(20)", "shop", status=STRICT)
+    batch = batch_of(log, tmp_path / "bin.000002")
+    log.query("ALTER TABLE t MODIFY a CHAR(20)", "shop", status=STRICT)
+    with pytest.raises(ApplyStopped, match=r"char changes values"):
+        apply_changes(batch_of(log, tmp_path / "bin.000002"), target)
+    assert rows_of(target) == [{"id": 1, "a": "x", "b": "trailing "}]
+    apply_changes(batch, target)
+    assert rows_of(target) == [{"id": 1, "a": "trailing ", "b": "y"}]
+
+
+def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.query("DROP TABLE IF EXISTS t", "shop")  # nothing is lost: dumps begin like this
+    log.query("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b BIGINT)", "shop")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    assert rows_of(target) == [ROW]
+    log = Log("8.0.36")
+    log.query("DROP TABLE t", "shop")
+    log.query("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b BIGINT)", "shop")
+    log.begin()
+    log.insert(T, [{**ROW, "id": 2}])
+    log.commit()
+    batch = batch_of(log, tmp_path / "bin.000002")
+    with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
+        apply_changes(batch, target)
+    assert apply_changes(batch, target, on_drop="empty").truncated
+    assert rows_of(target) == [{**ROW, "id": 2}]
+
+
+def test_create_select_is_followed_by_its_rows(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    for number, mariadb in enumerate((False, True), 1):
+        log = Log("10.11.6-MariaDB" if mariadb else "8.0.36")
+        statement = "CREATE OR REPLACE TABLE t (id INT, a VARCHAR(20), b BIGINT)"
+        log.begin()
+        log.insert(T, [{**ROW, "id": 7}])
+        log.commit()
+        if mariadb:
+            log.maria_gtid(number)
+        else:
+            log.gtid("3e11fa47-71ca-11e1-9e33-c80aa9429562", number)
+            log.begin()
+        start = log.query(statement, "shop")
+        log.insert(T, [ROW, {**ROW, "id": 2}])
+        log.commit()
+        path = tmp_path / f"bin.{number:06}"
+        batch = batch_of(log, path)
+        assert batch.sort_by([("_commit_version", "ascending"), ("_change_ordinal", "ascending")]).column(
+            "_change_type"
+        ).to_pylist() == ["insert", "create", "insert", "insert"]
+        rows = batch.slice(1).to_pylist()
+        assert [row["_change_ordinal"] for row in rows] == [0, 1, 2]
+        assert len({row["_commit_version"] for row in rows}) == 1
+        assert rows[0]["_commit_version"] & ((1 << 40) - 1) < start
+        for size in ("97", "300"):
+            assert batch_of(log, path, splitSize=size).sort_by("_commit_version").num_rows == 4
+            assert batch_of(log, path, splitSize=size).to_pylist() == batch.to_pylist()
+        apply_changes(batch, target, on_drop="empty")
+        assert [row["id"] for row in rows_of(target)] == [1, 2]
+
+
+def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    log.query("ALTER TABLE t MODIFY b VARCHAR(20)", "shop", status=STRICT)
+    log.begin()
+    changed = Table(
+        "shop", "t", [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "VARCHAR(20)")], primary_key=["id"]
+    )
+    log.insert(changed, [{"id": 2, "a": "y", "b": "six"}])
+    log.commit()
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    assert rows_of(target) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
+
+
+def test_an_insert_that_lacks_columns(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("10.11.6-MariaDB")
+    log.begin()
+    log.insert(T, [{"id": 1, "b": 3}], columns=["id", "b"])
+    log.commit()
+    batch = batch_of(log, tmp_path / "bin.000001")
+    with pytest.raises(ApplyStopped, match=r"lacks the columns a.*defaults="):
+        apply_changes(batch, target)
+    apply_changes(batch, target, defaults={"a": "none"})
+    assert rows_of(target) == [{"id": 1, "a": "none", "b": 3}]
+
+
+def test_a_lax_server_may_have_cut_values(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    log.query("ALTER TABLE t ADD INDEX (a)", "shop")
+    log.query("ALTER TABLE t MODIFY b BIGINT", "shop")
+    batch = batch_of(log, tmp_path / "bin.000001")
+    with pytest.raises(ApplyStopped, match=r"unknown of the table.*MODIFY"):
+        apply_changes(batch, target)
+    apply_changes(batch, target, on_alter="ignore")
+    assert rows_of(target) == [ROW]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE t",
+        "drop database shop",
+        "RENAME TABLE t TO u",
+        "RENAME TABLE u TO t",
+        "ALTER TABLE t RENAME TO u",
+        "ALTER TABLE t RENAME u, ADD c INT",
+        "ALTER TABLE t ADD c INT AUTO_INCREMENT UNIQUE",
+        "ALTER TABLE t ADD c TIMESTAMP NOT NULL",
+        "ALTER TABLE t ADD c DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "ALTER TABLE t ADD c INT AS (b + 1)",
+        "ALTER TABLE t ADD c INT DEFAULT (1 + 1)",
+        "ALTER TABLE t DROP id",
+        "ALTER TABLE t RENAME COLUMN id TO number",
+        "ALTER TABLE t CONVERT TO CHARACTER SET latin1",
+        "ALTER TABLE t MODIFY b DATE",
+        "ALTER TABLE t MODIFY a ENUM('y')",
+        "ALTER TABLE t MODIFY a JSON",
+        "ALTER IGNORE TABLE t ADD UNIQUE (a)",
+        "ALTER TABLE t TRUNCATE PARTITION p0",
+        "ALTER TABLE t DROP PARTITION p0",
+        "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
+        "ALTER TABLE t IMPORT TABLESPACE",
+        "CREATE OR REPLACE TABLE t (id INT)",
+        "UPDATE shop.t SET a = 'logged as a statement'",
+        "INSERT INTO `T` SELECT * FROM u",
+    ],
+)
+def test_statements_that_stop_the_apply(tmp_path: Path, sql: str) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [{"id": 1, "a": "x", "b": 1}])
+    log.commit()
+    log.query(sql, "shop", status=STRICT)
+    with pytest.raises(ApplyStopped, match=r"is not applied") as caught:
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), keys=["id"])
+    assert sql in str(caught.value)
+    assert not target.exists()
+
+
+def test_statements_about_other_tables_do_not_stop_it(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    for sql in (
+        "UPDATE u SET t1 = 1",
+        "DROP TABLE u",
+        "CREATE TEMPORARY TABLE t (id INT)",
+        "CREATE VIEW t AS SELECT 1",
+    ):
+        log.query(sql, "shop")
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    assert rows_of(target) == [ROW]
+
+
+def test_what_a_batch_must_have(tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [{"id": 1, "a": "x", "b": 1}])
+    log.update(T, [({"id": 1, "a": "x", "b": 1}, {"id": 2, "a": "x", "b": 1})])
+    log.commit()
+    path, target = tmp_path / "bin.000001", str(tmp_path / "target")
+    with pytest.raises(ValueError, match=r"ddl=rows"):
+        apply_changes(batch_of(log, path, ddl="ignore"), target, keys=["id"])
+    with pytest.raises(ValueError, match=r"images=both"):
+        apply_changes(batch_of(log, path, images="after"), target, keys=["id"])
+    with pytest.raises(ValueError, match=r"no column nothing"):
+        apply_changes(batch_of(log, path), target, keys=["nothing"])
+    with pytest.raises(ValueError, match=r"both or none"):
+        apply_changes(batch_of(log, path), target, keys=["id"], batch_id=1)
+    assert primary_key(path, "shop.t") == ("id",)
+
+
+def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    log.begin()
+    log.update(T, [({"id": 1}, {"a": "z"})], before_columns=["id"], after_columns=["a"])
+    log.commit()
+    with pytest.raises(ValueError, match=r"begin with a copy"):
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), keys=["id"])
+
+
+def test_fold_keeps_what_a_moved_row_has() -> None:
+    changes = [
+        {"_change_type": "update_preimage", "id": 1, "a": None, "_absent": ["a"]},
+        {"_change_type": "update_postimage", "id": 2, "a": None, "_absent": ["a"]},
+        {"_change_type": "update_preimage", "id": 2, "a": None, "_absent": ["a"]},
+        {"_change_type": "update_postimage", "id": None, "a": "x", "_absent": ["id"]},
+        {"_change_type": "delete", "id": 3, "a": None, "_absent": None},
+    ]
+    folded = fold(changes, Rules(("id",)))
+    assert folded.rows == {(1,): None, (2,): {"id": 2, "a": "x"}, (3,): None}
+    assert folded.bases[(2,)] == (1,)
+
+
+# ------------------------------------------------------------------ against servers
+
+
+LOGGED = sorted((DATA / "apply").iterdir())
+
+
+def follow(logs: list[Path], splits: str) -> Any:
+    """What a stream hands over of the last log, its schema being that of all of them."""
+    everything = [str(path) for path in logs]
+    given = {"table": "w.t", "ddl": "rows", "absent": "true", "mergeSchema": "true", "splitSize": splits}
+    parsed = SourceOptions.parse(given)
+    schema = arrow_schema(spark_schema(infer_schema(everything, parsed)))
+    reader = ChangeReader.of(parsed, schema, projected=False)
+    parts = plan_parts(everything[-1:], parsed)
+    return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema)
+
+
+def state_of(target: Path, columns: list[str]) -> list[dict[str, Any]]:
+    rows = DeltaTable(str(target)).to_pyarrow_table().to_pylist()
+    rows.sort(key=lambda row: (row["id"], row["k"]))
+    for row in rows:
+        assert all(value is None for name, value in row.items() if name not in columns)  # dropped
+    return [plain({name: row[name] for name in columns}) for row in rows]
+
+
+@pytest.mark.parametrize("splits", ["700", "3k", "1m"])
+@pytest.mark.parametrize("folder", LOGGED, ids=lambda path: path.name)
+def test_the_target_is_what_the_server_had_after_each_log(tmp_path: Path, folder: Path, splits: str) -> None:
+    told = json.loads((folder / "truth.json").read_text())
+    target = tmp_path / "target"
+    logs: list[Path] = []
+    for number, (name, state) in enumerate(told["states"].items()):
+        logs.append(folder / name)
+        batch = follow(logs, splits)
+        arguments: dict[str, Any] = {"on_drop": "empty", "defaults": values_of(told["defaults"], batch)}
+        apply_changes(batch, target, app_id="w", batch_id=number, **arguments)
+        assert state_of(target, list(state[0])) == state
+        assert apply_changes(batch, target, app_id="w", batch_id=number, **arguments).skipped
+        assert state_of(target, list(state[0])) == state
+
+
+def values_of(defaults: dict[str, Any], batch: Any) -> dict[str, Any]:
+    """Values that JSON has changed in the types of a batch."""
+    found = dict(defaults)
+    for name in set(found) & set(batch.column_names):
+        kind, value = batch.schema.field(name).type, found[name]
+        if value is not None and pa.types.is_timestamp(kind):
+            found[name] = dt.datetime.fromisoformat(value)
+        if value is not None and pa.types.is_decimal(kind):
+            found[name] = Decimal(str(value))
+    return found
+
+
+@pytest.mark.server
+@needs_server
+@pytest.mark.parametrize("row_image", ["FULL", "MINIMAL", "NOBLOB"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_target_follows_a_server(tmp_path: Path, seed: int, row_image: str) -> None:
+    connection = connect()
+    source = Workload(connection, seed, row_image)
+    target = tmp_path / "target"
+    logs: list[Path] = []
+    try:
+        for number in range(3):
+            first = number == 0
+
+            def work(first: bool = first) -> None:
+                if first:
+                    source.begin()
+                source.work(40)
+
+            logs.append(logged(connection, work, tmp_path / f"bin.{number + 1:06}"))
+            state = [plain(row) for row in source.state()]
+            batch = follow(logs, "3k")
+            apply_changes(batch, target, on_drop="empty", defaults=source.defaults)
+            columns = list(state[0]) if state else ["id", "k"]
+            assert state_of(target, columns) == state
+    finally:
+        source.end()
+        connection.close()
+
+
+def test_one_key_of_a_compound_one_is_one_row_in_memory(tmp_path: Path) -> None:
+    count = 200_000
+    rows = pa.table({"a": pa.repeat(1, count), "b": pa.array(range(count)), "v": pa.repeat("x" * 20, count)})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows)
+    target = DeltaTarget(str(tmp_path / "t"), {})
+    target.rows(["a", "b"], [(1, 5)])  # what is imported is no rows
+    tracemalloc.start()
+    try:
+        found = target.rows(["a", "b"], [(1, 77), (1, 123_456), (2, 78), (1, count)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == {(1, n): {"a": 1, "b": n, "v": "x" * 20} for n in (77, 123_456)}
+    assert peak < 4 << 20  # all of them as Python rows take some 80 MB

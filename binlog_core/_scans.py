@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,9 +68,22 @@ _TRANSACTION_COLUMNS = {
 }
 
 
-def find_tables(log: Log) -> dict[str, tuple[Column, ...]]:
+def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> dict[str, tuple[Column, ...]]:
     """Tables with row changes, and the columns of all of their definitions, a type that changed being the
-    wider one; no value is decoded."""
+    wider one; no value is decoded.
+
+    Parameters
+    ----------
+    log : Log
+    wanted : callable, optional
+        Takes a full name: of other tables no columns are gathered.
+
+    Raises
+    ------
+    SchemaError
+        All of them have more columns than ``Limits.sql_columns``.
+    """
+    most, count = log.limits.sql_columns, 0
     found: dict[str, dict[str, Column]] = {}
     latest: dict[str, Table] = {}
     for group in log.groups(columns={"*": ()}):
@@ -78,11 +91,20 @@ def find_tables(log: Log) -> dict[str, tuple[Column, ...]]:
             columns = found.setdefault(batch.table.full_name, {})
             if batch.table.undecodable is not None or latest.get(batch.table.full_name) is batch.table:
                 continue
+            if wanted is not None and not wanted(batch.table.full_name):
+                continue
+            before = len(columns)
             latest[batch.table.full_name] = batch.table
             for column in batch.table.columns:
                 known = columns.setdefault(column.name, column)
                 if known is not column and arrow_field(known).type != arrow_field(column).type:
                     columns[column.name] = wider(known, column) or known
+            count += len(columns) - before
+            if count > most:
+                raise SchemaError(
+                    f"{len(found)} tables have more columns than Limits.sql_columns={most}:"
+                    " tables= chooses some"
+                )
     return {name: tuple(columns.values()) for name, columns in found.items()}
 
 

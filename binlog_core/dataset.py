@@ -53,7 +53,7 @@ def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
     BinlogError
         As reading the log does.
     """
-    tables = find_tables(log)
+    tables = find_tables(log, lambda full_name: table in (full_name, full_name.partition(".")[2]))
     name = by_any_name(tables).get(table)
     if name is None:
         raise unknown_table(table, tables)

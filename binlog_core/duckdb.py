@@ -17,6 +17,7 @@ A DECIMAL of more than 38 digits is text: DuckDB has no wider ones.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._scans import (
@@ -29,6 +30,7 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
+from ._tables.tables import Column
 from .errors import MissingExtraError
 from .log import Log
 from .log import open as open_log
@@ -80,14 +82,29 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Any) -> 
     """
     opened = log if isinstance(log, Log) else open_log(log, **options)
     tables = find_tables(opened)
-    for name, full_name in by_any_name(tables).items():
-        changes = ChangesScan(opened, full_name, tables[full_name], wide_decimals="text")
-        con.register(_PREFIX + name, _scanned(changes))
-    for name, scan in (("events", EventsScan(opened)), ("transactions", TransactionsScan(opened))):
+    _register_views(con, opened)
+    _register_changes(con, opened, tables, tables)
+    return sorted(tables)
+
+
+def _register_views(con: duckdb.DuckDBPyConnection, log: Log) -> None:
+    for name, scan in (("events", EventsScan(log)), ("transactions", TransactionsScan(log))):
         con.register(_PREFIX + name, _scanned(scan))
         _run(con, f'CREATE OR REPLACE TEMP VIEW {name} AS {_VIEWS[name]} FROM "{_PREFIX}{name}"')
     _run(con, _MACRO)
-    return sorted(tables)
+
+
+def _register_changes(
+    con: duckdb.DuckDBPyConnection,
+    log: Log,
+    tables: Mapping[str, tuple[Column, ...]],
+    wanted: Collection[str],
+) -> None:
+    """Make some of the tables known: DuckDB keeps each of their columns, whether a query needs it or not."""
+    for name, full_name in by_any_name(tables).items():
+        if full_name in wanted:
+            changes = ChangesScan(log, full_name, tables[full_name], wide_decimals="text")
+            con.register(_PREFIX + name, _scanned(changes))
 
 
 def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
@@ -117,13 +134,27 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
     con = con or connect()
     import duckdb
 
-    tables = register(con, log)
-    try:
-        return con.execute(sql)
-    except duckdb.CatalogException as error:
-        if unknown := _UNKNOWN.search(str(error)):
-            raise unknown_table(unknown["table"], tables) from None
-        raise
+    def written(full_name: str) -> bool:
+        names = (full_name, full_name.partition(".")[2])
+        return any("'" + name.replace("'", "''") + "'" in sql for name in names)
+
+    tables = find_tables(log, written)
+    known = set(filter(written, tables))
+    _register_views(con, log)
+    _register_changes(con, log, tables, known)
+    while True:
+        try:
+            return con.execute(sql)
+        except duckdb.CatalogException as error:
+            unknown = _UNKNOWN.search(str(error))
+            if unknown is None:
+                raise
+            # A name that the query computes, maybe.
+            full_name = by_any_name(tables).get(unknown["table"])
+            if full_name is None or full_name in known:
+                raise unknown_table(unknown["table"], tables) from None
+            known.add(full_name)
+            _register_changes(con, log, find_tables(log, full_name.__eq__), {full_name})
 
 
 def connect() -> duckdb.DuckDBPyConnection:

@@ -38,6 +38,9 @@ class Limits:
     statement_bytes : int
         Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
         bounded otherwise.
+    sql_columns : int
+        Columns of the tables that a query knows, or that `binlog_core.duckdb.register` makes known; each
+        takes DuckDB some kilobytes. A query knows the tables that it names.
     definition_columns : int
         Columns of all definitions that are followed with ``schema="ddl"``, about 250 bytes each; 256
         characters of names and members count as one more, columns that definitions share hardly. Beyond it
@@ -60,6 +63,7 @@ class Limits:
     record_bytes: int = 1 << 30
     spool_bytes: int = 64 << 30
     statement_bytes: int = 16 << 20
+    sql_columns: int = 1 << 19
     definition_columns: int = 1 << 22
     arrow_bytes: int = ARROW_BYTES
     event_bytes: int = (1 << 30) + (1 << 20)

@@ -291,6 +291,11 @@ class Log:
         return self._latest.report
 
     @property
+    def limits(self) -> Limits:
+        """What bounds memory and time of its passes, as given to `open`."""
+        return self._limits
+
+    @property
     def tail(self) -> Tail | None:
         """Where and why the latest pass ended inside an event; each pass has its own."""
         return self._latest.tail

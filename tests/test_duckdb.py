@@ -22,7 +22,7 @@ from support.writer import Log as LogWriter
 from support.writer import Table
 
 import binlog_core
-from binlog_core import Log, SchemaError
+from binlog_core import Limits, Log, SchemaError
 
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pytz")
@@ -354,3 +354,38 @@ def test_a_type_that_was_widened_in_mid_log() -> None:
         assert rows == [(-1, Decimal("1.5")), (2**40, Decimal("2.5")), (7, None)]
         table = binlog_core.dataset.changes(opened, "shop.t").to_table(columns=["id"])
         assert sorted(table["id"].to_pylist()) == [-1, 7, 2**40]
+
+
+def many_tables(count: int, columns: int) -> bytes:
+    log = LogWriter()
+    for i in range(count):
+        log.begin()
+        log.insert(
+            Table("wide", f"t{i}", [(f"c{k}", "INT") for k in range(columns)]),
+            [dict.fromkeys((f"c{k}" for k in range(columns)), i)],
+        )
+        log.commit()
+    return log.getvalue()
+
+
+def test_a_query_knows_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB keeps every column of each table that it knows: hundreds of wide ones took gigabytes."""
+    made: list[str] = []
+    real = sql_over_logs.ChangesScan
+
+    def scan(log: Any, name: str, *arguments: Any, **options: Any) -> Any:
+        made.append(name)
+        return real(log, name, *arguments, **options)
+
+    monkeypatch.setattr(sql_over_logs, "ChangesScan", scan)
+    with binlog_core.open(many_tables(20, 50), limits=Limits(sql_columns=100)) as log:
+        assert sql_over_logs.query(log, "SELECT c0 FROM changes('wide.t7')").fetchall() == [(7,)]
+        assert set(made) == {"wide.t7"}
+        # Also where no text of the query is the name.
+        found = sql_over_logs.query(log, "SELECT c0 FROM changes('wide.' || 't' || 8)")
+        assert found.fetchall() == [(8,)]
+        assert set(made) == {"wide.t7", "wide.t8"}
+        with pytest.raises(SchemaError, match=r"Limits\.sql_columns=100: tables="):
+            sql_over_logs.register(sql_over_logs.connect(), log)
+        with pytest.raises(SchemaError, match=r"wide\.t99"):
+            sql_over_logs.query(log, "SELECT c0 FROM changes('wide.t99')")

@@ -6,60 +6,144 @@
 ...         print(change.op, change.table, change.after)
 """
 
-from ._core._values import RowChange
-from ._decode.group import Group, Tail
-from ._format.event_types import EventType
-from ._format.format_description import FormatDescription
-from ._sources.log_files import IndexFile
-from ._tables.tables import Column, Table
-from .batch import ChangeBatch
-from .errors import (
-    BinlogError,
-    ChecksumError,
-    DecodeError,
-    DecompressionError,
-    EncryptionError,
-    FormatError,
-    MissingExtraError,
-    NotABinlogError,
-    SchemaError,
-    StrictError,
-    TruncatedError,
-)
-from .limits import Limits
-from .log import Log, open
-from .passes import Pass
-from .position import Position
-from .report import BinlogWarning, Report
-from .versions import show_versions
+from __future__ import annotations
 
-__all__ = [
-    "BinlogError",
-    "BinlogWarning",
-    "ChangeBatch",
-    "ChecksumError",
-    "Column",
-    "DecodeError",
-    "DecompressionError",
-    "EncryptionError",
-    "EventType",
-    "FormatDescription",
-    "FormatError",
-    "Group",
-    "IndexFile",
-    "Limits",
-    "Log",
-    "MissingExtraError",
-    "NotABinlogError",
-    "Pass",
-    "Position",
-    "Report",
-    "RowChange",
-    "SchemaError",
-    "StrictError",
-    "Table",
-    "Tail",
-    "TruncatedError",
-    "open",
-    "show_versions",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import _core as _core  # says so at once where it is not built
+
+if TYPE_CHECKING:
+    from . import archive as archive
+    from . import dataset as dataset
+    from . import duckdb as duckdb
+    from . import events as events
+    from . import inspect as inspect
+    from . import replay as replay
+    from . import schema as schema
+    from . import server as server
+    from . import spark as spark
+    from . import splits as splits
+    from ._core._values import RowChange as RowChange
+    from ._decode.group import Group as Group
+    from ._decode.group import Tail as Tail
+    from ._format.event_types import EventType as EventType
+    from ._format.format_description import FormatDescription as FormatDescription
+    from ._sources.log_files import IndexFile as IndexFile
+    from ._tables.tables import Column as Column
+    from ._tables.tables import Table as Table
+    from .batch import OPS as OPS
+    from .batch import OUTCOMES as OUTCOMES
+    from .batch import ChangeBatch as ChangeBatch
+    from .batches import Batches as Batches
+    from .errors import ArchiveError as ArchiveError
+    from .errors import AuthenticationError as AuthenticationError
+    from .errors import BinlogError as BinlogError
+    from .errors import ChecksumError as ChecksumError
+    from .errors import DecodeError as DecodeError
+    from .errors import DecompressionError as DecompressionError
+    from .errors import DivergedError as DivergedError
+    from .errors import EncryptionError as EncryptionError
+    from .errors import FormatError as FormatError
+    from .errors import GtidError as GtidError
+    from .errors import IdentityError as IdentityError
+    from .errors import MissingExtraError as MissingExtraError
+    from .errors import NotABinlogError as NotABinlogError
+    from .errors import PositionError as PositionError
+    from .errors import PrivilegeError as PrivilegeError
+    from .errors import ProtocolError as ProtocolError
+    from .errors import PurgedError as PurgedError
+    from .errors import SchemaError as SchemaError
+    from .errors import ServerError as ServerError
+    from .errors import StrictError as StrictError
+    from .errors import TruncatedError as TruncatedError
+    from .errors import UnreachableError as UnreachableError
+    from .gtids import Gtid as Gtid
+    from .gtids import GtidSet as GtidSet
+    from .gtids import MariadbGtid as MariadbGtid
+    from .gtids import MariadbGtidSet as MariadbGtidSet
+    from .limits import Limits as Limits
+    from .log import Log as Log
+    from .log import open as open
+    from .passes import Pass as Pass
+    from .position import Position as Position
+    from .report import BinlogWarning as BinlogWarning
+    from .report import Report as Report
+    from .versions import show_versions as show_versions
+
+    __version__: str
+
+# Everything is loaded when it is first asked for: an import costs little, and asks for no extra.
+_MODULES = frozenset(
+    [
+        "archive",
+        "arrow",
+        "batch",
+        "batches",
+        "dataset",
+        "duckdb",
+        "errors",
+        "events",
+        "gtids",
+        "inspect",
+        "limits",
+        "log",
+        "passes",
+        "position",
+        "replay",
+        "report",
+        "schema",
+        "server",
+        "spark",
+        "splits",
+        "versions",
+    ]
+)
+_HOMES = {
+    name: home
+    for home, names in {
+        "_core._values": "RowChange",
+        "_decode.group": "Group Tail",
+        "_format.event_types": "EventType",
+        "_format.format_description": "FormatDescription",
+        "_sources.log_files": "IndexFile",
+        "_tables.tables": "Column Table",
+        "batch": "OPS OUTCOMES ChangeBatch",
+        "batches": "Batches",
+        "errors": (
+            "ArchiveError AuthenticationError BinlogError ChecksumError DecodeError DecompressionError"
+            " DivergedError EncryptionError FormatError GtidError IdentityError MissingExtraError"
+            " NotABinlogError PositionError PrivilegeError ProtocolError PurgedError SchemaError"
+            " ServerError StrictError TruncatedError UnreachableError"
+        ),
+        "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
+        "limits": "Limits",
+        "log": "Log open",
+        "passes": "Pass",
+        "position": "Position",
+        "report": "BinlogWarning Report",
+        "versions": "show_versions",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if (home := _HOMES.get(name)) is not None:
+        found = getattr(import_module(f"{__name__}.{home}"), name)
+    elif name in _MODULES:
+        found = import_module(f"{__name__}.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        found = version("binlog_core")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES, "__version__"})

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
@@ -20,7 +19,7 @@ from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
 from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
 from .arrow.text import TextErrors
-from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Rows, Vectors, WideDecimals
+from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
 from .batches import NO_POLARS, ArrowBatch, json_documents
 from .errors import DecodeError, MissingExtraError, SchemaError
 
@@ -28,7 +27,10 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
+
+    from .arrow.types import Rows
 
 OUTCOMES = ("unknown", "committed", "rolled back", "XA prepared")  # by transaction["outcome"]
 OPS = {1: "insert", 2: "update_preimage", 3: "update_postimage", 4: "delete"}  # by image["op"]

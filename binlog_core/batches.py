@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._core._capsules import schema_capsule, stream_capsule
 from ._core._columns import array_address, export_batch
@@ -20,7 +19,6 @@ from .arrow.types import (
     ArrowField,
     ChangeColumn,
     Geometry,
-    Rows,
     StreamOptions,
     Vectors,
     WideDecimals,
@@ -33,8 +31,10 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+    from numpy.typing import NDArray
 
     from ._decode.group import Tail
+    from .arrow.types import Rows
     from .batch import ChangeBatch
     from .passes import Pass
     from .report import Report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -105,6 +104,8 @@ def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
 
 def near_names(name: str, known: Collection[str], *, most: int = 3) -> list[str]:
     """The known names that a name may have been meant for, the nearest first; case does not matter."""
+    import difflib
+
     by_text = {full.lower(): full for full in known}
     if "." not in name:
         by_text.update((full.rpartition(".")[2].lower(), full) for full in known)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 from ..errors import BinlogError, DecompressionError
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, Source, open_local
@@ -26,7 +24,11 @@ def local_path(path: str) -> str | None:
     """The path on this machine of a path or ``file://`` URL; None of any other URL."""
     if not is_url(path):
         return path
-    return unquote(urlsplit(path).path) if path.lower().startswith("file:") else None
+    if not path.lower().startswith("file:"):
+        return None
+    from urllib.parse import unquote, urlsplit
+
+    return unquote(urlsplit(path).path)
 
 
 class Place(Protocol):
@@ -107,6 +109,8 @@ def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
     """Those files that are logs, from their first bytes."""
     if isinstance(place, LocalFiles):
         return {path for path in paths if is_log(place, path)}
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_LOOKING_THREADS) as threads:  # a look into a store is waiting, not work
         found = threads.map(lambda path: is_log(place, path), paths)
         return {path for path, one in zip(paths, found, strict=True) if one}

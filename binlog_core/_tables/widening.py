@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .column_types import (
     INTEGER_BYTES,
@@ -18,6 +17,9 @@ from .column_types import (
     Kind,
 )
 from .tables import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _INTEGERS = {1: MYSQL_TYPE_TINY, 2: MYSQL_TYPE_SHORT, 4: MYSQL_TYPE_LONG, 8: MYSQL_TYPE_LONGLONG}
 _INTEGER_NAMES = {1: "tinyint", 2: "smallint", 3: "mediumint", 4: "int", 8: "bigint"}

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._core import _headers, _resync
 from .._format.event_types import EventType
 from .._format.format_description import FIRST_EVENT_POSITION, HEADER_LENGTH_V3, FormatDescription
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .._sources.sources import Source
 
 Window = bytes | memoryview

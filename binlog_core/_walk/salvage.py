@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._core import _resync
 from .._format.format_description import HEADER_LENGTH_V3
@@ -15,6 +14,9 @@ from ..batch import ChangeBatch
 from ..errors import DecodeError
 from ..report import Report
 from .resync import Boundaries, Window
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Resumption(NamedTuple):

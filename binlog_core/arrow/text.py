@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tables import charsets
 from .._tables.column_types import Kind
 from .._tables.tables import Column
 from ..errors import DecodeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TextErrors = Literal["raise", "replace", "binary"]
 Encoding = Literal["utf8", "utf16be", "utf16le", "utf32be", "table", "object"]

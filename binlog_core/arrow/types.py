@@ -13,18 +13,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tables.column_types import Kind, value_dtype
 from .._tables.tables import Column
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int] | Sequence[bool]
     from .text import TextErrors
 
 Vectors = Literal["fixed", "list"]
 WideDecimals = Literal["decimal256", "text"]
 Geometry = Literal["struct", "ewkb"]
-Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | Sequence[int] | Sequence[bool]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .errors import GtidError as GtidError
     from .errors import IdentityError as IdentityError
     from .errors import MissingExtraError as MissingExtraError
+    from .errors import MissingFileError as MissingFileError
     from .errors import NotABinlogError as NotABinlogError
     from .errors import PositionError as PositionError
     from .errors import PrivilegeError as PrivilegeError
@@ -113,8 +114,8 @@ _HOMES = {
         "errors": (
             "ArchiveError AuthenticationError BinlogError ChecksumError DecodeError DecompressionError"
             " DivergedError EncryptionError FormatError GtidError IdentityError MissingExtraError"
-            " NotABinlogError PositionError PrivilegeError ProtocolError PurgedError SchemaError"
-            " ServerError StrictError TruncatedError UnreachableError"
+            " MissingFileError NotABinlogError PositionError PrivilegeError ProtocolError PurgedError"
+            " SchemaError ServerError StrictError TruncatedError UnreachableError"
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from errno import ENOENT
+from typing import Any, Self
 
 from ._redaction import shown_text, shown_url
 
@@ -87,6 +88,20 @@ def _rebuild(kind: type[BinlogError], message: str, where: dict[str, object]) ->
 
 class NotABinlogError(BinlogError):
     """The source does not begin with a binary log's magic, or holds no log at all."""
+
+
+class MissingFileError(BinlogError, FileNotFoundError):
+    """There is no such file, directory or object."""
+
+    def __init__(self, message: str, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.errno, self.filename = ENOENT, self.path
+
+
+def cannot_read(error: Exception, message: str, path: str) -> BinlogError:
+    """The error of what cannot be opened or read, told apart where it is not there."""
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else BinlogError
+    return kind(message, path=path)
 
 
 class FormatError(BinlogError):

@@ -15,9 +15,7 @@ it by itself (see ``resync.py``) and reads up to the first that begins at or beh
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -48,7 +46,6 @@ DEFAULT_SPLIT_SIZE = 128 << 20
 _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
 _PLANNING_THREADS = 32  # a look into an object store is waiting, not work
 
-_PATTERN = re.compile(r"[*?\[]")
 
 Logs = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -194,10 +191,9 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
     targets = [target] if isinstance(target, str | os.PathLike) else list(target)
     files: dict[str, LogFile] = {}
     for one in targets:
-        for expanded in _expand(os.fspath(one)):
-            for file in resolve(expanded, storage_options=storage_options):
-                path = file.path if is_url(file.path) else os.path.abspath(file.path)
-                files[path] = replace(file, path=path)
+        for file in resolve(one, storage_options=storage_options):
+            path = file.path if is_url(file.path) else os.path.abspath(file.path)
+            files[path] = replace(file, path=path)
     if not files:
         raise BinlogError("no logs given")
     owners: dict[int, str] = {}
@@ -226,15 +222,6 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
 
 def _epoch(file: LogFile) -> int:
     return file.share.epoch if file.share is not None else 0
-
-
-def _expand(target: str) -> list[str]:
-    if is_url(target) or os.path.exists(target) or not _PATTERN.search(target):
-        return [target]
-    found = sorted(path for path in glob.glob(target, recursive=True) if os.path.isfile(path))
-    if not found:
-        raise BinlogError("no file has such a name", path=target)
-    return found
 
 
 def _splittable_size(file: LogFile) -> int | None:

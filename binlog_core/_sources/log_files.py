@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from .._redaction import shown_url
-from ..errors import BinlogError, NotABinlogError
+from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
 from .archives import archived_logs, timeline_among
 from .follow import Follower, next_log_after
@@ -20,6 +21,7 @@ from .places import LocalFiles, Place, is_url, logs_among, place_of
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, SharedFile, Source
 from .timeline import Share
 
+_PATTERN = re.compile(r"[*?\[]")
 _INDEX_ENDING = ".index"
 _INDEX_LIMIT = 16 << 20
 _TOLD = 10  # names that an error lists
@@ -158,8 +160,8 @@ def resolve(
     ----------
     target : str, path, file object, bytes-like, or a list of them
         A log, ``"-"`` for standard input, a URL that fsspec knows (``s3://``, ``s3a://``, ``gs://``,
-        ``https://``, ``file://`` …), a directory of logs or an index file. A log may be compressed by
-        gzip, zstd or xz, and encrypted by its server.
+        ``https://``, ``file://`` …), a directory of logs, an index file, or a glob pattern of local files. A
+        log may be compressed by gzip, zstd or xz, and encrypted by its server.
     keys : path, dict or None
         MySQL's keyring file or MariaDB's key file of encrypted logs, or a mapping of key id (MySQL) or
         number (MariaDB) to bytes.
@@ -178,7 +180,8 @@ def resolve(
     NotABinlogError
         A directory without a log.
     BinlogError
-        The target does not exist, or an index file names logs that do not.
+        The target cannot be read, or an index file names logs that are not there; `MissingFileError`: it does
+        not exist.
     """
 
     def log(path: str, found: Any = None) -> LogFile:
@@ -202,6 +205,8 @@ def resolve(
     path = _text(index.path if index is not None else target)
     if path == "-":
         return LogFiles([log("<stdin>", SharedFile(sys.stdin.buffer, "<stdin>"))])
+    if index is None and (matching := _matching(path)) is not None:
+        return LogFiles(map(log, matching), find_gaps(matching))
     place = place_of(path, storage_options)
     if index is None and path.lower().endswith(_INDEX_ENDING) and place.files(path) is None:
         index = IndexFile(path)
@@ -218,6 +223,16 @@ def resolve(
     if not found.logs:
         raise NotABinlogError("the directory has no binary log", path=path)
     return LogFiles(map(log, found.logs), found.gaps, found.left_out)
+
+
+def _matching(path: str) -> list[str] | None:
+    """Local files that a glob pattern matches, without index files and notes beside logs; None: not one."""
+    if is_url(path) or not _PATTERN.search(path) or os.path.exists(path):
+        return None
+    found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
+    if not found:
+        raise MissingFileError("no file has such a name", path=path)
+    return [one for one in found if not one.endswith((".index", ".json"))]
 
 
 def _text(path: Any) -> str:

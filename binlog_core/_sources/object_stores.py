@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._redaction import shown_cause
-from ..errors import BinlogError
+from ..errors import cannot_read
 from .sources import FileSource, Source
 
 _FIRST_READ_LEN = 256 << 10  # after a seek; doubled with each read
@@ -84,7 +84,7 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
     try:
         filesystem = _made(kind, parts.netloc, json.dumps(given, sort_keys=True))
     except (OSError, TypeError, ValueError, pyarrow.ArrowException) as error:
-        raise BinlogError(f"cannot be reached: {type(error).__name__}: {error}", path=url) from shown_cause(
+        raise cannot_read(error, f"cannot be reached: {type(error).__name__}: {error}", url) from shown_cause(
             error
         )
     if kind == "hdfs":
@@ -232,6 +232,6 @@ def _telling(path: str) -> Any:
     try:
         yield
     except (OSError, pyarrow.ArrowException) as error:
-        raise BinlogError(f"cannot be read: {type(error).__name__}: {error}", path=path) from shown_cause(
+        raise cannot_read(error, f"cannot be read: {type(error).__name__}: {error}", path) from shown_cause(
             error
         )

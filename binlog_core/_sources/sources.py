@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from .._redaction import shown_url
-from ..errors import BinlogError
+from ..errors import BinlogError, cannot_read
 
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
@@ -450,12 +450,12 @@ def open_local(path: str, *, mmap: bool | None = None) -> Source:
     Raises
     ------
     BinlogError
-        The file cannot be opened.
+        The file cannot be opened; `MissingFileError`: there is none.
     """
     try:
         handle: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its source
     except (OSError, ValueError) as exc:
-        raise BinlogError(f"cannot be opened: {_reason(exc)}", path=path) from exc
+        raise cannot_read(exc, f"cannot be opened: {_reason(exc)}", path) from exc
     regular = os.path.isfile(path)
     source = FileSource(handle, path, owned=True, splittable=regular)
     try:

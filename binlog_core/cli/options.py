@@ -21,14 +21,12 @@ import typer
 
 from .._decode.selection import Place
 from .._format.event_types import EventType
-from .._sources.places import is_url
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
 from ..log import Log
 from ..log import open as open_log
 
-_PATTERN = re.compile(r"[*?\[]")
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _ANCHORS = frozenset(
     (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
@@ -253,13 +251,8 @@ def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str]]:
                 with open(kept, "wb") as file:
                     shutil.copyfileobj(sys.stdin.buffer, file)
                 found.append(kept)
-            elif name == "-" or is_url(name) or os.path.exists(name) or not _PATTERN.search(name):
-                found.append(name)
             else:
-                matching = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
-                if not matching:
-                    raise BinlogError("no file has such a name", path=name)
-                found += [path for path in matching if not path.endswith((".index", ".json"))]
+                found.append(name)
         yield found
 
 

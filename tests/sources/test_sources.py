@@ -9,11 +9,13 @@ import lzma
 import os
 import pickle
 import random
+import shutil
 import sys
 import threading
 import time
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -690,3 +692,28 @@ def test_next_log(tmp_path, monkeypatch):
     assert next_log_after("bin.1000002") is None
     written(tmp_path, encrypted[:512], "bin.1000003")
     assert next_log_after("bin.1000002") == "bin.1000003"
+
+
+def test_a_missing_file_is_a_file_not_found_error_too(tmp_path: Path) -> None:
+    for target in (tmp_path / "nowhere.000001", str(tmp_path / "nowhere.*"), f"file://{tmp_path}/nowhere"):
+        for read in (binlog_core.open, lambda target: binlog_core.splits.plan_splits(target, 1 << 20)):
+            with pytest.raises(FileNotFoundError) as caught:
+                read(target)
+            error = caught.value
+            assert isinstance(error, binlog_core.BinlogError)
+            assert (error.errno, error.filename) == (2, error.path)
+            assert "nowhere" in str(error)
+            again = pickle.loads(pickle.dumps(error))
+            assert (type(again), str(again), again.filename) == (type(error), str(error), error.filename)
+
+
+def test_a_pattern_stands_for_the_logs_that_it_matches(tmp_path: Path) -> None:
+    log = golden_logs("mysql97/types_ints")[0].path
+    for name in ("log.000001", "log.000003", "log.index", "log.000001.json", "[x].000007"):
+        shutil.copy(log, tmp_path / name)
+    with binlog_core.open(f"{tmp_path}/log.*") as opened:
+        assert [Path(file.path).name for file in opened.files] == ["log.000001", "log.000003"]
+        assert [(gap.first, gap.last) for gap in opened.files.gaps] == [(2, 2)]
+    with binlog_core.open(tmp_path / "[x].000007") as opened:  # a name that is there is no pattern
+        assert len(opened.files) == 1
+    assert len(binlog_core.splits.plan_splits(f"{tmp_path}/log.*")) == 2

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -319,3 +320,60 @@ def test_a_file_that_shrinks_while_it_is_read(way: str, tmp_path: Path) -> None:
         return
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(("end True", "BinlogError", "DecodeError")), ran.stdout
+
+
+def test_key_files_are_not_written(tmp_path: Path) -> None:
+    for golden in ENCRYPTED:
+        folder = tmp_path / golden.name
+        folder.mkdir(parents=True)
+        keys = folder / "keys"
+        keys.write_bytes(Path(str(golden.keys)).read_bytes())
+        os.utime(keys, ns=(1, 1))
+        with binlog_core.open(golden.path, keys=keys) as log:
+            assert list(log.rows())
+        assert keys.read_bytes() == Path(str(golden.keys)).read_bytes()
+        assert keys.stat().st_mtime_ns == 1
+        assert list(folder.iterdir()) == [keys]
+
+
+def test_checksums_show_damage_and_no_forgery() -> None:
+    """Who can write a log can write a right checksum."""
+    log = Log()
+    log.begin()
+    log.insert(Table("shop", "t", [("id", "INT")]), [{"id": 12345}])
+    log.commit()
+    data = bytearray(log.getvalue())
+    at = data.rindex((12345).to_bytes(4, "little"))
+    begin = data.rindex(b"\x1e", 0, at) - 4  # WRITE_ROWS
+    end = begin + int.from_bytes(data[begin + 9 : begin + 13], "little")
+    data[at] ^= 1
+    with binlog_core.open(bytes(data)) as opened, pytest.raises(binlog_core.ChecksumError):
+        list(opened.rows())
+    data[end - 4 : end] = zlib.crc32(data[begin : end - 4]).to_bytes(4, "little")
+    with binlog_core.open(bytes(data)) as opened:
+        assert [row.after for row in opened.rows()] == [{"id": 12345 ^ 1}]
+
+
+def test_csv_has_values_as_they_are(tmp_path: Path) -> None:
+    log = Log()
+    log.begin()
+    log.insert(Table("shop", "t", [("v", "VARCHAR(20)")]), [{"v": "=1+1"}])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    ran = run("rows", path, "-f", "csv")
+    assert ran.code == 0
+    assert "=1+1" in ran.text
+
+
+def test_errors_have_no_commands_for_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "no\x1b[2Jlog\u202e.000001"
+    for made in (False, True):
+        if made:
+            path.write_bytes(b"this is not a log")
+        for command in ("info", "verify", "rows", "events"):
+            shown = run(command, path)
+            assert shown.code
+            assert "\\x1b[2J" in shown.err
+            assert "\x1b[2J" not in shown.text + shown.err
+            assert "\u202e" not in shown.text + shown.err

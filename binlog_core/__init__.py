@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from . import splits as splits
     from ._core._values import RowChange as RowChange
     from ._decode.group import Group as Group
-    from ._decode.group import Tail as Tail
     from ._format.event_types import EventType as EventType
     from ._format.format_description import FormatDescription as FormatDescription
     from ._sources.log_files import IndexFile as IndexFile
     from ._tables.tables import Column as Column
     from ._tables.tables import Table as Table
+    from ._walk.track import Tail as Tail
     from .batch import OPS as OPS
     from .batch import OUTCOMES as OUTCOMES
     from .batch import ChangeBatch as ChangeBatch
@@ -104,11 +104,12 @@ _HOMES = {
     name: home
     for home, names in {
         "_core._values": "RowChange",
-        "_decode.group": "Group Tail",
+        "_decode.group": "Group",
         "_format.event_types": "EventType",
         "_format.format_description": "FormatDescription",
         "_sources.log_files": "IndexFile",
         "_tables.tables": "Column Table",
+        "_walk.track": "Tail",
         "batch": "OPS OUTCOMES ChangeBatch",
         "batches": "Batches",
         "errors": (

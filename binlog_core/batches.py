@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
-    from ._decode.group import Tail
+    from ._walk.track import Tail
     from .arrow.types import Rows
     from .batch import ChangeBatch
     from .passes import Pass

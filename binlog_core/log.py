@@ -16,7 +16,7 @@ import numpy as np
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
 from ._decode.given_names import NamesMet, report_unmet
-from ._decode.group import Group, Tail
+from ._decode.group import Group
 from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
@@ -37,6 +37,7 @@ from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
 from ._sources.sources import READ_ONCE
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
+from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
@@ -353,7 +354,7 @@ class Log:
 
     def _header_chunks(self, reading: Reading) -> Iterator[np.ndarray]:
         for decoder in self._decoders(reading, self._selection):
-            yield from headers_of(decoder)
+            yield from headers_of(decoder.track, decoder.selection.part)
 
     def events(
         self, types: Collection[int] | None = None, *, where: HeaderFilter | None = None
@@ -383,7 +384,7 @@ class Log:
 
         def read(reading: Reading) -> Iterator[Event]:
             for decoder in self._decoders(reading, self._selection, follow=self._follow):
-                yield from events_of(decoder, types, where)
+                yield from events_of(decoder.track, types, where, decoder.selection.part)
 
         return self._pass(read)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from .report import Report
 
 if TYPE_CHECKING:
-    from ._decode.group import Tail
     from ._sources.log_files import LogFile
+    from ._walk.track import Tail
 
 T = TypeVar("T", covariant=True)
 

@@ -90,6 +90,8 @@ class Report:
     ----------
     strict : bool
         Raise StrictError at the first thing that the log does not tell.
+    warn : bool
+        Give a `BinlogWarning` at the first of each kind.
 
     Attributes
     ----------
@@ -105,6 +107,7 @@ class Report:
     """
 
     strict: bool = False
+    warn: bool = field(default=True, kw_only=True)
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, Place] = field(default_factory=dict)
     skipped: list[Place] = field(default_factory=list)
@@ -159,7 +162,7 @@ class Report:
             )
         if kind not in self.first:
             self.first[kind] = place
-            if kind not in _QUIET:
+            if self.warn and kind not in _QUIET:
                 more = f": {told}" if (told := detail or _REMEDIES.get(kind)) else ""
                 error = BinlogError(
                     f"{KINDS[kind]}{more}", path=path, offset=offset, table=table, column=column

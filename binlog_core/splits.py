@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
 from ._core import _resync
-from ._decode.group import Group, Tail
+from ._decode.group import Group
 from ._decode.gtid_selection import gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
@@ -33,6 +33,7 @@ from ._sources.log_files import LogFile, resolve
 from ._sources.log_names import LogName, name_key
 from ._sources.places import is_url
 from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
+from ._walk.track import Tail
 from .errors import BinlogError, DecodeError
 from .gtids import parse_gtid_set
 

@@ -1,4 +1,4 @@
-"""What a pass over a log hands over at a time, and where it ended early."""
+"""What a pass over a log hands over at a time."""
 
 from __future__ import annotations
 
@@ -13,23 +13,6 @@ from ..position import Position
 
 if TYPE_CHECKING:
     from .executed import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """Where and why reading ended before the end of the file.
-
-    Parameters
-    ----------
-    path : str
-    offset : int
-        Of the event that is not whole.
-    reason : str
-    """
-
-    path: str
-    offset: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

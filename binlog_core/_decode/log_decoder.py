@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._format.compression import inflate_columns, payload_chunks
 from .._format.event_types import EventType
-from .._format.format_description import (
-    FormatDescription,
-    LogState,
-    detect,
-    parse_next_descriptor,
-)
+from .._format.format_description import FormatDescription, parse_next_descriptor
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
 from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS
-from .._walk.resync import Boundaries
-from .._walk.salvage import Resumption, check_tail, only, resume, whole_changes
+from .._walk.packed import PackedEvents
+from .._walk.salvage import Resumption, only, whole_changes
+from .._walk.track import DAMAGED_LENGTH, Tail, Track, asked_from
 from ..batch import ChangeBatch
 from ..errors import (
     BinlogError,
@@ -40,7 +36,7 @@ from ..events import (
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 from .executed import Executed, Snapshot, last_of_domains
-from .group import Aside, Group, Tail
+from .group import Aside, Group
 from .gtid_selection import gtid_of, is_selected
 from .log_plans import LogPlans, definitions_of_transaction
 from .merge import without_first
@@ -51,10 +47,7 @@ if TYPE_CHECKING:
     from .._sources.sources import Source
     from ..schema.definitions import Definitions
 
-_HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
-_READ_LEN = 1 << 20
 _ENDLESS = 2**64 - 1
-_TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
 _COMPRESSED_ROWS = range(
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
@@ -121,8 +114,16 @@ class LogDecoder:
         follower: Follower | None = None,
         executed: Executed | None = None,
     ) -> None:
+        self.track = Track(
+            source,
+            report,
+            limits=limits,
+            verify_checksum=verify_checksum,
+            skip_errors=skip_errors,
+            in_parts=selection.in_parts,
+            follower=follower,
+        )
         self.source = source
-        self.follower = follower
         self.path = source.path
         self.selection = selection
         self.report = report
@@ -130,9 +131,7 @@ class LogDecoder:
         self.limits = limits
         self.verify = verify_checksum
         self.skip_errors = skip_errors
-        self.tail: Tail | None = None
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
-        self.format: FormatDescription | None = None
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
@@ -164,20 +163,26 @@ class LogDecoder:
             gtids_to_python=selection.selects_gtids,
             asides_to_python=selection.asides,
         )
-        self._asides: list[Aside] | None = [] if selection.asides else None
         self._view = source.view()
-        self._window: bytes | memoryview = b""
-        self._base = 0
-        self._head: bytes | memoryview = b""
-        self._boundaries: Boundaries | None = None
-        self._lacks_bytes = False
+        self._asides: list[Aside] | None = [] if selection.asides else None
         self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
         self._resume_records = 0
         self._executed = executed or Executed()
         self._done_records = selection.done_records or source.done_records  # that are still to be dropped
 
     @property
+    def format(self) -> FormatDescription | None:
+        """The descriptor in force, once it was read."""
+        return self.track.format
+
+    @property
+    def tail(self) -> Tail | None:
+        """Where the log ended inside an event."""
+        return self.track.tail
+
+    @property
     def resume_position(self) -> int:
+        """The last transaction boundary."""
         return int(self._loop.resume_position)
 
     @property
@@ -191,17 +196,7 @@ class LogDecoder:
 
     def read_format(self) -> FormatDescription | None:
         """Recognise the log; None where it ends before it says what it is."""
-        head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
-        found = detect(head, self.path, verify_checksum=self.verify)
-        self._head = head
-        self.format = found.format
-        for note in found.format.notes if found.format else ():
-            self.report.add("format_notes", path=self.path, offset=4, detail=note)
-        if found.state is not LogState.OPEN:
-            if found.state is LogState.CUT:
-                self.end_early(4, "the file ends inside its first event")
-            return None if found.format is None or found.state is LogState.CUT else found.format
-        return found.format
+        return self.track.read_format()
 
     # ------------------------------------------------------------ groups
 
@@ -217,13 +212,12 @@ class LogDecoder:
         BinlogError
             What cannot be decoded; the groups before it were yielded.
         """
-        while self.read_format() is None or self.format is None:
-            if self.follower is None or self.follower.wait() != "more":
-                return
-        self._set_format(self.format)
-        checked = self.skip_errors or self.selection.in_parts
-        self._loop.check_positions(checked and self.boundaries.splittable)
-        self._first_feed()
+        description = self.track.wait_for_format()
+        if description is None:
+            return
+        self._set_format(description)
+        self._loop.check_positions(self.track.checks_positions)
+        self._feed(self.track.begin(self.selection.start_position))
         try:
             yield from self._walk()
         except BinlogError as error:
@@ -231,53 +225,28 @@ class LogDecoder:
             self._plans.count_silence()
             if self._loop.records or self._asides:
                 yield from self._take_group()
-            raise self.asked_from(error).located(path=self.path) from error.__cause__
+            raise asked_from(error, self.selection.start_position).located(
+                path=self.path
+            ) from error.__cause__
         if self._loop.has_news or self._asides:
             yield from self._take_group()
         self._plans.count_silence()
 
-    def asked_from(self, error: BinlogError) -> BinlogError:
-        """The error, which names ``start=`` where that is its place."""
-        if error.offset is not None and error.offset == self.selection.start_position:
-            error.message += f"; does an event begin at start={error.offset}?"
-        return error
-
-    @property
-    def first_position(self) -> int:
-        """Where to begin to read.
-
-        Raises
-        ------
-        DecodeError
-            Behind the end of a file whose size is known.
-        """
-        start = max(self.selection.start_position or 0, self.source.begin)
-        if self._view is not None and start > len(self._view):
-            raise DecodeError(f"start={start} lies behind the file's {len(self._view)} bytes", path=self.path)
-        return start
-
     def _walk(self) -> Iterator[Group]:
-        loop = self._loop
+        loop, track = self._loop, self.track
         while True:
             status = loop.run()
             if status == _rows.MORE:
-                if not self._feed_more():
-                    if self.follower is None:
-                        broken_at = loop.position
-                        if self.skip_errors and loop.left:
-                            found = self._pass_over(broken_at, 0)
-                            if found.offset is not None:
-                                self._lose_rows(int(broken_at), "an event that is not whole")
-                                if not found.begins_at(broken_at):
-                                    self.report.add("skipped_events", path=self.path, offset=broken_at)
-                                continue
-                        self._end_of_log()
-                        return
-                    if self._loop.records or (self._asides is not None and (self._asides or loop.has_news)):
+                if track.more(self._offset, borrow=True):
+                    self._feed(0)
+                    continue
+                if track.follower is not None:
+                    if self._has_to_tell:
                         yield from self._take_group()  # nobody waits for rows while we wait for bytes
-                    if self.follower.wait() != "more":
-                        self._end_of_log()
-                        return
+                    if track.waits():
+                        continue
+                if not self._finish():
+                    return
             elif status == _rows.GROUP:
                 yield from self._take_some()
             elif status == _rows.TABLE:
@@ -291,13 +260,12 @@ class LogDecoder:
                 if self._asides is not None and len(self._asides) >= _MOST_ASIDES:
                     yield from self._take_group()
             elif status == _rows.ERROR:
-                if self.follower is not None and self._may_be_torn(loop.failure_info()):
-                    if self._loop.records:
+                if track.follower is not None and self._may_be_torn(loop.failure_info()):
+                    if self._has_to_tell:
                         yield from self._take_group()
                     torn = int(loop.failure_info()["position"])
-                    if self.may_change(torn):
-                        self._window, self._base = b"", torn
-                        loop.feed(b"", torn, keep=False)
+                    if track.read_again(torn):
+                        self._feed(torn - track.base)
                         continue
                 if self._on_error():
                     return
@@ -407,79 +375,36 @@ class LogDecoder:
 
     # ------------------------------------------------------------ bytes
 
-    def _first_feed(self) -> None:
-        start = self.first_position
-        if self._view is not None:
-            self._loop.feed(self._view, 0, start=start, keep=True)
-            return
-        self.source.seek(start)
-        self._base = start
-        self._window = b""
-        self._loop.feed(b"", start, keep=False)
+    def _feed(self, offset: int) -> None:
+        """Have the loop go on at an offset of the window."""
+        track = self.track
+        self._loop.feed(track.window, track.base, start=offset, keep=track.mapped)
 
-    def _feed_more(self) -> bool:
-        """More bytes of a stream; False where there are none (for now)."""
-        left = int(self._loop.left)
-        if self._view is None and not self.ends_inside(
-            memoryview(self._window)[len(self._window) - left :], int(self._loop.position)
-        ):
-            # Growing with what is already waiting keeps the copies of one large event linear.
-            more = (
-                self.source.borrow(max(_READ_LEN, left))
-                if not left
-                else self.source.read(max(_READ_LEN, left))
-            )
-            if more:
-                end = len(self._window)
-                # A server leaves out the transactions that it was told we have: between two events.
-                self._base = self.source.position - len(more) - left
-                self._window = bytes(self._window[end - left :]) + more if left else more
-                self._loop.feed(self._window, self._base, keep=False)
-                return True
-        return False
+    @property
+    def _offset(self) -> int:
+        """Of the window, where the loop stands."""
+        return len(self.track.window) - int(self._loop.left)
 
-    def ends_inside(self, event: bytes | memoryview, position: int) -> bool:
-        """Whether an event, of which the beginning is here, cannot be whole: not worth reading on.
+    @property
+    def _has_to_tell(self) -> bool:
+        if self._asides is None:
+            return bool(self._loop.records)
+        return bool(self._loop.records or self._asides or self._loop.has_news)
 
-        Raises
-        ------
-        DecodeError
-            It may be whole, and is larger than `Limits.event_bytes`.
-        """
-        length = int.from_bytes(event[9:13], "little")
-        if len(event) < 13 or length <= self.limits.event_bytes:
+    def _finish(self) -> bool:
+        """No more bytes come: whether the log goes on, behind an event whose length cannot be."""
+        broken_at = int(self._loop.position)
+        found = self.track.finish(self._offset, self._loop.doubtful_position)
+        if found is None:
             return False
-        size = self.source.size
-        if size is not None and self.follower is None and position + length > size:
-            return True
-        raise self.limits.event_too_large(length, self.path, position)
-
-    def _end_of_log(self) -> None:
-        left = int(self._loop.left)
-        if left and self.follower is None and not self.skip_errors:
-            window = self._window if self._view is None else self._view
-            check_tail(
-                self.boundaries,
-                window,
-                self._loop.position - len(window) + left,
-                len(window) - left,
-                self.path,
-            )
-        if left or self.source.withheld:
-            self.end_early(
-                int(self._loop.position), f"the file ends inside an event, {left} bytes of it are there"
-            )
-
-    def end_early(self, offset: int, reason: str) -> None:
-        """Note that the log ends inside an event; in strict mode raise."""
-        self.tail = Tail(self.path, offset, reason)
-        if self.report.strict:
-            raise TruncatedError(reason, path=self.path, offset=offset)
+        self._lose_rows(broken_at, "an event that is not whole")
+        self._go_on(found, broken_at)
+        return True
 
     # ------------------------------------------------------------ what the loop leaves to us
 
     def _set_format(self, description: FormatDescription) -> None:
-        self.format = description
+        self.track.format = description
         header_length, lengths, canonical, checksum = description.core_arrays()
         self._loop.set_format(header_length, lengths, canonical, bool(checksum))
 
@@ -671,24 +596,14 @@ class LogDecoder:
         """Walk over events that were packed into the one at hand."""
         loop = self._loop
         offset, kind = int(loop.event_position), int(loop.event_type)
-        held: bytes | bytearray = b""
-        wanted = 0
+        packed = PackedEvents(chunks, self.limits, self.path, offset, kind)
         entered = False
         try:
-            for chunk in chunks:
-                if held:
-                    held += chunk
-                else:
-                    held = chunk
-                if len(held) < wanted:
-                    continue
-                loop.enter(held)
+            for window in packed:
+                loop.enter(window)
                 entered = True
                 yield from self._walk_window()
-                held = bytearray(memoryview(held)[len(held) - int(loop.left) :])
-                wanted = self.limits.packed_length(held, self.path, offset)
-            if held:
-                raise DecodeError(f"the packed events end inside one, {len(held)} bytes of it are there")
+                packed.left = int(loop.left)
         except BinlogError as error:
             raise error.located(path=self.path, offset=offset, type_code=kind) from error.__cause__
         finally:
@@ -736,31 +651,17 @@ class LogDecoder:
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["status"] == "no memory":
             raise MemoryError(str(error))
-        if self._is_cut_tail(info):
-            self.report.add("wrong_in_use_checksum", path=self.path, offset=info["position"])
-            self.end_early(info["position"], "wrong checksum in the last event of a log in use")
+        position, length = int(info["position"]), int(self._loop.event_length)
+        if self._may_be_torn(info) and self.track.is_torn(position, self.track.end):
             return True
         if not self.skip_errors:
             if info["what"] == ELSEWHERE and self.selection.in_parts:
                 error.message += NOT_IN_PARTS
             raise error
-        self._lose_rows(int(info["position"]), f"a damaged event: {error.message}")
-        found = self._pass_over(info["position"], self._loop.event_length)
-        if not found.begins_at(info["position"]):
-            self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
-        if found.offset is not None:
-            return False
-        self.report.lose(self.path, info["position"], self._base + len(self._window or self._view or b""))
-        return True
-
-    def may_change(self, position: int) -> bool:
-        """Wait, then go back to an event that its server may still have been writing; False: it is final."""
-        if self.follower is None or not self.source.seekable:
-            return False
-        if self.follower.wait(_TORN_WAIT) in ("next", "stopped"):
-            return False
-        self.source.seek(position)
-        return True
+        self._lose_rows(position, f"a damaged event: {error.message}")
+        found = self.track.pass_over(position, length, error.message, self._loop.doubtful_position)
+        self._go_on(found, position)
+        return found.offset is None
 
     def _on_inner_error(self) -> None:
         """The same of an event inside another: there the next one is where this one says, or nowhere."""
@@ -768,60 +669,26 @@ class LogDecoder:
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
         if info["status"] == "no memory":
             raise MemoryError(str(error))
-        if not self.skip_errors or info["what"] == "event_length is less than its header":
+        if not self.skip_errors or info["what"] == DAMAGED_LENGTH:
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
         self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
 
-    @property
-    def boundaries(self) -> Boundaries:
-        """What tells the log's events from chance."""
-        assert self.format is not None
-        if self._boundaries is None or self._boundaries.description is not self.format:
-            self._boundaries = Boundaries.of(self._head, self.format)
-            if self._lacks_bytes:
-                self._boundaries = self._boundaries.ahead()
-        return self._boundaries
-
-    def believe_no_positions(self) -> None:
-        """From here on: the log lacks events or bytes."""
-        self._lacks_bytes = True
-        self._boundaries = None
-        self._loop.check_positions(False)
-
-    def _pass_over(self, position: int, length: int) -> Resumption:
-        """Go on at the next true event behind a damaged one, if there is one."""
-        loop, view = self._loop, self._view
-        found = resume(
-            self.boundaries,
-            self.source,
-            self._window if view is None else view,
-            self._base if view is None else 0,
-            position,
-            length,
-            doubtful=loop.doubtful_position,
-            in_parts=self.selection.in_parts,
-            report=self.report,
-        )
+    def _go_on(self, found: Resumption, position: int) -> None:
+        """Have the loop go on behind an event that was passed over."""
+        loop = self._loop
         if found.ahead:
-            self.believe_no_positions()
+            loop.check_positions(False)
         if not found.chained:
             loop.break_off()
             if self.selection.selects_gtids:
                 self._select_transaction()
         elif loop.event_type not in _ROWS and not found.begins_at(position):
             loop.forget_table_maps()  # what it would have mapped is not known
-        if view is None:
-            self._window, self._base = found.window, found.base
         if found.offset is not None:
-            loop.feed(found.window, found.base, start=found.offset, keep=view is not None)
-        return found
-
-    def _is_cut_tail(self, info: dict[str, Any]) -> bool:
-        """A wrong CRC of the very last event of a log whose descriptor says in use."""
-        return self._may_be_torn(info) and (self._view is not None or not self.source.peek(1))
+            self._feed(found.offset)
 
     def _may_be_torn(self, info: dict[str, Any]) -> bool:
         """A wrong CRC at the end of what was read of a log that a server writes."""
-        in_use = self.format is not None and self.format.in_use
-        return in_use and info["status"] == "checksum" and not self._loop.left
+        end = self.track.end - int(self._loop.left)
+        return info["status"] == "checksum" and self.track.may_be_torn(end)

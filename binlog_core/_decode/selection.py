@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from operator import index
 
 from .._tables.tables import Table
+from .._walk.event_walk import Part
 from ..errors import SchemaError
 from ..limits import Limits
 from .given_names import NamesMet
@@ -41,6 +42,17 @@ class Selection:
     exclude_gtids: AnyGtidSet | None = None
     asides: bool = False  # what is no row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
+
+    @property
+    def part(self) -> Part:
+        """Which events are wanted, as far as their headers tell."""
+        return Part(
+            self.start_position,
+            self.stop_position,
+            self.start_timestamp,
+            self.stop_timestamp,
+            self.server_id,
+        )
 
     @property
     def selects_gtids(self) -> bool:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from .._decode.gtid_selection import AnyGtidSet, union
 
 if TYPE_CHECKING:
-    from .._decode.group import Tail
     from .._format.format_description import FormatDescription
     from .._sources.log_names import Gap
+    from .._walk.track import Tail
 
 TOP = 10  # largest and longest transactions that are kept
 MOST_SERVERS = 10_000  # of a file; events of others are in no count by server

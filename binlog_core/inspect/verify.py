@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,45 +17,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core import _headers
-from .._core._headers import HEADER_DTYPE, walk_headers
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
-from .._format.format_description import FormatDescription, detect, parse_format_description
+from .._format.event_types import EventType
+from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from .._sources.sources import BufferSource
-from .._walk.resync import Boundaries
-from .._walk.salvage import Resumption, resume
+from .._walk.event_walk import Damage, Run, bodies_in, packed_events, walk
+from .._walk.track import Track
 from ..batch import OUTCOMES
-from ..errors import BinlogError, DecompressionError
+from ..errors import BinlogError, ChecksumError, DecompressionError
+from ..events import parse_event
 from ..limits import DEFAULT_LIMITS, Limits
-from ..report import BinlogWarning, Report
+from ..report import Report
 
 if TYPE_CHECKING:
     from .._sources.log_files import LogFile
     from .._sources.sources import Source
 
-_HEAD_LEN = 4096
-_CHUNK = 65536  # headers
 _COPY_LEN = 1 << 20
+_MOST_CONTENTS = 65536  # of events that were parsed: others like them need not be
+# Where what differs between events that are otherwise the same ends: a table's id; thread and duration.
+_OFTEN_THE_SAME = {int(EventType.TABLE_MAP): 6, int(EventType.QUERY): 8}
+_DECODED_WITH_ROWS = np.array(
+    [
+        *(EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID),
+        *range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1),
+        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
+        *range(EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1),
+        *(EventType.XID, EventType.PARTIAL_UPDATE_ROWS),
+    ],
+    np.uint8,
+)
 MOST_PLACES = 10_000  # of damage that are kept; all are counted
 
 Progress = Callable[[str, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """Bytes of a log that cannot be read.
-
-    Parameters
-    ----------
-    begin, end : int
-        Offsets; end is where reading goes on.
-    reason : str
-    """
-
-    begin: int
-    end: int
-    reason: str
 
 
 class Places(list[Damage]):
@@ -169,21 +163,49 @@ class _Verifier:
         self.progress = progress
         self.out = Verdict(path, size=len(data))
         self.decrypted = decrypted
-        self.has_checksums = False
         self.walked = self.decoded = 0
-        self.ahead_from: int | None = None  # where positions begin to run ahead of the log
+        self.parsed: set[bytes] = set()  # contents of events that need no second look
+        self.unparsed = Report(warn=False)  # of the events at hand
 
     def run(self) -> Verdict:
         out = self.out
-        found = detect(bytes(self.data[:_HEAD_LEN]), self.path, verify_checksum=False)
-        out.format = found.format
-        if found.format is None:
+        track = self._track(Report(warn=False))
+        out.format = track.read_format()
+        if out.format is None:
             out.damages.add(Damage(0, len(self.data), "the file ends before it says what it is"))
             return out
-        for begin, end in self._segments(found.format):
-            self.has_checksums = out.checksums > 0
-            self._rows(begin, end)
+        self._descriptor()
+        track.verify = True
+        begin: int | None = None  # of whole events that follow one another
+        end, lacks_bytes = FIRST_EVENT_POSITION, False
+        for run in walk(track):
+            if isinstance(run, Damage):
+                self._rows(begin, run.begin, lacks_bytes=lacks_bytes)
+                begin = None
+                out.damages.add(run)
+                continue
+            if begin is None:
+                begin, lacks_bytes = int(run.headers["position"][0]), track.lacks_bytes
+            end = int(run.headers["position"][-1]) + int(run.headers["event_length"][-1])
+            out.events += len(run.headers)
+            out.checksums += len(run.headers) if run.description.checksum_algorithm else 0
+            self._parse(run)
+            self._tell(end)
+        self._rows(begin, end, lacks_bytes=lacks_bytes)
+        if track.tail is not None:
+            out.tail = Damage(track.tail.offset, len(self.data), track.tail.reason)
+        for kind, count in track.report.as_dict().items():
+            if kind != "skipped_events":
+                out.notes[kind] += count
         return out
+
+    def _track(self, report: Report) -> Track:
+        return Track(self._source(), report, verify_checksum=False, skip_errors=True)
+
+    def _source(self) -> Source:
+        source = BufferSource(self.data, self.path)
+        source.decrypted = self.decrypted
+        return source
 
     def _tell(self, walked: int, decoded: int | None = None) -> None:
         """Progress: half of the work is to walk over the events, half to decode their rows."""
@@ -194,151 +216,88 @@ class _Verifier:
 
     # ------------------------------------------------------------ events
 
-    def _segments(self, description: FormatDescription) -> Iterator[tuple[int, int]]:
-        """Ranges of whole events, one after the other; what lies between them is damage."""
-        out, data = self.out, self.data
-        headers = np.empty(_CHUNK, HEADER_DTYPE)
-        head = bytes(data[:_HEAD_LEN])
-        boundaries = Boundaries.of(head, description)
-        begin = offset = 4
-        while True:
-            header_length, _, canonical, checksum = description.core_arrays()
-            count, offset, status = walk_headers(
-                data,
-                offset,
-                headers,
-                base=0,
-                header_length=header_length,
-                canonical=canonical,
-                checksum=bool(checksum),
-                verify=True,
-                positions=boundaries.splittable,
-            )
-            out.events += count
-            out.checksums += count if checksum else 0
-            self._tell(offset)
-            if status == _headers.WALK_FULL:
-                continue
-            if status == _headers.WALK_END:
-                yield begin, offset
-                return
-            if status == _headers.WALK_DESCRIPTOR:
-                length = int.from_bytes(data[offset + 9 : offset + 13], "little")
-                if offset + length <= len(data):
-                    try:
-                        description = parse_format_description(
-                            data[offset : offset + length], offset, self.path, verify_checksum=True
-                        )
-                        boundaries = Boundaries.of(head, description)
-                        if self.ahead_from is not None:
-                            boundaries = boundaries.ahead()
-                        continue
-                    except BinlogError as error:
-                        reason = error.message
-                else:
-                    status, reason = _headers.WALK_TRUNCATED, ""
-            if status == _headers.WALK_TRUNCATED:
-                reason = f"the file ends inside an event, {len(data) - offset} bytes of it are there"
-            elif status == _headers.WALK_CHECKSUM:
-                reason = "wrong checksum"
-            elif status == _headers.WALK_MALFORMED:
-                reason = "an event's length is less than its header"
-            elif status == _headers.WALK_BROKEN:
-                reason = "the event does not end where it says"
-            doubtful = None
-            if status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN) and count:
-                last = headers[count - 1]
-                # It told no position: the length that led here may be what is wrong.
-                doubtful = None if last["next_position"] else int(last["position"])
-            found = self._next_event(offset, boundaries, status, doubtful)
-            following = found.offset
-            if found.ahead and following is not None:
-                boundaries = boundaries.ahead()
-                self.ahead_from = following
-                out.notes["missing_bytes"] += 1
-            if following == offset:
-                continue
-            if doubtful is not None and following is not None and following <= offset:
-                offset = doubtful
-                out.events -= 1
-                out.checksums -= 1 if checksum else 0
-            yield begin, offset
-            if following is None:
-                gap = Damage(offset, len(data), reason)
-                if status == _headers.WALK_TRUNCATED or (
-                    status == _headers.WALK_CHECKSUM and description.in_use
-                ):
-                    out.tail = gap
-                else:
-                    out.damages.add(gap)
-                return
-            if status == _headers.WALK_TRUNCATED:
-                reason = "an event's length reaches past the end of the file"
-            out.damages.add(Damage(offset, following, reason))
-            begin = offset = following
+    def _descriptor(self) -> None:
+        """The log is read by its first event in any case; whether that is as the server wrote it."""
+        track = self._track(Report(warn=False))
+        track.verify = True
+        try:
+            track.read_format()
+        except ChecksumError as error:
+            self.out.damages.add(Damage(*self._place(FIRST_EVENT_POSITION), error.message))
 
-    def _next_event(
-        self, offset: int, boundaries: Boundaries, status: int, doubtful: int | None
-    ) -> Resumption:
-        """How the log goes on with the next whole event behind the one that is damaged."""
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Where an event begins and ends, as far as its header can be believed."""
         length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
-        return resume(
-            boundaries,
-            BufferSource(self.data, self.path),
-            self.data,
-            0,
-            offset,
-            length if status == _headers.WALK_CHECKSUM else 0,
-            doubtful=doubtful,
-            report=Report(),
-        )
+        return offset, min(offset + max(length, 1), len(self.data))
+
+    def _parse(self, run: Run) -> None:
+        """Parse the events of a run that are not decoded with its rows."""
+        headers = run.headers[~np.isin(run.headers["type_code"], _DECODED_WITH_ROWS)]
+        track = self._track(self.unparsed)
+        for fields, body in bodies_in(run, headers):
+            kind = fields.type_code
+            content = b""
+            if kind in _OFTEN_THE_SAME:  # but for what stands at their beginning
+                content = bytes((kind,)) + body[_OFTEN_THE_SAME[kind] :]
+                if content in self.parsed:
+                    continue
+            try:
+                parse_event(fields, body, run.description, self.path)
+                if kind == EventType.TRANSACTION_PAYLOAD:
+                    for _ in packed_events(track, fields, body, run.description, _DECODED_WITH_ROWS):
+                        pass
+            except BinlogError as error:
+                self.unparsed.add("skipped_events", offset=fields.position, detail=error.message)
+            else:
+                if content and len(self.parsed) < _MOST_CONTENTS:
+                    self.parsed.add(content)
 
     # ------------------------------------------------------------ rows
 
-    def _rows(self, begin: int, end: int) -> None:
+    def _rows(self, begin: int | None, end: int, *, lacks_bytes: bool) -> None:
         """Decode the rows of a range of whole events."""
+        if begin is None:
+            return
         out = self.out
-        places: list[tuple[int, str]] = []
+        reasons: dict[int, str] = {}
         open_begins: dict[int, None] = {}
-        report = Report()
-        source = BufferSource(self.data, self.path)
-        source.decrypted = self.decrypted
+        report = Report(warn=False)
         decoder = LogDecoder(
-            source,
+            self._source(),
             selection=Selection(start_position=begin, stop_position=end),
             report=report,
             verify_checksum=False,
             skip_errors=True,
         )
-        if self.ahead_from is not None and begin >= self.ahead_from:
-            decoder.believe_no_positions()
-        with warnings.catch_warnings(record=True):
-            warnings.simplefilter("always", BinlogWarning)
-            try:
-                for group in decoder.groups():
-                    for batch in group.batches:
-                        out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
-                    for one in group.transactions:
-                        at = int(one["begin_position"])
-                        if one["end_position"]:
-                            open_begins.pop(at, None)
-                            out.transactions[OUTCOMES[one["outcome"]]] += 1
-                        else:
-                            open_begins[at] = None
-                    self._tell(self.walked, group.end_position)
-            except BinlogError as error:
-                places.append((error.offset or begin, error.message))
+        if lacks_bytes:
+            decoder.track.believe_no_positions()
+        try:
+            for group in decoder.groups():
+                for batch in group.batches:
+                    out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
+                for one in group.transactions:
+                    at = int(one["begin_position"])
+                    if one["end_position"]:
+                        open_begins.pop(at, None)
+                        out.transactions[OUTCOMES[one["outcome"]]] += 1
+                    else:
+                        open_begins[at] = None
+                self._tell(self.walked, group.end_position)
+        except BinlogError as error:
+            reasons[error.offset or begin] = error.message
         out.incomplete_count += len(open_begins)
         out.incomplete += islice(open_begins, MOST_PLACES - len(out.incomplete))
         for kind, count in report.as_dict().items():
             if kind != "missing_bytes":  # counted with the events
                 out.notes[kind] += count
-        places += [(begin if p.offset is None else p.offset, p.detail or "") for p in report.skipped]
-        found = out.unreadable if self.has_checksums else out.damages
-        for offset, reason in sorted(places):
-            length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
-            found.add(Damage(offset, min(offset + max(length, 1), len(self.data)), reason))
-        found.total += report.skipped_events - len(report.skipped)
+        found = out.unreadable if out.checksums else out.damages
+        for told in (report, self.unparsed):
+            found.total += told.skipped_events - len(told.skipped)
+            for place in told.skipped:
+                reasons.setdefault(begin if place.offset is None else place.offset, place.detail or "")
+        for offset in sorted(reasons):
+            found.add(Damage(*self._place(offset), reasons[offset]))
+        self.unparsed = Report(warn=False)
 
 
 @contextmanager

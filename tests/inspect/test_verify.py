@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 
 import pytest
 from support.writer import Log, Table
+from support.writer import numbering as n
 
+import binlog_core
 from binlog_core import DecompressionError, Limits
 from binlog_core._sources.log_files import resolve
+from binlog_core.events import Event
 from binlog_core.inspect import verify
 from binlog_core.inspect.verify import Damage, Places, Verdict
 
@@ -84,3 +88,92 @@ def test_the_temporary_file_has_a_limit(tmp_path: Path) -> None:
     with pytest.raises(DecompressionError, match=r"Limits\.spool_bytes=100000") as caught:
         verdict(path, Limits(spool_bytes=100_000))
     assert caught.value.path == str(path)
+
+
+def live(rows: int = 3) -> tuple[bytes, int]:
+    """A log in use, and where its last event begins."""
+    log = Log(in_use=True)
+    last = 0
+    for i in range(rows):
+        log.begin()
+        log.insert(TABLE, [{"id": i}])
+        last = log.commit()
+    return log.getvalue(), last
+
+
+@pytest.mark.parametrize("missing", [1, 12, 25])
+@pytest.mark.parametrize("filled", [False, True], ids=["cut", "not written yet"])
+def test_the_torn_end_of_a_live_log_is_a_tail(missing: int, filled: bool, tmp_path: Path) -> None:
+    data, last = live()
+    path = tmp_path / "bin.000001"
+    missing = min(missing, 8) if filled else missing  # the header is there
+    path.write_bytes(data[:-missing] + bytes(missing if filled else 0))
+    found = verdict(path)
+    assert (found.state, list(found.damages), list(found.unreadable)) == ("cut", [], [])
+    assert found.tail is not None and (found.tail.begin, found.tail.end) == (last, path.stat().st_size)
+    # In a closed log the same bytes are damage.
+    closed = Log()
+    for i in range(3):
+        closed.begin()
+        closed.insert(TABLE, [{"id": i}])
+        closed.commit()
+    path.write_bytes(closed.getvalue()[:-missing] + bytes(missing))
+    assert verdict(path).state == "damaged"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_event_is_decoded(packed: bool, tmp_path: Path) -> None:
+    """A table map that cannot be, and that no rows event uses; a GTID list that ends inside a GTID."""
+    log = Log()
+    log.begin()
+    if packed:
+        with log.compressed_transaction() as inner:
+            inner.event(n.TABLE_MAP, BAD_TABLE_MAP)
+        at = next(event.position for event in opened(log) if event.type_code == n.TRANSACTION_PAYLOAD)
+    else:
+        at = log.event(n.TABLE_MAP, BAD_TABLE_MAP)
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    found = verdict(path)
+    assert [place.begin for place in found.unreadable] == [at]
+    assert found.state == "whole" and found.unreadable.total == 1
+
+
+def opened(log: Log) -> list[Event]:
+    with binlog_core.open(log.getvalue(), on_error="skip") as made:
+        return list(made.events())
+
+
+# Two columns are said to follow, and there is the type of one.
+BAD_TABLE_MAP = bytes((7, 0, 0, 0, 0, 0, 1, 0)) + b"\4shop\0\3odd\0" + b"\2\3"
+
+
+def test_a_damaged_descriptor_is_told(tmp_path: Path) -> None:
+    data = bytearray(live()[0])
+    data[4 + 19 + 2 + 50] ^= 1  # its time
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data)
+    found = verdict(path)
+    end = 4 + int.from_bytes(data[13:17], "little")
+    assert [(one.begin, one.end) for one in found.damages] == [(4, end)]
+    assert found.damages[0].reason.startswith("CRC32 of the format description")
+    assert (found.state, found.rows) == ("damaged", 3)
+
+
+def test_warnings_of_other_threads_are_left_alone(tmp_path: Path) -> None:
+    """What silences warnings does so for the whole process."""
+    path = tmp_path / "bin.000001"
+    path.write_bytes(damaged(6)[0])
+    (file,) = resolve(str(path))
+    before = warnings.filters[:], warnings.showwarning
+    seen = []
+
+    def look(_: str, __: int) -> None:
+        seen.append((warnings.filters[:], warnings.showwarning) == before)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        before = warnings.filters[:], warnings.showwarning
+        verify.verify(file, look)
+    assert seen and all(seen) and not told

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._decode.log_decoder import LogDecoder
-from ..._decode.selection import Selection
 from ..._format.event_types import EventType
 from ..._walk.event_walk import events_of
+from ..._walk.track import Track
 from ...errors import BinlogError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
 from ...report import Report
@@ -223,14 +222,9 @@ class XaHistory:
 
     def _events(self, log: Split, types: Sequence[int], where: Any) -> Iterable[Any]:
         with self._access.file(log.path).open() as source:
-            decoder = LogDecoder(
-                source,
-                selection=Selection(),
-                report=Report(),
-                verify_checksum=False,  # who reads the rows verifies, and meets the damage
-                skip_errors=True,
-            )
-            yield from events_of(decoder, types, where)
+            # Who reads the rows verifies, and meets the damage.
+            track = Track(source, Report(), verify_checksum=False, skip_errors=True)
+            yield from events_of(track, types, where)
 
     def prepared(self, split: Split, below: int | None = None) -> tuple[Prepared, ...]:
         """What became of the transactions that begin in a split.

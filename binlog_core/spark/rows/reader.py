@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._decode.group import Group, Tail
+from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
 from ..._format.format_description import FIRST_EVENT_POSITION
 from ..._tables.tables import Column, Table
+from ..._walk.track import Tail
 from ...arrow.text import TextErrors
 from ...arrow.types import ChangeColumn
 from ...batch import OPS, ChangeBatch

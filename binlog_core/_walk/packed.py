@@ -1,0 +1,66 @@
+"""Events that were packed into one, as runs of events to walk over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import DecodeError
+
+if TYPE_CHECKING:
+    from ..limits import Limits
+
+
+class PackedEvents:
+    """What was unpacked of an event, window by window: each begins with an event and may end inside one.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The unpacked bytes, in pieces of any size.
+    limits : Limits
+    path : str
+    offset, type_code : int
+        Of the event that holds them.
+
+    Attributes
+    ----------
+    left : int
+        Set by who walks over a window before the next is asked for: bytes at its end that are no whole event.
+
+    Raises
+    ------
+    DecodeError
+        The bytes end inside an event, or one is larger than `Limits.event_bytes`.
+    """
+
+    def __init__(
+        self, chunks: Iterable[bytes], limits: Limits, path: str, offset: int, type_code: int
+    ) -> None:
+        self.left = 0
+        self._chunks = chunks
+        self._limits = limits
+        self._path = path
+        self._offset = offset
+        self._type_code = type_code
+
+    def __iter__(self) -> Iterator[bytes | bytearray]:
+        held: bytes | bytearray = b""
+        wanted = 0
+        for chunk in self._chunks:
+            if held:
+                held += chunk
+            else:
+                held = chunk
+            if len(held) < wanted:
+                continue
+            yield held
+            held = bytearray(memoryview(held)[len(held) - self.left :])
+            wanted = self._limits.packed_length(held, self._path, self._offset)
+        if held:
+            raise DecodeError(
+                f"the packed events end inside one, {len(held)} bytes of it are there",
+                path=self._path,
+                offset=self._offset,
+                type_code=self._type_code,
+            )

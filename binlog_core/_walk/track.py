@@ -1,0 +1,351 @@
+"""One log as it is walked over: the bytes at hand, and how reading goes on where they end or are damaged.
+
+Headers, events, `verify` and rows all go on by these rules, whoever finds the next event's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .._format.format_description import FormatDescription, LogState, detect, parse_next_descriptor
+from ..errors import BinlogError, DecodeError, TruncatedError
+from ..limits import DEFAULT_LIMITS, Limits
+from .resync import READ_LEN, Boundaries, Window
+from .salvage import Resumption, check_tail, resume
+
+if TYPE_CHECKING:
+    from .._sources.follow import Follower
+    from .._sources.sources import Source
+    from ..report import Report
+
+_HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
+_TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
+
+DAMAGED_LENGTH = "event_length is less than its header"
+DAMAGED_END = "the event does not end where it says"
+WRONG_CHECKSUM = "wrong checksum"
+
+
+def asked_from(error: BinlogError, start: int | None) -> BinlogError:
+    """The error, which names ``start=`` where that is its place."""
+    if error.offset is not None and error.offset == start:
+        error.message += f"; does an event begin at start={start}?"
+    return error
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where and why reading ended before the end of the file.
+
+    Parameters
+    ----------
+    path : str
+    offset : int
+        Of the event that is not whole.
+    reason : str
+    """
+
+    path: str
+    offset: int
+    reason: str
+
+
+class Track:
+    """One log on the way from its first event to its last.
+
+    Parameters
+    ----------
+    source : Source
+    report : Report
+        Told of what is passed over.
+    limits : Limits
+    verify_checksum : bool
+    skip_errors : bool
+        Damaged events are passed over.
+    in_parts : bool
+        Others read other parts of the log, and find no events that do not end where they say.
+    follower : Follower or None
+        Waits at the end of a log that still grows.
+
+    Attributes
+    ----------
+    format : FormatDescription or None
+        In force.
+    window : bytes-like
+        The bytes at hand: all of a mapped log.
+    base : int
+        Position in the log of window[0].
+    tail : Tail or None
+        Where the log ended inside an event.
+    lacks_bytes : bool
+        Positions run ahead of the log: they are not believed any more.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        report: Report,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        verify_checksum: bool = True,
+        skip_errors: bool = False,
+        in_parts: bool = False,
+        follower: Follower | None = None,
+    ) -> None:
+        self.source = source
+        self.path = source.path
+        self.report = report
+        self.limits = limits
+        self.verify = verify_checksum
+        self.skip_errors = skip_errors
+        self.in_parts = in_parts
+        self.follower = follower
+        self.format: FormatDescription | None = None
+        self.tail: Tail | None = None
+        self.lacks_bytes = False
+        self._borrowed = False
+        self._view = source.view()
+        self.window: Window = b"" if self._view is None else self._view
+        self.base = 0
+        self._head = b""
+        self._boundaries: Boundaries | None = None
+
+    @property
+    def mapped(self) -> bool:
+        """The window is the whole log."""
+        return self._view is not None
+
+    @property
+    def end(self) -> int:
+        """Position in the log where the window ends."""
+        return self.base + len(self.window)
+
+    # ------------------------------------------------------------ what the log is
+
+    def read_format(self) -> FormatDescription | None:
+        """Recognise the log; None where it ends before it says what it is."""
+        head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
+        found = detect(head, self.path, verify_checksum=self.verify)
+        self._head = head
+        self.format = found.format
+        for note in found.format.notes if found.format else ():
+            self.report.add("format_notes", path=self.path, offset=4, detail=note)
+        if found.state is LogState.CUT:
+            self.end_early(4, "the file ends inside its first event")
+            return None
+        return found.format
+
+    def wait_for_format(self) -> FormatDescription | None:
+        """The same; where the log is followed, wait for it."""
+        while (found := self.read_format()) is None:
+            if not self.waits():
+                return None
+        return found
+
+    def next_descriptor(self, offset: int) -> FormatDescription | None:
+        """The descriptor at an offset of the window; None where the window ends inside it.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be.
+        """
+        assert self.format is not None
+        length = int.from_bytes(self.window[offset + 9 : offset + 13], "little")
+        event = self.window[offset : offset + length]
+        if len(event) < length:
+            return None
+        return parse_next_descriptor(
+            event, self.base + offset, self.path, self.format, verify_checksum=self.verify
+        )
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """What tells the log's events from chance."""
+        assert self.format is not None
+        if self._boundaries is None or self._boundaries.description is not self.format:
+            self._boundaries = Boundaries.of(self._head, self.format)
+            if self.lacks_bytes:
+                self._boundaries = self._boundaries.ahead()
+        return self._boundaries
+
+    @property
+    def checks_positions(self) -> bool:
+        """Whether each event must end where it says."""
+        return (self.skip_errors or self.in_parts) and self.boundaries.splittable
+
+    def believe_no_positions(self) -> None:
+        """From here on: the log lacks events or bytes."""
+        self.lacks_bytes = True
+        self._boundaries = None
+
+    # ------------------------------------------------------------ more bytes
+
+    def begin(self, start: int | None = None) -> int:
+        """Go to where reading begins: a position, or the source's first event; the offset in the window.
+
+        Raises
+        ------
+        DecodeError
+            It lies behind the end of a file whose size is known.
+        """
+        position = max(start or 0, self.source.begin)
+        if self._view is not None and position > self.end:
+            raise DecodeError(f"start={position} lies behind the file's {self.end} bytes", path=self.path)
+        return self.go_to(position)
+
+    def go_to(self, position: int) -> int:
+        """Have the window begin at a position, or hold it; the offset in it."""
+        if self._view is None:
+            self.source.seek(position)
+            self.window, self.base = b"", position
+        return position - self.base
+
+    def more(self, offset: int, *, borrow: bool = False) -> bool:
+        """Have the window begin at an offset of it, with more bytes behind; False: there are none (for now).
+
+        Parameters
+        ----------
+        offset : int
+        borrow : bool
+            The window may be gone with the next: see ``Source.borrow``.
+
+        Raises
+        ------
+        DecodeError
+            The event there is larger than `Limits.event_bytes`.
+        """
+        if self._view is not None or self._ends_inside(offset):
+            return False
+        left = len(self.window) - offset
+        # Growing with what is already waiting keeps the copies of one large event linear.
+        size = max(READ_LEN, left)
+        if self._borrowed and left:
+            self.window, self.base, offset = bytes(self.window[offset:]), self.base + offset, 0
+        self._borrowed = borrow and not left
+        data = self.source.borrow(size) if self._borrowed else self.source.read(size)
+        if not data:
+            return False
+        # A server leaves out the transactions that it was told we have: between two events.
+        self.base = self.source.position - len(data) - left
+        self.window = bytes(self.window[offset:]) + data if left else data
+        return True
+
+    def waits(self) -> bool:
+        """Wait for more bytes, where the log is followed; False: no more come."""
+        return self.follower is not None and self.follower.wait() == "more"
+
+    def _ends_inside(self, offset: int) -> bool:
+        """Whether the log ends inside an event, of which the beginning is here: not worth reading on."""
+        header = self.window[offset : offset + 13]
+        length = int.from_bytes(header[9:], "little")
+        if len(header) < 13 or length <= self.limits.event_bytes:
+            return False
+        size, position = self.source.size, self.base + offset
+        if size is not None and self.follower is None and position + length > size:
+            return True
+        raise self.limits.event_too_large(length, self.path, position)
+
+    # ------------------------------------------------------------ torn tails
+
+    def finish(self, offset: int, doubtful: int | None = None) -> Resumption | None:
+        """No more bytes come, and at an offset of the window may be an event that is not whole.
+
+        Returns
+        -------
+        Resumption or None
+            How the log goes on behind it. None: it has ended; `tail` tells where it did so inside an event.
+
+        Raises
+        ------
+        DecodeError
+            It is not cut but damaged.
+        TruncatedError
+            It is cut, in strict mode.
+        """
+        left, position = len(self.window) - offset, self.base + offset
+        reason = f"the file ends inside an event, {left} bytes of it are there"
+        # A follower that was stopped leaves in the midst of what a server writes.
+        if left and (self.follower is None or self.follower.next_path is not None):
+            if self.skip_errors:
+                found = self._resume(position, 0, doubtful)
+                if found.offset is not None:
+                    if not found.begins_at(position):
+                        self.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+                    return found
+            else:
+                check_tail(self.boundaries, self.window, self.base, offset, self.path)
+        if left or self.source.withheld:
+            self.end_early(position, reason)
+        return None
+
+    def end_early(self, offset: int, reason: str) -> None:
+        """Note that the log ends inside an event; in strict mode raise."""
+        self.tail = Tail(self.path, offset, reason)
+        if self.report.strict:
+            raise TruncatedError(reason, path=self.path, offset=offset)
+
+    def may_be_torn(self, end: int) -> bool:
+        """Whether a server may still be writing an event with a wrong checksum that ends at a position."""
+        return self.format is not None and self.format.in_use and end == self.end
+
+    def read_again(self, position: int) -> bool:
+        """Wait, then go back to an event that may be torn; False: it is final."""
+        if self.follower is None or not self.source.seekable:
+            return False
+        if self.follower.wait(_TORN_WAIT) in ("next", "stopped"):
+            return False
+        self.go_to(position)
+        return True
+
+    def is_torn(self, position: int, end: int) -> bool:
+        """Whether an event with a wrong checksum is the torn end of a log in use, which is then told."""
+        if not self.may_be_torn(end) or (self._view is None and self.source.peek(1)):
+            return False
+        self.report.add("wrong_in_use_checksum", path=self.path, offset=position)
+        self.end_early(position, "wrong checksum in the last event of a log in use")
+        return True
+
+    # ------------------------------------------------------------ damage
+
+    def pass_over(self, position: int, length: int, reason: str, doubtful: int | None = None) -> Resumption:
+        """Go on at the next true event behind a damaged one; what is passed over is reported.
+
+        Parameters
+        ----------
+        position, length : int
+            Of the damaged event, as far as its header can be believed.
+        reason : str
+        doubtful : int or None
+            Position of the event before it, where that told no position: its length may be what is wrong.
+
+        Returns
+        -------
+        Resumption
+            Without an offset: the rest of the log is lost.
+        """
+        found = self._resume(position, length, doubtful)
+        if not found.begins_at(position):
+            self.report.add("skipped_events", path=self.path, offset=position, detail=reason)
+        if found.offset is None:
+            self.report.lose(self.path, position, self.end)
+        return found
+
+    def _resume(self, position: int, length: int, doubtful: int | None) -> Resumption:
+        found = resume(
+            self.boundaries,
+            self.source,
+            self.window,
+            self.base,
+            position,
+            length,
+            doubtful=doubtful,
+            in_parts=self.in_parts,
+            report=self.report,
+        )
+        if found.ahead:
+            self.believe_no_positions()
+        if self._view is None:
+            self.window, self.base = found.window, found.base
+        return found

@@ -7,7 +7,7 @@ from ..splits import Split, plan_splits
 from .apply.batch import Applied, ApplyStopped, apply_changes
 from .apply.current import CurrentTable, write_current
 from .apply.spark_sql import SparkTarget
-from .doors.dataframe import changes_df, primary_key
+from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
 from .doors.export import Progress, export_logs
 from .lake.results import ExportResult
 from .lake.writer import WriteLimits
@@ -30,7 +30,11 @@ __all__ = [
     "export_logs",
     "plan_splits",
     "primary_key",
+    "read_changes",
     "read_split",
+    "register",
+    "splits_df",
     "start_session",
+    "table_schema",
     "write_current",
 ]

@@ -15,11 +15,11 @@ from .._decode.selection import matches_name
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access
+from .rows.fit import OnSchemaChange
 from .rows.images import METADATA, Images
 from .rows.reader import ReadOptions, Unnamed
 
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
-OnSchemaChange = Literal["fail", "ignore", "rescue"]
 Statements = Literal["ignore", "fail", "rows"]
 Absent = Literal["auto", "true", "ignore"]
 

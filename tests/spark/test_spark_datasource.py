@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 
 from binlog_core import BinlogError, SchemaError  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
-from binlog_core.spark.doors.dataframe import changes_df  # noqa: E402
-from binlog_core.spark.doors.datasource import PruningReader, register  # noqa: E402
+from binlog_core.spark.doors.dataframe import changes_df, register  # noqa: E402
+from binlog_core.spark.doors.datasource import PruningReader  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
 from binlog_core.spark.rows.types import CHANGE_COLUMNS, arrow_schema, spark_schema  # noqa: E402
@@ -522,7 +522,7 @@ def test_pushed_filters_views_and_register(spark: SparkSession, tmp_path: Path) 
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession
-from binlog_core.spark.doors.dataframe import changes_df
+from binlog_core.spark.doors.dataframe import changes_df, register
 from binlog_core.spark.java import ensure_java
 ensure_java()
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()

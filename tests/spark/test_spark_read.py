@@ -6,6 +6,7 @@ import datetime as dt
 import pickle
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,21 @@ def test_commit_timestamps(tmp_path: Path) -> None:
         dt.timedelta(seconds=1_600_000_001, microseconds=234_567),
         dt.timedelta(seconds=1_600_000_000),
     ]
+
+
+def test_what_came_in_an_earlier_log_of_an_archive_is_left_out(tmp_path: Path) -> None:
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    table = Table("d", "t", [("id", "INT")])
+    log = Log("8.0.36")
+    log.previous_gtids()
+    for number in range(1, 6):
+        log.gtid(uuid, number)
+        log.begin()
+        log.insert(table, [{"id": number}])
+        log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    (split,) = plan_splits(path)
+    again = replace(split, before=f"{uuid}:1-3")
+    found = [row["id"] for _, batch in read_split(again) for row in batch.to_pylist()]
+    assert found == [4, 5]

@@ -36,7 +36,11 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     pa = import_pyarrow()
     paths = list(paths)
     if options.table is None:
-        return all_tables_schema(options)
+        return all_tables_schema(
+            options.metadata,
+            corrupt=options.mode == "PERMISSIVE",
+            variant=options.documents == "variant",
+        )
     found = find_definitions(paths, options, every=options.merge_schema)
     types = special_fields()
     wanted = [*CHANGE_COLUMNS]
@@ -69,7 +73,9 @@ def check_types(schema: pa.Schema, options: SourceOptions) -> None:
         It does, or without option table it has a column that is not ours.
     """
     if options.table is None:
-        types = {field.name: field.type for field in all_tables_schema(options, everything=True)}
+        types = {
+            field.name: field.type for field in all_tables_schema(variant=options.documents == "variant")
+        }
     else:
         types = special_fields()
     for field in schema:
@@ -179,7 +185,8 @@ class ChangeReader:
     def _batches(self, reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
         options = self.options
         if options.table is None:
-            yield from JsonRows(self.schema, options).read(reader)
+            variant = options.documents == "variant"
+            yield from JsonRows(self.schema, options.images, variant=variant).read(reader)
             return
         fitter = Fitter(
             Target(

@@ -1,12 +1,14 @@
-"""`changes_df`: row changes as a DataFrame through mapInArrow, the cheapest way into one."""
+"""Logs as DataFrames: their row changes through mapInArrow, or their splits for a function of the user's."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...errors import SchemaError
+from ...splits import DEFAULT_SPLIT_SIZE, plan_splits
 from ..options import SourceOptions, as_text
 from ..plan.parts import Part, plan_parts
 from ..rows.fit import SPECIAL, own_names
@@ -17,6 +19,7 @@ from .inference import find_definitions
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def changes_df(
@@ -55,11 +58,7 @@ def changes_df(
         option. What reading meets is raised in the query.
     """
     import_pyarrow()
-    given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-    texts = {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
-    if table is not None:
-        texts["table"] = table
-    parsed = SourceOptions.parse(texts)
+    given, parsed = _paths(paths), _parsed({**options, "table": table})
     if schema is not None:
         if columns is not None:
             raise ValueError("columns and schema: one of them")
@@ -127,7 +126,144 @@ def primary_key(
     tuple of str or None
         None: the logs do not tell (``binlog_row_metadata=FULL`` would), or there is none.
     """
-    given = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-    texts = {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
-    parsed = SourceOptions.parse({**texts, "table": table})
-    return find_definitions(given, parsed, every=False).primary_key
+    return find_definitions(_paths(paths), _parsed({**options, "table": table}), every=False).primary_key
+
+
+def read_changes(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    table: str | None = None,
+    schema: pa.Schema | None = None,
+    **options: Any,
+) -> pa.RecordBatchReader:
+    """What `changes_df` has, in this process and without a Spark session.
+
+    Parameters
+    ----------
+    paths, table, **options
+        As of `changes_df`.
+    schema : pyarrow.Schema or None
+        These columns, these types, as the `schema` of a reader of more logs; what these logs lack is null.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        In the order of the logs.
+
+    Raises
+    ------
+    BinlogError, ValueError
+        As of `changes_df`; what reading meets is raised by the reader.
+    """
+    pa = import_pyarrow()
+    given, parsed = _paths(paths), _parsed({**options, "table": table})
+    if schema is not None:
+        check_types(schema, parsed)
+    wanted = infer_schema(given, parsed) if schema is None else schema
+    reader = ChangeReader.of(parsed, wanted, projected=schema is not None)
+    parts = plan_parts(given, parsed)
+    return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
+
+
+def table_schema(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], table: str, **options: Any
+) -> StructType:
+    """The Spark schema of what ``read_split`` gives of a table, for ``mapInArrow``.
+
+    Parameters
+    ----------
+    paths, table, **options
+        As of `changes_df`.
+
+    Returns
+    -------
+    StructType
+        The table's columns as its first definition has them (with ``merge_schema=True``: all of its
+        definitions), then `_change_type`, `_commit_version`, `_commit_timestamp` and `_change_ordinal`.
+
+    Raises
+    ------
+    BinlogError
+        There are no such logs, or they have no rows of the table.
+    """
+    return spark_schema(infer_schema(_paths(paths), _parsed({"absent": "ignore", **options, "table": table})))
+
+
+def splits_df(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    split_size: int | None = DEFAULT_SPLIT_SIZE,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> DataFrame:
+    """The splits of logs as a DataFrame, one in each partition; works in Spark Connect.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    paths : str, path or sequence of them
+    split_size, storage_options
+        As of ``plan_splits``.
+
+    Returns
+    -------
+    DataFrame
+        The fields of ``Split``, so that ``Split(**row)`` is one: path string, start and end bigint,
+        file_number and index int, anchor bigint, trusted boolean, before string.
+    """
+    splits = plan_splits(_paths(paths), split_size, storage_options=storage_options)
+
+    def rows(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
+        for batch in ids:
+            yield pa.RecordBatch.from_pylist(
+                [asdict(splits[i]) for i in batch.column(0).to_pylist()], schema=_split_schema()
+            )
+
+    ids = spark.range(0, len(splits), 1, len(splits))
+    return ids.mapInArrow(rows, spark_schema(_split_schema()))
+
+
+def _split_schema() -> pa.Schema:
+    pa = import_pyarrow()
+    return pa.schema(
+        [
+            ("path", pa.string()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("file_number", pa.int32()),
+            ("index", pa.int32()),
+            ("anchor", pa.int64()),
+            ("trusted", pa.bool_()),
+            ("before", pa.string()),
+        ]
+    )
+
+
+def _paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    return [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+
+
+def _parsed(options: Mapping[str, Any]) -> SourceOptions:
+    return SourceOptions.parse(
+        {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
+    )
+
+
+def register(spark: SparkSession) -> None:
+    """Make the source known to a session that does not find it by itself.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Also of Spark Connect.
+    """
+    from pyspark.errors import AnalysisException
+
+    from .datasource import BinlogDataSource
+
+    try:
+        spark.dataSource.register(BinlogDataSource)
+    except AnalysisException as error:  # Spark 4.0 refuses what it has found by itself
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise

@@ -6,7 +6,6 @@ Importing this needs pyspark 4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,41 +16,13 @@ from ..options import SourceOptions, paths_of
 from ..plan.parts import Part, plan_parts
 from ..rows.types import arrow_schema, spark_schema
 from .changes import ChangeReader, check_columns, check_types, infer_schema
+from .partition import LogPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
     from pyspark.sql.datasource import Filter
 
     from .streaming import BinlogStreamReader
-
-
-def register(spark: SparkSession) -> None:
-    """Make the source known to a session that does not find it by itself.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        Also of Spark Connect.
-    """
-    from pyspark.errors import AnalysisException
-
-    try:
-        spark.dataSource.register(BinlogDataSource)
-    except AnalysisException as error:  # Spark 4.0 refuses what it has found by itself
-        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
-            raise
-
-
-@dataclass
-class LogPartition(InputPartition):
-    """What one task reads."""
-
-    part: Part
-
-    def __init__(self, part: Part) -> None:
-        super().__init__(None)
-        self.part = part
 
 
 class BinlogDataSource(DataSource):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
-    from ..plan.xa import Prepared
     from ..rows.observers import Statement
+    from ..rows.prepared import Prepared
 
 Format = Literal["parquet", "delta", "iceberg"]
 _POLL_SECONDS = 0.2

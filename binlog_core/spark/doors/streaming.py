@@ -24,7 +24,7 @@ from ..._decode.boundaries import boundary_behind, last_boundary
 from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...splits import Split
-from ..plan.definitions import Timeline, follow_definitions, from_text, to_text, tracker_of
+from ..plan.definitions import follow_definitions, from_text, to_text, tracker_of
 from ..plan.parts import (
     Part,
     divide,
@@ -33,8 +33,9 @@ from ..plan.parts import (
     with_definitions,
 )
 from ..plan.xa import Open, XaHistory
+from ..rows.timeline import Timeline
 from .changes import ChangeReader, check_columns
-from .datasource import LogPartition
+from .partition import LogPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,97 +10,21 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
-from ..._tables.tables import Table
-from ...errors import BinlogError, SchemaError
+from ...errors import BinlogError
 from ...report import Report
 from ...schema.ddl import DdlTracker
 from ...schema.definitions import Definitions
-from ...schema.given import Schema, apply
+from ...schema.given import Schema
 from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
-from ...splits import FILE_NUMBER_SHIFT, Split
+from ...splits import Split
 from ..access import Access
-
-if TYPE_CHECKING:
-    from ...events import QueryEvent
-
-_NO_END = 1 << FILE_NUMBER_SHIFT
-
-Steps = tuple[tuple[int, TableSchema | None], ...]
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Definitions by place.
-
-    Parameters
-    ----------
-    tables : dict of "database.table" to steps
-        From a version (as `_commit_version` counts: file number and offset) on the table has a definition;
-        None: none that is known. In order.
-    """
-
-    tables: dict[str, Steps]
-
-    def part(self, split: Split) -> Timeline:
-        """As much as the reader of a split needs."""
-        start = split.version_base + split.start
-        # Its last transaction may end behind it.
-        end = split.version_base + _NO_END
-        found = {}
-        for name, steps in self.tables.items():
-            places = [version for version, _ in steps]
-            first = max(bisect_right(places, start) - 1, 0)
-            kept = tuple(step for step in steps[first:] if step[0] < end)
-            if kept:
-                found[name] = kept
-        return Timeline(found)
-
-    def definitions(self, split: Split) -> Definitions:
-        """What completes the tables of a split."""
-        return _Located(self, split.version_base)
-
-    def definition(self, name: str, version: int) -> TableSchema | None:
-        """Of a table at a place."""
-        steps = self.tables.get(name, ())
-        place = bisect_right([at for at, _ in steps], version) - 1
-        return steps[place][1] if place >= 0 else None
-
-
-class _Located(Definitions):
-    """Definitions by the offsets of one log."""
-
-    def __init__(self, timeline: Timeline, base: int) -> None:
-        self._timeline = timeline
-        self._base = base
-
-    @property
-    def follows(self) -> bool:
-        """The decoder asks anew behind each statement."""
-        return True
-
-    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
-        given = self._timeline.definition(table.full_name, self._base + offset)
-        if given is None:
-            return table
-        try:
-            return apply(table, given)
-        except SchemaError as error:
-            report.add(
-                "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
-            )
-            return table
-
-    def follow(
-        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
-    ) -> None:
-        """Nothing: the timeline knows."""
+from ..rows.timeline import Timeline
 
 
 def follow_definitions(
@@ -167,13 +91,6 @@ def follow_definitions(
                 steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
         known = len(tracker.timeline)
     return Timeline({name: tuple(found) for name, found in steps.items()})
-
-
-def definitions_of(schema: Any, split: Split) -> Definitions | None:
-    """What completes the tables of a split: given definitions, or a timeline."""
-    if isinstance(schema, Timeline):
-        return schema.definitions(split)
-    return Definitions(schema) if schema is not None else None
 
 
 def tracker_of(schema_file: str | None, *, keep_timeline: bool = True) -> DdlTracker:

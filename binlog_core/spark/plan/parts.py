@@ -10,8 +10,10 @@ from ..._decode.boundaries import boundary_behind
 from ...errors import BinlogError
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..options import SourceOptions
-from .definitions import Timeline, follow_definitions, tracker_of
-from .xa import Prepared, XaHistory
+from ..rows.prepared import Prepared
+from ..rows.timeline import Timeline
+from .definitions import follow_definitions, tracker_of
+from .xa import XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
 _FIRST_EVENT = 4

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ..._tables.tables import Table
 from ...errors import SchemaError
 from ...report import Place
 from ...splits import Split
-from ..options import OnSchemaChange
 from .images import ABSENT, METADATA
 from .observers import Statement
 from .reader import Chunk
@@ -26,6 +25,7 @@ from .types import CHANGE_COLUMNS, import_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OnSchemaChange = Literal["fail", "ignore", "rescue"]
 RESCUED = "_rescued"
 CORRUPT = "_corrupt"
 STATEMENT = "_statement"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,8 @@ import numpy as np
 from ...batch import ChangeBatch
 from ...batches import change_column
 from ...report import Place
-from ..options import SourceOptions
 from .fit import CORRUPT, special_fields, to_json
-from .images import METADATA, metadata_column
+from .images import METADATA, Images, metadata_column
 from .ordinals import Ordinals
 from .reader import SplitReader
 from .types import CHANGE_COLUMNS, import_pyarrow
@@ -26,21 +25,26 @@ _INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
 _ROWS = 8192  # of a record batch: rows of JSON are large
 
 
-def all_tables_schema(options: SourceOptions, *, everything: bool = False) -> pa.Schema:
+def all_tables_schema(
+    metadata: Sequence[str] = METADATA, *, corrupt: bool = True, variant: bool = False
+) -> pa.Schema:
     """The schema without option table.
 
     Parameters
     ----------
-    options : SourceOptions
-    everything : bool
-        Also the columns that are there on demand only.
+    metadata : sequence of str
+        Which columns about the change are there on demand.
+    corrupt : bool
+        There is a column for what cannot be read.
+    variant : bool
+        What was before and after is a VARIANT.
     """
     pa = import_pyarrow()
     types = special_fields()
-    names = [*CHANGE_COLUMNS, *(METADATA if everything else options.metadata)]
-    if everything or options.mode == "PERMISSIVE":
+    names = [*CHANGE_COLUMNS, *metadata]
+    if corrupt:
         names.append(CORRUPT)
-    document = _variant() if options.documents == "variant" else pa.string()
+    document = _variant() if variant else pa.string()
     return pa.schema(
         [
             ("_database", pa.string()),
@@ -76,14 +80,16 @@ class JsonRows:
     ----------
     schema : pyarrow.Schema
         Columns of `all_tables_schema`, in any order.
-    options : SourceOptions
+    images : "both", "after" or "keychange"
+    variant : bool
+        As in `schema`.
     """
 
-    def __init__(self, schema: pa.Schema, options: SourceOptions) -> None:
+    def __init__(self, schema: pa.Schema, images: Images, *, variant: bool) -> None:
         self._schema = schema
         self._names = [name.lower() for name in schema.names]
-        self._images = options.images
-        self._variant = options.documents == "variant"
+        self._images = images
+        self._variant = variant
 
     def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""

@@ -20,13 +20,14 @@ from ...arrow.types import ChangeColumn
 from ...batch import OPS, ChangeBatch
 from ...batches import change_column
 from ...errors import SchemaError
+from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
 from ..access import Access
-from ..plan.definitions import definitions_of
-from ..plan.xa import Prepared, XaRows
 from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
+from .prepared import Prepared, XaRows
+from .timeline import definitions_of
 from .types import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
 
 if TYPE_CHECKING:
@@ -260,6 +261,8 @@ class SplitReader:
                     in_parts=in_parts,
                     start_timestamp=options.start_timestamp,
                     stop_timestamp=options.stop_timestamp,
+                    # Of an archive: what came in an earlier log of another server.
+                    exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
                 ),
                 report=self.report,
                 definitions=definitions,

@@ -1,0 +1,63 @@
+"""What became of prepared XA transactions, for the reader of the part that has their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Prepared(NamedTuple):
+    """A transaction that XA PREPARE ended.
+
+    Parameters
+    ----------
+    begin : int
+        Position in its log.
+    version : int or None
+        `_commit_version` of its rows: where XA COMMIT is; None: they are not to be read.
+    microseconds : int
+        When it was committed, since 1970.
+    """
+
+    begin: int
+    version: int | None
+    microseconds: int
+
+
+class XaRows:
+    """What becomes of rows of prepared transactions.
+
+    Parameters
+    ----------
+    prepared : sequence of Prepared
+        By their begin.
+    """
+
+    def __init__(self, prepared: Sequence[Prepared]) -> None:
+        self._begin = np.array([one.begin for one in prepared], np.uint64)
+        self._version = np.array([-1 if one.version is None else one.version for one in prepared], np.int64)
+        self._time = np.array([one.microseconds for one in prepared], "M8[us]")
+
+    def _places(self, begin: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        places = np.minimum(np.searchsorted(self._begin, begin), max(len(self._begin) - 1, 0))
+        return self._begin[places] == begin, places
+
+    def kept(self, begin: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+        """Which rows are read, by where their transactions begin; None: all."""
+        if not len(self._begin) or not len(begin):
+            return None
+        there, places = self._places(begin)
+        keep = ~there | (self._version[places] >= 0)
+        return None if keep.all() else keep
+
+    def change(
+        self, begin: NDArray[np.uint64], versions: NDArray[np.int64], times: NDArray[np.datetime64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.datetime64]]:
+        """Versions and times of rows that are read."""
+        if not len(self._begin) or not len(begin):
+            return versions, times
+        there, places = self._places(begin)
+        return np.where(there, self._version[places], versions), np.where(there, self._time[places], times)

@@ -1,0 +1,97 @@
+"""Definitions of tables by their place in the logs: what the reader of a part needs to know."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..._tables.tables import Table
+from ...errors import SchemaError
+from ...report import Report
+from ...schema.definitions import Definitions
+from ...schema.given import apply
+from ...schema.table_definitions import TableSchema
+from ...splits import FILE_NUMBER_SHIFT, Split
+
+if TYPE_CHECKING:
+    from ...events import QueryEvent
+
+_NO_END = 1 << FILE_NUMBER_SHIFT
+
+Steps = tuple[tuple[int, TableSchema | None], ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Definitions by place.
+
+    Parameters
+    ----------
+    tables : dict of "database.table" to steps
+        From a version (as `_commit_version` counts: file number and offset) on the table has a definition;
+        None: none that is known. In order.
+    """
+
+    tables: dict[str, Steps]
+
+    def part(self, split: Split) -> Timeline:
+        """As much as the reader of a split needs."""
+        start = split.version_base + split.start
+        # Its last transaction may end behind it.
+        end = split.version_base + _NO_END
+        found = {}
+        for name, steps in self.tables.items():
+            places = [version for version, _ in steps]
+            first = max(bisect_right(places, start) - 1, 0)
+            kept = tuple(step for step in steps[first:] if step[0] < end)
+            if kept:
+                found[name] = kept
+        return Timeline(found)
+
+    def definitions(self, split: Split) -> Definitions:
+        """What completes the tables of a split."""
+        return _Located(self, split.version_base)
+
+    def definition(self, name: str, version: int) -> TableSchema | None:
+        """Of a table at a place."""
+        steps = self.tables.get(name, ())
+        place = bisect_right([at for at, _ in steps], version) - 1
+        return steps[place][1] if place >= 0 else None
+
+
+class _Located(Definitions):
+    """Definitions by the offsets of one log."""
+
+    def __init__(self, timeline: Timeline, base: int) -> None:
+        self._timeline = timeline
+        self._base = base
+
+    @property
+    def follows(self) -> bool:
+        """The decoder asks anew behind each statement."""
+        return True
+
+    def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        given = self._timeline.definition(table.full_name, self._base + offset)
+        if given is None:
+            return table
+        try:
+            return apply(table, given)
+        except SchemaError as error:
+            report.add(
+                "schema_misfits", path=path, offset=offset, table=table.full_name, detail=error.message
+            )
+            return table
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        """Nothing: the timeline knows."""
+
+
+def definitions_of(schema: Any, split: Split) -> Definitions | None:
+    """What completes the tables of a split: given definitions, or a timeline."""
+    if isinstance(schema, Timeline):
+        return schema.definitions(split)
+    return Definitions(schema) if schema is not None else None

@@ -1,0 +1,109 @@
+"""What ``binlog_core.spark`` gives to users, and its doors that have no page of tests of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.golden import DATA
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql import SparkSession
+
+import binlog_core.spark
+from binlog_core import BinlogError
+from binlog_core.spark import (
+    Split,
+    changes_df,
+    plan_splits,
+    read_changes,
+    read_split,
+    splits_df,
+    start_session,
+    table_schema,
+)
+from binlog_core.spark.session import quiet_java
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGS = str(DATA / "apply" / "maria118")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with quiet_java() as said:
+        session = start_session("local[2]", app_name="tests")
+    yield session
+    session.stop()
+    os.unlink(said)
+
+
+def test_docs_use_public_names_only() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    used: set[str] = set()
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert not re.findall(r"from binlog_core\.spark\.\S+ import", text), page
+        for names in re.findall(r"from binlog_core\.spark import (.+)", text):
+            used.update(name.strip() for name in names.split(","))
+    assert used
+    assert used <= set(binlog_core.spark.__all__)
+    assert all(hasattr(binlog_core.spark, name) for name in binlog_core.spark.__all__)
+
+
+def test_rooms_do_not_import_each_other() -> None:
+    """Imports only go down: of two rooms at most one knows the other."""
+    folder = Path(binlog_core.spark.__file__).parent
+    edges: set[tuple[str, str]] = set()
+    for path in folder.rglob("*.py"):
+        place = path.relative_to(folder).parts
+        if place == ("__init__.py",):
+            continue
+        room = place[0].removesuffix(".py")
+        dots = "." * len(place)
+        for found in re.findall(
+            rf"^ *from {re.escape(dots)}(\w+)[\w.]* import", path.read_text(), re.MULTILINE
+        ):
+            if found != room:
+                edges.add((room, found))
+    reached = {room: {b for a, b in edges if a == room} for room in {a for a, _ in edges}}
+    assert len(reached) > 4
+    for _ in reached:
+        for there in reached.values():
+            there |= {b for a in there for b in reached.get(a, ())}
+    assert [room for room, there in reached.items() if room in there] == []
+
+
+def test_splits_and_a_schema_for_a_function_of_ones_own(spark: SparkSession) -> None:
+    splits = plan_splits(LOGS, 2000)
+    frame = splits_df(spark, LOGS, 2000)
+    assert [Split(**row.asDict()) for row in frame.collect()] == splits
+    assert frame.rdd.getNumPartitions() == len(splits)
+    schema = table_schema(LOGS, "w.t")
+    (_, first) = next(read_split(splits[0], tables="w.t"))
+    assert schema.names == first.schema.names
+    with pytest.raises(BinlogError, match="no rows of this table"):
+        table_schema(LOGS, "w.nothing")
+
+
+def test_changes_without_a_session_are_those_of_the_dataframe(spark: SparkSession) -> None:
+    found = read_changes(LOGS, table="w.t", merge_schema=True, split_size="3k")
+    rows = found.read_all().to_pylist()
+    frame = changes_df(spark, LOGS, table="w.t", merge_schema=True)
+    order = ["_commit_version", "_change_ordinal"]
+    assert frame.orderBy(*order).toArrow().to_pylist() == sorted(
+        rows, key=lambda row: [row[name] for name in order]
+    )
+    narrow = read_changes(LOGS, table="w.t", schema=found.schema.remove(1).remove(0))
+    assert narrow.read_all().num_rows == len(rows)
+
+
+def test_the_package_needs_no_library_to_be_imported() -> None:
+    code = "import sys; sys.modules.update(pyspark=None, pyarrow=None); import binlog_core.spark"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, Protocol, final
 
 import numpy as np
@@ -90,6 +90,23 @@ class RowReader:
     def values(self, record: int) -> dict[str, Any]: ...
     def change(self, record: int) -> RowChange: ...
     def column_values(self, column: str) -> list[Any]: ...
+    def column_texts(
+        self,
+        column: str,
+        form: Literal["csv", "json", "sql"],
+        other: Callable[[Any], str],
+        *,
+        bytes_are_text: bool = False,
+    ) -> list[str]: ...
+    def row_texts(
+        self,
+        form: Literal["csv", "json"],
+        labels: list[bytes],
+        separator: bytes,
+        other: Callable[[Any], bytes],
+        *,
+        gaps: bool = True,
+    ) -> list[bytes]: ...
 
 @final
 class ChangeIterator(Iterator[RowChange]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,11 +38,17 @@ class ChangeReader:
 
     def changes(self, group: Group) -> Iterator[RowChange]:
         """One RowChange per changed row, in log order across the group's batches."""
-        readers = [self._reader(batch) for batch in group.batches if batch.table.undecodable is None]
+        with self.readers(group) as found:
+            yield from ChangeIterator([reader for _, reader in found])
+
+    @contextmanager
+    def readers(self, group: Group) -> Iterator[list[tuple[ChangeBatch, RowReader]]]:
+        """A reader for each batch that can be decoded; what they could not read is counted at the end."""
+        found = [(batch, self._reader(batch)) for batch in group.batches if batch.table.undecodable is None]
         try:
-            yield from ChangeIterator(readers)
+            yield found
         finally:
-            for reader in readers:
+            for _, reader in found:
                 self._count("invalid_text", reader.invalid_text, reader.first_invalid_text)
                 self._count("damaged_values", reader.damaged_values, reader.first_damaged_value)
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core._values import RowReader
+from .._decode.gtid_selection import gtid_text
 from .._json_text import JsonText
+from ..batch import ChangeBatch
 from ..replay import time_text
+
+if TYPE_CHECKING:
+    from .._decode.group import Group
 
 _encode = JsonText(default=lambda value: plain(value)).encode
 
@@ -56,3 +66,58 @@ def plain(value: Any) -> Any:
         case bytes() | bytearray() | memoryview():
             return {"hex": value.hex()}
     return value
+
+
+# ---------------------------------------------------------------- whole columns
+
+_CSV_AS_IT_IS = re.compile(r'[^\s,"](?:[^,"\r\n]*[^\s,"])?+').fullmatch
+
+
+def csv_values(values: Iterable[Any]) -> list[str]:
+    """Fields of CSV."""
+    return [
+        value if isinstance(value, str) and _CSV_AS_IT_IS(value) else csv_field(value) for value in values
+    ]
+
+
+def json_lines(group: Group, readers: list[tuple[ChangeBatch, RowReader]]) -> bytes:
+    """The changes of a group in log order, one object on one line each."""
+    lines: list[bytes] = []
+    places: list[NDArray[np.void]] = []
+    path = _encode(group.path)
+    for batch, reader in readers:
+        labels = [_encode(column.name) + b": " for column in batch.columns]
+        images = reader.row_texts("json", labels, b", ", _encode, gaps=False)
+        image = batch.array["image"]
+        chosen = image[image["op"] != _POSTIMAGE]
+        table = b'"database": %b, "table": %b' % (_encode(batch.table.database), _encode(batch.table.name))
+        beginnings = {op: b'{"op": "%b", %b, "before": ' % (name, table) for op, name in _OPS.items()}
+        endings = [
+            b', "gtid": %b, "file": %b, "position": ' % (_encode(gtid_text(one)), path)
+            for one in batch.transactions
+        ]
+        each = iter(images)
+        for op, timestamp, position, transaction in zip(
+            chosen["op"].tolist(),
+            chosen["timestamp"].tolist(),
+            chosen["position"].tolist(),
+            chosen["transaction"].tolist(),
+            strict=True,
+        ):
+            before = b"null" if op == _INSERT else b"{%b}" % next(each)
+            after = b"null" if op == _DELETE else b"{%b}" % next(each)
+            lines.append(
+                b'%b%b, "after": %b, "timestamp": %d%b%d}\n'
+                % (beginnings[op], before, after, timestamp, endings[transaction], position)
+            )
+        places.append(chosen)
+    if len(places) > 1:
+        position = np.concatenate([chosen["position"] for chosen in places])
+        row = np.concatenate([chosen["row"] for chosen in places])
+        lines = [lines[i] for i in np.lexsort((row, position)).tolist()]
+    return b"".join(lines)
+
+
+_POSTIMAGE = 3
+_INSERT, _DELETE = 1, 4
+_OPS = {_INSERT: b"insert", 2: b"update", _DELETE: b"delete"}

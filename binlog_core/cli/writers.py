@@ -17,7 +17,7 @@ from ..batch import ChangeBatch
 from ..batches import DEFAULT_CHANGE_COLUMNS
 from ..errors import MissingExtraError, SchemaError
 from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
-from .text import csv_line, json_line
+from .text import csv_field, csv_line, csv_values, json_lines
 
 if TYPE_CHECKING:
     import pyarrow
@@ -71,22 +71,8 @@ class JsonWriter(Writer):
         self._changes = ChangeReader(report, skip_errors=skip_errors)
 
     def write(self, group: Group) -> None:
-        for change in self._changes.changes(group):
-            self.file.write(
-                json_line(
-                    {
-                        "op": change.op,
-                        "database": change.database,
-                        "table": change.table,
-                        "before": change.before,
-                        "after": change.after,
-                        "timestamp": change.timestamp,
-                        "gtid": change.gtid,
-                        "file": group.path,
-                        "position": change.position,
-                    }
-                )
-            )
+        with self._changes.readers(group) as readers:
+            self.file.write(json_lines(group, readers))
 
 
 class SqlWriter(Writer):
@@ -169,12 +155,17 @@ class CsvWriter(_OneTable):
             )
         if batch.table.undecodable is None:
             reader = RowReader(batch)
-            columns: list[Any] = [reader.column_values(column.name) for column in batch.columns]
+            columns = [reader.column_texts(column.name, "csv", csv_field) for column in batch.columns]
         else:
-            columns = [batch.column(column.name).tolist() for column in batch.value_columns]
-        columns += [extra.to_pylist() for extra in extras]
-        for values in zip(*columns, strict=True):
-            self.file.write(csv_line(values))
+            columns = [csv_values(batch.column(column.name).tolist()) for column in batch.value_columns]
+        known: dict[Any, str] = {}  # most are the same for many rows
+        for extra in extras:
+            values = extra.to_pylist()
+            for value in set(values) - known.keys():
+                known[value] = csv_field(value)
+            columns.append([known[value] for value in values])
+        lines = map(",".join, zip(*columns, strict=True))
+        self.file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
 
 class ArrowWriter(_OneTable):

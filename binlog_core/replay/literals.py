@@ -107,6 +107,12 @@ def introducer(charset: str) -> str:
     return "utf8mb4" if charset in _UTF8 else charset
 
 
+def is_ascii_alike(charset: str) -> bool:
+    """Whether bytes of printable ASCII are that text in a character set."""
+    found = charsets.get(charset)
+    return found is not None and found.min_char_len == 1 and charset != "swe7"
+
+
 def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any], str]:
     """What turns a column's values into literals or expressions that the column takes.
 
@@ -134,7 +140,7 @@ def literal_maker(column: Column, *, axis_order: bool = False) -> Callable[[Any]
 def _text_maker(charset: str, general: Callable[[Any], str]) -> Callable[[Any], str]:
     found = charsets.get(charset)
     before = f"_{introducer(charset)} 0x"
-    ascii_alike = found is not None and found.min_char_len == 1 and charset != "swe7"
+    ascii_alike = is_ascii_alike(charset)
     plain = _PLAIN_BYTES.fullmatch
 
     def literal(value: Any) -> str:

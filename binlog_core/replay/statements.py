@@ -6,7 +6,7 @@ columns of the image and LIMIT 1. Every value is written so that the server read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,17 @@ from .._core._values import RowChange, RowReader, ValuePlan
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table
 from ..errors import BinlogError, SchemaError
-from .literals import NULL, JsonLiteral, comparable, introducer, is_plain, literal_maker, prepared, quote_name
+from .literals import (
+    NULL,
+    JsonLiteral,
+    comparable,
+    introducer,
+    is_ascii_alike,
+    is_plain,
+    literal_maker,
+    prepared,
+    quote_name,
+)
 
 if TYPE_CHECKING:
     from .._format.format_description import FormatDescription
@@ -145,12 +155,25 @@ class BatchStatements:
 
     def _literals(self, batch: ChangeBatch, reader: RowReader, i: int) -> list[str | None]:
         """Of one column in every record; None where it is absent."""
-        column, make = self._plan.columns[i], self._plan.makers[i]
-        values = reader.column_values(column.name)
+        plan = self._plan
+        column, make = plan.columns[i], plan.makers[i]
+        refused: Any = None
+
+        def literal(value: Any) -> str:
+            nonlocal refused
+            refused = value
+            return make(value)
+
         try:
-            made: list[str | None] = list(map(make, values))
+            made: list[str | None]
+            if column.kind is Kind.INT and column.signed is None:
+                made = list(map(literal, reader.column_values(column.name)))
+            else:
+                alike = plan.ascii_alike[i]
+                made = list(reader.column_texts(column.name, "sql", literal, bytes_are_text=alike))
         except SchemaError as error:
-            offset = int(self._positions[_first_refused(make, values)])
+            values = reader.column_values(column.name)
+            offset = int(self._positions[_index_of(refused, values)])
             raise error.located(column=column.name, offset=offset) from None
         absent = batch.is_absent(column.name)
         if absent.any():
@@ -159,13 +182,8 @@ class BatchStatements:
         return made
 
 
-def _first_refused(make: Callable[[Any], str], values: list[Any]) -> int:
-    for i, value in enumerate(values):
-        try:
-            make(value)
-        except SchemaError:
-            return i
-    return 0
+def _index_of(value: Any, values: list[Any]) -> int:
+    return next((i for i, one in enumerate(values) if one == value or one is not one), 0)
 
 
 class _TableStatements:
@@ -194,6 +212,9 @@ class _TableStatements:
         raw = (replace(c, charset=None) if c.kind is Kind.TEXT else c for c in columns)
         self.values = ValuePlan(table, tuple(raw))
         self.makers = tuple(literal_maker(column, axis_order=axis_order) for column in columns)
+        self.ascii_alike = [
+            c.kind is Kind.TEXT and c.charset is not None and is_ascii_alike(c.charset) for c in columns
+        ]
         self._name = f"{quote_name(table.database)}.{quote_name(table.name)}"
         self._names = [quote_name(column.name) for column in columns]
         self._insert = f"INSERT INTO {self._name} ({', '.join(self._names)}) VALUES ("

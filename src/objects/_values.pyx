@@ -24,15 +24,17 @@ from libc.stdint cimport (
 from libc.string cimport memcpy, memset
 
 from batch.gathered cimport invalid_date_t, span_t
-from memory.text_buffer cimport TextBuffer, free_text
+from memory.text_buffer cimport TextBuffer, append_signed, append_text, append_unsigned, free_text, reserve_text
 from objects.value_objects cimport (
     FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT,
     FORM_I16, FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP,
     FORM_U16, FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value,
     field_t, form_t, gtid_text, image_t, is_ascii, padded_bytes, set_value, vector_value,
 )
-from types.calendar cimport calendar_of_days, calendar_of_us, calendar_t, floor_div
+from types.calendar cimport calendar_of_days, calendar_of_us, calendar_t, floor_div, put_date, put_time
+from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from types.jsonb_text cimport append_jsonb_text
+from types.utf8 cimport is_utf8
 from wire.codes cimport (
     DECODE_NO_MEMORY, KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE, KIND_ENUM,
     KIND_FLOAT, KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP,
@@ -291,6 +293,59 @@ cdef Memory memory_of(array, dtype):
     return Memory(np.ascontiguousarray(array).view(np.uint8))
 
 
+# -- Texts of formats ------------------------------------------------------------------------
+
+cdef enum text_form_t:
+    TEXT_CSV = 1
+    TEXT_JSON = 2
+    TEXT_SQL = 4
+
+cdef dict TEXT_FORMS = {"csv": TEXT_CSV, "json": TEXT_JSON, "sql": TEXT_SQL}
+
+
+cdef inline void put_quote(TextBuffer* out, text_form_t form) noexcept nogil:
+    # There is room for it.
+    if form != TEXT_CSV:
+        out.data[out.length] = c'"' if form == TEXT_JSON else c"'"
+        out.length += 1
+
+
+cdef int put_bytes(TextBuffer* out, bytes text) except -1:
+    if append_text(out, <const char*> text, <size_t> len(text)):
+        raise MemoryError
+    return 0
+
+
+cdef inline bint is_space(uint8_t c) noexcept nogil:
+    return c == c' ' or 9 <= c <= 13 or 28 <= c <= 31
+
+
+cdef bint needs_no_escape(const char* data, size_t length, text_form_t form, bint utf8) noexcept nogil:
+    # Of ASCII, or of what may be UTF-8
+    cdef const uint8_t* p = <const uint8_t*> data
+    cdef size_t i
+    cdef uint8_t c
+    if form == TEXT_CSV:
+        if not length or is_space(p[0]) or is_space(p[length - 1]) or p[0] > 126 or p[length - 1] > 126:
+            return False
+        for i in range(length):
+            c = p[i]
+            if c == c',' or c == c'"' or c == 10 or c == 13 or (c > 127 and not utf8):
+                return False
+        return True
+    if form == TEXT_JSON:
+        for i in range(length):
+            c = p[i]
+            if c < 32 or c == c'"' or c == c'\\' or (c > 127 and not utf8):
+                return False
+        return True
+    for i in range(length):
+        c = p[i]
+        if c < 32 or c > 126 or c == c"'" or c == c'\\':
+            return False
+    return True
+
+
 # -- The reader ------------------------------------------------------------------------------
 
 @cython.final
@@ -456,6 +511,205 @@ cdef class RowReader:
             else:
                 out.append(self.value(field, i, record))
         return out
+
+    def column_texts(self, column, form, other, *, bint bytes_are_text=False):
+        """One column's values in every record as text of a format.
+
+        Parameters
+        ----------
+        column : str
+            Name of a decoded column.
+        form : "json", "csv" or "sql"
+            Whole numbers and DECIMAL (with all digits of the scale) come as they are, in JSON only the former;
+            DECIMAL, dates and times (with six digits of a fraction, where there is one, and outside of SQL with
+            the offset of UTC behind a TIMESTAMP) and text that needs no escape between the format's quotes.
+        other : callable
+            Makes text of every other value, None for NULL and absent among them.
+        bytes_are_text : bool
+            Bytes that are printable ASCII are quoted as text is.
+
+        Returns
+        -------
+        list of str
+            As long as the batch.
+
+        Raises
+        ------
+        KeyError, DecodeError
+            As `column_values`.
+        """
+        cdef Py_ssize_t i, record
+        cdef field_t* field
+        cdef const uint8_t* bitmaps
+        cdef TextBuffer text
+        cdef text_form_t wanted = TEXT_FORMS[form]
+        cdef list out = []
+        try:
+            i = self.plan.names.index(column)
+        except ValueError:
+            raise KeyError(column) from None
+        field = &self.plan.fields[i]
+        nothing = other(None)
+        memset(&text, 0, sizeof(text))
+        try:
+            for record in range(self.record_count):
+                bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
+                if (bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask:
+                    out.append(nothing)
+                    continue
+                text.length = 0
+                if not self.put_value(&text, field, i, record, wanted, bytes_are_text):
+                    out.append(other(self.value(field, i, record)))
+                    continue
+                out.append(PyUnicode_DecodeUTF8(text.data, <Py_ssize_t> text.length, NULL))
+        finally:
+            free_text(&text)
+        return out
+
+    def row_texts(self, form, list labels, bytes separator, other, *, bint gaps=True):
+        """Every record as one line of a format.
+
+        Parameters
+        ----------
+        form : "json" or "csv"
+            As `column_texts` has it.
+        labels : list of bytes
+            What stands before the value of each decoded column.
+        separator : bytes
+            What stands between two values.
+        other : callable
+            Makes bytes of every other value, None for NULL among them.
+        gaps : bool
+            An absent column is written like NULL; False: it is left out.
+
+        Returns
+        -------
+        list of bytes
+            As long as the batch.
+
+        Raises
+        ------
+        DecodeError
+            As `column_values`.
+        """
+        cdef Py_ssize_t i, record
+        cdef field_t* field
+        cdef const uint8_t* bitmaps
+        cdef TextBuffer text
+        cdef text_form_t wanted = TEXT_FORMS[form]
+        cdef bytes nothing = other(None)
+        cdef bytes part
+        cdef bint absent
+        cdef list out = []
+        if len(labels) != self.plan.count:
+            raise ValueError(f"{len(labels)} labels: expected one for each of the {self.plan.count} columns")
+        memset(&text, 0, sizeof(text))
+        try:
+            for record in range(self.record_count):
+                text.length = 0
+                for i in range(self.plan.count):
+                    field = &self.plan.fields[i]
+                    bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
+                    absent = (bitmaps[self.plan.bitmap_len] & field.bitmap_mask) != 0
+                    if absent and not gaps:
+                        continue
+                    if text.length or (gaps and i):
+                        put_bytes(&text, separator)
+                    put_bytes(&text, <bytes> labels[i])
+                    if absent or bitmaps[0] & field.bitmap_mask:
+                        put_bytes(&text, nothing)
+                    elif not self.put_value(&text, field, i, record, wanted, False):
+                        part = other(self.value(field, i, record))
+                        put_bytes(&text, part)
+                out.append(PyBytes_FromStringAndSize(text.data, <Py_ssize_t> text.length))
+        finally:
+            free_text(&text)
+        return out
+
+    cdef bint put_value(self, TextBuffer* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
+                        text_form_t wanted, bint bytes_are_text) except -1:
+        # False: not a value that is its own text, or one that needs an escape
+        cdef const uint8_t* p = self.at(record) + field.offset
+        cdef form_t form = field.form
+        cdef int64_t number
+        cdef uint64_t unsigned
+        cdef uint64_t[4] limbs
+        cdef calendar_t at
+        cdef span_t span
+        cdef const char* data
+        cdef char* text
+        cdef size_t begin
+        if form == FORM_UTF8 or form == FORM_ASCII or form == FORM_TEXT or (form == FORM_BYTES and bytes_are_text):
+            memcpy(&span, p, sizeof(span))
+            data = self.span_data(record, i, &span)
+            if form == FORM_TEXT and not field.ascii_alike:
+                return False
+            if not needs_no_escape(data, span.length, wanted, form == FORM_UTF8):
+                return False
+            if form == FORM_UTF8 and not is_utf8(<const uint8_t*> data, span.length):
+                return False
+            if not reserve_text(out, <size_t> span.length + 2):
+                raise MemoryError
+            put_quote(out, wanted)
+            append_text(out, data, span.length)
+            put_quote(out, wanted)
+            return True
+        if not reserve_text(out, DECIMAL_TEXT_MAX + 2):
+            raise MemoryError
+        if FORM_I8 <= form <= FORM_U64:
+            if form == FORM_U64:
+                memcpy(&unsigned, p, 8)
+                append_unsigned(out, unsigned)
+            else:
+                number = <int64_t> self.value(field, i, record)
+                append_signed(out, number)
+            return True
+        if form == FORM_DECIMAL:
+            memcpy(limbs, p, 8 * <size_t> field.limb_count)
+            begin = out.length
+            if wanted == TEXT_JSON:
+                put_quote(out, wanted)
+            out.length += decimal_text(limbs, field.limb_count, field.scale, out.data + out.length)
+            if wanted == TEXT_JSON:
+                put_quote(out, wanted)
+            return True
+        if form != FORM_DATE and form != FORM_DATETIME and form != FORM_TIMESTAMP and form != FORM_TIME:
+            return False
+        memcpy(&number, p, 8)
+        if number == INT64_MIN:
+            return False
+        if form == FORM_TIME:
+            unsigned = <uint64_t> number if number >= 0 else 0 - <uint64_t> number
+            at.hour = <int> (unsigned // 3600000000 % 100)
+            at.minute = <int> (unsigned // 60000000 % 60)
+            at.second = <int> (unsigned // 1000000 % 60)
+            at.microsecond = <int> (unsigned % 1000000)
+            unsigned //= 360000000000            # hundreds of hours
+            put_quote(out, wanted)
+            if number < 0:
+                append_text(out, b"-", 1)
+            if unsigned:
+                append_unsigned(out, unsigned)
+            out.length += put_time(&at, 6 if at.microsecond else 0, out.data + out.length)
+            put_quote(out, wanted)
+            return True
+        if form != FORM_DATE:
+            calendar_of_us(number, &at)
+        elif -100000000 < number < 100000000:
+            calendar_of_days(number, &at)
+        else:
+            return False
+        if not 0 < at.year < 10000:
+            return False
+        put_quote(out, wanted)
+        out.length += put_date(&at, out.data + out.length)
+        if form != FORM_DATE:
+            append_text(out, b" ", 1)
+            out.length += put_time(&at, 6 if at.microsecond else 0, out.data + out.length)
+            if form == FORM_TIMESTAMP and wanted != TEXT_SQL:
+                append_text(out, b"+00:00", 6)
+        put_quote(out, wanted)
+        return True
 
     cdef int check_record(self, Py_ssize_t record) except -1:
         if not 0 <= record < self.record_count:

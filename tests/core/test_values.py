@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.jsonb_encoder import encode, expected
 
+import binlog_core
 from binlog_core._core._values import (
     ChangeIterator,
     RowChange,
@@ -756,3 +757,29 @@ def test_what_was_not_made_cannot_be_used() -> None:
         ChangeIterator([1])
     with pytest.raises(TypeError):
         RowReader(make_batch([integer(4)], [[1]]), "no plan")
+
+
+def test_texts_of_formats_are_those_of_values() -> None:
+    """Every golden log: what is made of a column at once is what is made of its values one by one."""
+    from support.golden import golden_logs
+
+    from binlog_core.cli.text import csv_field, json_line, plain
+
+    checked = 0
+    for golden in golden_logs():
+        if golden.open_arguments:
+            continue
+        with binlog_core.open(golden.path) as log:
+            for batch in log.batches():
+                if batch.table.undecodable is not None:
+                    continue
+                reader = RowReader(batch)
+                for column in batch.columns:
+                    values = reader.column_values(column.name)
+                    for form, one in (
+                        ("csv", csv_field),
+                        ("json", lambda value: json_line(plain(value)).decode().rstrip("\n")),
+                    ):
+                        assert reader.column_texts(column.name, form, one) == list(map(one, values))
+                    checked += len(values)
+    assert checked > 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -15,6 +15,7 @@ import numpy as np
 
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
+from ._decode.executed import Executed
 from ._decode.given_names import NamesMet, report_unmet
 from ._decode.group import Group
 from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set, union
@@ -44,13 +45,15 @@ from .errors import BinlogError, NotABinlogError
 from .gtids import parse_gtid_set
 from .limits import Limits
 from .passes import Pass, Reading
+from .position import Position
 from .report import Report
 from .schema.definitions import Definitions, load
+from .server.address import is_server
 
 if TYPE_CHECKING:
     from ._sources.sources import Source
     from .events import Event
-    from .schema.definitions import Definitions
+    from .server.source import ServerFollower
 
 T = TypeVar("T")
 
@@ -63,8 +66,8 @@ def open(
     verify_checksum: bool = True,
     on_error: str = "raise",
     strict: bool = False,
-    start: Place | None = None,
-    stop: Place | None = None,
+    start: Any = None,
+    stop: Any = None,
     tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
     gtids: GtidArgument | None = None,
@@ -77,6 +80,9 @@ def open(
     storage_options: dict[str, Any] | None = None,
     schema_start: Any = None,
     limits: Limits | None = None,
+    server: Mapping[str, Any] | None = None,
+    password_file: str | os.PathLike[str] | None = None,
+    defaults_file: str | os.PathLike[str] | None = None,
 ) -> Log:
     """Open MySQL or MariaDB binary logs.
 
@@ -84,7 +90,8 @@ def open(
     ----------
     target : str, path, file object, bytes-like, or a list of them
         A log (plain, gzip, zstd or xz; encrypted by its server with ``keys``), ``"-"`` for standard
-        input, a URL that fsspec knows, a directory of logs, or an index file.
+        input, a URL that fsspec knows, a directory of logs, or an index file. Or a running server:
+        ``mysql://user@host:port,host:port`` or ``mariadb://…``, which is read as its replicas do.
     schema : dict, str or path, optional
         Names, signs, character sets and members for logs that lack them: "db.table" to CREATE TABLE
         text, a .sql file, or ``mysql://user:password@host:port/database`` of a server that is asked
@@ -99,9 +106,10 @@ def open(
     strict : bool
         Raise where the log does not tell: a cut tail, unknown signs, unnamed columns, changes logged
         as statements.
-    start, stop : int, (file name, int) or datetime, optional
+    start, stop : int, (file name, int), datetime or Position, optional
         Positions in bytes of the first event, and of the first event no more read; or the time of the
-        event headers (naive datetimes are UTC).
+        event headers (naive datetimes are UTC); or the ``position`` of a group. Of a server ``start`` can
+        also be "now", or a GTID set: all that is not in it. None there is the oldest log that it has.
     tables : str or iterable of str, optional
         Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
     columns : mapping or iterable of str, optional
@@ -127,6 +135,13 @@ def open(
         For fsspec.
     limits : Limits, optional
         Rows and bytes of a group, and how much may come out of compressed data.
+    server : mapping, optional
+        Of a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
+        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). The URL's query
+        takes them, too.
+    password_file, defaults_file : path, optional
+        Of a server: a file that holds the password, and an option file as the vendors' clients have them.
+        Without a password in either or in the URL it is taken from the environment's MYSQL_PWD.
 
     Returns
     -------
@@ -142,6 +157,10 @@ def open(
         A text is not a GTID set, or a set is of the other vendor than the (first) log.
     SchemaError
         A given definition cannot be read.
+    ServerError
+        A server cannot be reached, or refuses: `UnreachableError`, `AuthenticationError`,
+        `PrivilegeError`, `PurgedError`, `PositionError`, `DivergedError`, `IdentityError`,
+        `ProtocolError`. The first four come here, all of them also while the log is read.
     BinlogError
         The target does not exist or cannot be read.
     TypeError, ValueError
@@ -149,14 +168,34 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
-    check_arguments(start, stop, server_id, limits, schema, schema_start)
+    live = is_server(target)
+    if not live and (server, password_file, defaults_file) != (None, None, None):
+        raise ValueError(
+            "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
+        )
+    checked = (None, None) if live else (start, stop)
+    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start)
     if schema is not None:
         schema = load(schema)
     if schema_start is not None:
         schema_start = load(schema_start)
     if follow and isinstance(target, bytes | bytearray | memoryview):
         raise ValueError("follow=True is for logs that grow; bytes do not")
-    files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
+    if live:
+        from .server.target import server_logs
+
+        files, start, stop = server_logs(
+            target,
+            server,
+            start=start,
+            stop=stop,
+            follow=follow,
+            limits=limits or Limits(),
+            password_file=password_file,
+            defaults_file=defaults_file,
+        )
+    else:
+        files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
     selection = Selection(
         tables=names(tables),
         columns=columns_by_pattern(columns),
@@ -406,7 +445,7 @@ class Log:
         return self._each_file(self._stopping)
 
     def _each_file(self, stop: threading.Event) -> Iterator[Log]:
-        if len(self.files) == 1 and not self._follow:
+        if len(self.files) == 1 and not self._follow and not self.files[0].chained:
             yield self
             return
         first, last = self._file_range()
@@ -415,11 +454,11 @@ class Log:
             source, follow = self._taken(i), self._follow and i == last
             with self._alone_in(self.files[i], source, stop, *here, follow=follow) as log:
                 yield log
-        while self._follow and not stop.is_set():
+        while (self._follow or self.files[last].chained) and not stop.is_set():
             file = log._latest.next_file or log.files[0].following()
             if file is None:
                 return
-            with self._alone_in(file, file.open(), stop, follow=True) as log:
+            with self._alone_in(file, file.open(), stop, follow=self._follow) as log:
                 yield log
 
     @contextmanager
@@ -652,19 +691,20 @@ class Log:
                 if (share := self.files[i].share) is not None and share.unproved:
                     reading.report.add("unproved_seams", path=self.files[i].path)
             source, follower = self._taken(i), None
-            if follow and i == last:
+            if (follow or self.files[i].chained) and i == last:
                 follower = self.files[i].follower(source, reading.stop, reading.report)
-            decoder = self._decoder(source, self._ranged(selection, i), reading.report, definitions, follower)
+            ranged = self._ranged(selection, i)
+            decoder = self._decoder(source, ranged, reading.report, definitions, follower, reading.executed)
             yield from self._while_open(decoder, reading)
-        file = self.files[last]
-        while follower is not None and follower.next_path is not None:
-            file = reading.next_file = replace(file, path=follower.next_path)
+        file: LogFile | None = self.files[last]
+        while file is not None and (file := file.after(decoder)) is not None:
+            reading.next_file = file
             if self._within is not None:  # the log after this one is not read too
                 return
             source = file.open()
             follower = file.follower(source, reading.stop, reading.report)
-            selected = self._ranged(selection, last + 1)
-            decoder = self._decoder(source, selected, reading.report, definitions, follower)
+            ranged = self._ranged(selection, last + 1)
+            decoder = self._decoder(source, ranged, reading.report, definitions, follower, reading.executed)
             yield from self._while_open(decoder, reading)
 
     def _while_open(self, decoder: LogDecoder, reading: Reading) -> Iterator[LogDecoder]:
@@ -685,7 +725,8 @@ class Log:
         selection: Selection,
         report: Report,
         definitions: Definitions | None = None,
-        follower: Follower | None = None,
+        follower: Follower | ServerFollower | None = None,
+        executed: Executed | None = None,
     ) -> LogDecoder:
         return LogDecoder(
             source,
@@ -696,6 +737,7 @@ class Log:
             verify_checksum=self._verify,
             skip_errors=self._skip,
             follower=follower,
+            executed=executed,
         )
 
     def _split_decoder(
@@ -735,6 +777,8 @@ class Log:
 
     def _file_range(self) -> tuple[int, int]:
         def index(place: Place | None, default: int) -> int:
+            if isinstance(place, Position):
+                place = place.file, place.offset
             if not isinstance(place, tuple):
                 return default
             found = [i for i, f in enumerate(self.files) if _same_name(f, place[0])]
@@ -751,6 +795,10 @@ class Log:
         for place, at, kind in ((self._start, first, "start"), (self._stop, last, "stop")):
             if isinstance(place, dt.datetime):
                 changes[f"{kind}_timestamp"] = timestamp_of(place)
+            elif isinstance(place, Position) and i == at:
+                changes[f"{kind}_position"] = place.offset
+                if kind == "start":
+                    changes["done_records"] = place.records
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
         share = self.files[min(i, len(self.files) - 1)].share
@@ -762,12 +810,14 @@ class Log:
         return replace(selection, **changes)
 
 
-def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | None:
+def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | Position | None:
     """A place as the file at the edge of the range sees it; positions mean nothing in the other files."""
     if isinstance(place, dt.datetime) or place is None:
         return place
     if not at_edge:
         return None
+    if isinstance(place, Position):
+        return place
     return place[1] if isinstance(place, tuple) else place
 
 

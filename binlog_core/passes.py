@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from ._decode.executed import Executed
 from .report import Report
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Reading:
     tail : Tail or None
     next_file : LogFile or None
         The log that the server began next, where the pass followed the last one to its end.
+    executed : Executed
+        The GTIDs that the pass has come by.
     """
 
     def __init__(self, report: Report, stop: threading.Event) -> None:
@@ -36,6 +39,7 @@ class Reading:
         self.stop = stop
         self.tail: Tail | None = None
         self.next_file: LogFile | None = None
+        self.executed = Executed()
 
 
 class Pass(Iterator[T]):

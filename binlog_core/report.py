@@ -51,6 +51,7 @@ KINDS = {
     "files_left_out": "files with the number of another log were left out",
     "unproved_seams": "histories begun anew: nothing proves that nothing is missing before them",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
+    "reconnects": "connections to the server were lost and mended",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }
 
@@ -60,7 +61,7 @@ _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
 _FACTS = frozenset(
     (
         *("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names"),
-        "files_left_out",
+        *("files_left_out", "reconnects"),
     )
 )
 # What nobody needs to be warned of at every open.

@@ -45,7 +45,9 @@ from .selection import Selection
 if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
+    from ..gtids import GtidSet, MariadbGtidSet
     from ..schema.definitions import Definitions
+    from ..server.source import ServerFollower
 
 _ENDLESS = 2**64 - 1
 
@@ -111,7 +113,7 @@ class LogDecoder:
         limits: Limits = DEFAULT_LIMITS,
         verify_checksum: bool = True,
         skip_errors: bool = False,
-        follower: Follower | None = None,
+        follower: Follower | ServerFollower | None = None,
         executed: Executed | None = None,
     ) -> None:
         self.track = Track(
@@ -168,6 +170,8 @@ class LogDecoder:
         self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
         self._resume_records = 0
         self._executed = executed or Executed()
+        if source.gtids is not None:
+            self._executed.contain(source.gtids)
         self._done_records = selection.done_records or source.done_records  # that are still to be dropped
 
     @property
@@ -339,12 +343,17 @@ class LogDecoder:
         if self._asides:
             asides, self._asides = [one for one in self._asides if one.position < end_position], []
         if broken is None or batches or asides:
-            progress = self._progress(), self._resume_records
+            progress = self._progress(), self._resume_records, self.source.server
             yield Group(
                 batches, transactions, self.path, end_position, self._resume_position, asides, *progress
             )
         if broken is not None:
             raise broken
+
+    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
+        """What has ended of all that was read, and how many records of what has not."""
+        self._executed.add(self._loop.take_gtids())
+        return self._progress().gtids(), int(self._loop.open_records)
 
     def _progress(self) -> Snapshot:
         running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None

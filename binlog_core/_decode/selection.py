@@ -13,10 +13,11 @@ from .._tables.tables import Table
 from .._walk.event_walk import Part
 from ..errors import SchemaError
 from ..limits import Limits
+from ..position import Position
 from .given_names import NamesMet
 from .gtid_selection import AnyGtidSet
 
-Place = int | tuple[str, int] | dt.datetime
+Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
 MAX_POSITION = (1 << 63) - 1
 _OPS = {"insert": 1, "update": 2, "delete": 4}
@@ -154,7 +155,7 @@ def check_arguments(
 
 
 def _check_place(argument: str, place: object) -> None:
-    if place is None or isinstance(place, dt.datetime):
+    if place is None or isinstance(place, dt.datetime | Position):
         return
     position = place
     if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):

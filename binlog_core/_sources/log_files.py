@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
@@ -20,6 +20,10 @@ from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_url, logs_among, place_of
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, SharedFile, Source
 from .timeline import Share
+
+if TYPE_CHECKING:
+    from .._decode.log_decoder import LogDecoder
+    from ..server.source import ServerFollower
 
 _PATTERN = re.compile(r"[*?\[]")
 _INDEX_ENDING = ".index"
@@ -50,6 +54,8 @@ class LogFile:
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     share: Share | None = field(default=None, repr=False)
 
+    chained: ClassVar[bool] = False  # which log comes after it is known once it has been read
+
     @property
     def name(self) -> str:
         """Its path as it is shown: of a URL without user, password and signature."""
@@ -76,9 +82,14 @@ class LogFile:
             return self.target.open()
         return BufferSource(self.target, self.path)
 
-    def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
+    def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower | ServerFollower:
         """What waits at the end of this log, opened as `source`."""
         return Follower(source, stop=stop, report=report)
+
+    def after(self, decoder: LogDecoder) -> LogFile | None:
+        """The log that comes after this one, which `decoder` followed to its end; None: none does."""
+        path = decoder.follower.next_path if decoder.follower is not None else None
+        return replace(self, path=path) if path is not None else None
 
     def following(self) -> LogFile | None:
         """The log with the next number, if it is there."""

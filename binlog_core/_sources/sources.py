@@ -14,10 +14,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
+
+if TYPE_CHECKING:
+    from ..gtids import GtidSet, MariadbGtidSet
 
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
@@ -63,6 +66,10 @@ class Source(ABC):
         Row images from there on that were had before.
     decrypted : bool
         What follows MariaDB's START_ENCRYPTION event is in clear here.
+    gtids : GtidSet, MariadbGtidSet or None
+        Of the transactions before `begin`, where that is known.
+    server : str or None
+        UUID of the MySQL server that sends it.
     """
 
     splittable: bool = False
@@ -71,6 +78,8 @@ class Source(ABC):
     begin: int = 4
     done_records: int = 0
     decrypted: bool = False
+    gtids: GtidSet | MariadbGtidSet | None = None
+    server: str | None = None
 
     def __init__(self, path: str) -> None:
         self.path = shown_url(path)

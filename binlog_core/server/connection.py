@@ -325,7 +325,7 @@ class Connection:
         if code == _TLS_REFUSED:
             return AuthenticationError(f"TLS with the server failed: {clean_text(text)}", path=self.name)
         if code is not None and refused:
-            return refusal(code, text, path=self.name, right=right)
+            return refusal(code, text, path=self.name, right=right, logged_in=doing != "connecting")
         # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
         return ProtocolError(
             f"what answers does not speak MySQL's protocol: {clean_text(text) or type(exc).__name__}",

@@ -38,6 +38,7 @@ _AUTHENTICATION = frozenset(
     )
 )
 _PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 3118, 1370))
+_ACCESS_DENIED = 1045
 _IDENTITY = frozenset((4052,))
 _MALFORMED_LIST = 1941
 _READ_ERROR = 1236
@@ -88,6 +89,7 @@ def refusal(
     offset: int | None = None,
     right: str = "REPLICATION SLAVE",
     has: str | None = None,
+    logged_in: bool = True,
 ) -> ServerError:
     """The error of what a server refused.
 
@@ -104,10 +106,12 @@ def refusal(
         What the user needs for this.
     has : str or None
         What the server still has, for `PurgedError`.
+    logged_in : bool
+        The user is in: what is denied now is not the access itself.
     """
     said = f"the server says: {clean_text(text)} (error {code})"
     kind, cure = ServerError, ""
-    if code in _PRIVILEGE:
+    if code in _PRIVILEGE or (logged_in and code == _ACCESS_DENIED):
         kind, cure = PrivilegeError, f"the user needs the right {right}: GRANT {right} ON *.* TO the user"
     elif code in _AUTHENTICATION:
         kind, cure = AuthenticationError, "user, password or host are not accepted"

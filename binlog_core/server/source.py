@@ -33,7 +33,7 @@ class ServerSource(Source):
     def __init__(self, stream: ServerStream, *, follow: bool) -> None:
         self.stream = stream
         self.next_file: str | None = None
-        self.over = False
+        self.over = self.failed_over = False
         self._follow = follow
         self._pending = memoryview(b"")
         self._head = b""
@@ -41,6 +41,8 @@ class ServerSource(Source):
         stream.begun = None
         super().__init__(first.file)
         self.begin = first.position
+        self.server = stream.facts.uuid
+        self.gtids = stream.gtids if first.position > 4 or stream.begun_by_gtids else None
         self.done_records = stream.done_records
         stream.done_records = 0
         self._read_head()
@@ -120,6 +122,7 @@ class ServerSource(Source):
         self.over = True
         self.stream.begun = run if run is not None and run.kind == "file" else None
         self.next_file = None if run is None else run.file
+        self.failed_over = run is not None and run.kind == "failover"
 
     def _fetch(self, size: int) -> bytes:
         raise NotImplementedError

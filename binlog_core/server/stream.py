@@ -191,6 +191,11 @@ class ServerStream:
             self._dump.stop = event
 
     @property
+    def begun_by_gtids(self) -> bool:
+        """Where to begin was said by GTIDs: more may be left out later on."""
+        return self._from_gtids is not None
+
+    @property
     def gtids(self) -> AnyGtidSet | None:
         """What has been handed out, without the transaction that may still go on; None: not known.
 

@@ -1,0 +1,130 @@
+"""A server as what `binlog_core.open` reads: in place of files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .._sources.log_files import LogFile, LogFiles
+from ..gtids import GtidSet, MariadbGtidSet
+from ..limits import Limits
+from ..position import Position
+from ..report import Report
+from .address import Address
+from .source import ServerFollower, ServerSource
+from .stream import ServerStream
+
+if TYPE_CHECKING:
+    from .._decode.log_decoder import LogDecoder
+    from .._sources.sources import Source
+
+Place = tuple[str, int] | dt.datetime
+
+
+@dataclass(frozen=True, repr=False)
+class ServerLog(LogFile):
+    """The logs of a server from some place on, one after the other, as one stream.
+
+    Parameters
+    ----------
+    path : str
+        The server's address, without user and password; of a log that is not the first, its name.
+    address : Address
+    options : mapping
+        Of `ServerStream`.
+    streams : list of ServerStream
+        The one to go on with, until it is taken.
+    """
+
+    address: Address = field(default_factory=lambda: Address(()))
+    options: Mapping[str, Any] = field(default_factory=dict)
+    streams: list[ServerStream] = field(default_factory=list)
+
+    chained = True
+
+    def open(self) -> ServerSource:
+        """Connect, or go on with the stream.
+
+        Raises
+        ------
+        ServerError
+        """
+        stream = self.streams.pop() if self.streams else ServerStream(self.address, **self.options)
+        try:
+            return ServerSource(stream, follow=self.options["follow"])
+        except BaseException:
+            stream.close()
+            raise
+
+    def follower(self, source: Source, stop: threading.Event, report: Report) -> ServerFollower:
+        """What waits for the server to send more."""
+        assert isinstance(source, ServerSource)
+        return ServerFollower(source, stop, report)
+
+    def following(self) -> None:
+        """Which log comes next is known when this one has been read."""
+
+    def after(self, decoder: LogDecoder) -> ServerLog | None:
+        """The log that comes after the one that was decoded; of another server where that took over."""
+        source = decoder.source
+        assert isinstance(source, ServerSource)
+        if source.next_file is None:
+            return None
+        if source.failed_over:
+            gtids, source.stream.done_records = decoder.checkpoint()
+            if gtids is not None:
+                source.stream.gtids = gtids
+        options = {**self.options, "start": (source.next_file, 4)}
+        return replace(self, path=source.next_file, options=options, streams=[source.stream])
+
+
+def server_logs(
+    url: str,
+    server: Mapping[str, Any] | None,
+    *,
+    start: Any,
+    stop: Any,
+    follow: bool,
+    limits: Limits,
+    password_file: str | os.PathLike[str] | None = None,
+    defaults_file: str | os.PathLike[str] | None = None,
+) -> tuple[LogFiles, dt.datetime | None, dt.datetime | None]:
+    """A server's logs from ``start`` to ``stop``, and what of the two is left to whoever reads the events.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The address, an option or a place is not one.
+    """
+    address = Address.of(url, server, password_file=password_file, defaults_file=defaults_file)
+    _check_start(start)
+    until = stop
+    if isinstance(stop, Position):
+        until = stop.file, stop.offset
+    elif not (stop is None or isinstance(stop, dt.datetime) or _is_place(stop)):
+        raise TypeError(f"stop={stop!r}: a server takes (log name, position), a datetime or a Position")
+    options = {
+        "start": start,
+        "stop": until if isinstance(until, tuple) else None,
+        "follow": follow,
+        "limits": limits,
+    }
+    log = ServerLog(address.name, address=address, options=options)
+    times = [place if isinstance(place, dt.datetime) else None for place in (start, stop)]
+    return LogFiles([log]), times[0], times[1]
+
+
+def _check_start(start: Any) -> None:
+    known = start is None or start == "now" or _is_place(start)
+    if not known and not isinstance(start, dt.datetime | Position | GtidSet | MariadbGtidSet):
+        raise TypeError(
+            f'start={start!r}: a server takes "now", (log name, position), a datetime, a Position or GTIDs'
+        )
+
+
+def _is_place(place: Any) -> bool:
+    return isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)

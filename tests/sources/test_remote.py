@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import ClassVar
 import pytest
 from support.golden import golden_logs
 
+import binlog_core
 from binlog_core._sources import remote
 from binlog_core._sources.log_files import Gap, resolve
 from binlog_core._sources.object_stores import ObjectSource
@@ -194,6 +196,51 @@ def test_few_requests(web, monkeypatch):
     assert read_all(source, 100_000) == data
     assert len(handler.sent) < 16
     assert sum(handler.sent) < len(data) + (2 << 20)
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """Answers that no honest server gives: a path names one."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET(body=False)
+
+    def do_GET(self, *, body: bool = True) -> None:
+        kind = self.path.split("/")[1]
+        if kind in ("loop", "file"):
+            self.send_response(302)
+            self.send_header("Location", self.path + "x" if kind == "loop" else f"file://{__file__}")
+            self.end_headers()
+            return
+        length = {"short": len(DATA) * 2, "much": 1 << 62, "none": -5}[kind]
+        self.send_response(200)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Accept-Ranges", "bytes")
+        self.end_headers()
+        if body:
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(DATA)
+
+
+@pytest.mark.parametrize("kind", ["loop", "file", "short", "much", "none"])
+def test_a_hostile_web_server(kind):
+    """Whatever it answers, what comes out is rows of the log or an error of our own, naming the URL."""
+    pytest.importorskip("aiohttp")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/{kind}/bin.000001"
+    try:
+        with pytest.raises(BinlogError) as caught, binlog_core.open(url) as log:
+            list(log.rows())
+        assert caught.value.path == url
+        assert "import" not in str(caught.value)  # of the file to which it sends us
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 # S3

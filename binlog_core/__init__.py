@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._decode.group import Group as Group
     from ._format.event_types import EventType as EventType
     from ._format.format_description import FormatDescription as FormatDescription
+    from ._reading import read_table as read_table
     from ._sources.log_files import IndexFile as IndexFile
     from ._tables.tables import Column as Column
     from ._tables.tables import Table as Table
@@ -107,6 +108,7 @@ _HOMES = {
         "_decode.group": "Group",
         "_format.event_types": "EventType",
         "_format.format_description": "FormatDescription",
+        "_reading": "read_table",
         "_sources.log_files": "IndexFile",
         "_tables.tables": "Column Table",
         "_walk.track": "Tail",

@@ -20,26 +20,13 @@ from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
 from .arrow.types import ArrowField, ChangeColumn, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
-from .batches import ArrowBatch, fitted
+from .batches import CHANGE_COLUMNS, ArrowBatch, fitted
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
 
 if TYPE_CHECKING:
     from .log import Log
-
-CHANGE_COLUMNS = (
-    "_change_type",
-    "_commit_timestamp",
-    "_timestamp",
-    "_server_id",
-    "_file",
-    "_position",
-    "_row",
-    "_gtid",
-    "_transaction",  # position of its first event: transactions.begin_position
-)
-_OWN_COLUMNS = ("_gtid", "_transaction")
 
 _EVENTS_CHUNK = 4096
 _EVENT_COLUMNS = {
@@ -106,6 +93,21 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> dict[s
                     " tables= chooses some"
                 )
     return {name: tuple(columns.values()) for name, columns in found.items()}
+
+
+def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
+    """The full name and the columns of one table, as `find_tables`.
+
+    Raises
+    ------
+    SchemaError
+        There is none, or more than one database has a table of this name; the message has near names.
+    """
+    tables = find_tables(log, lambda full_name: table in (full_name, full_name.partition(".")[2]))
+    name = by_any_name(tables).get(table)
+    if name is None:
+        raise unknown_table(table, tables)
+    return name, tables[name]
 
 
 def by_any_name(tables: Collection[str]) -> dict[str, str]:
@@ -202,18 +204,9 @@ class ChangesScan(Scan):
         return self._of(_no_rows(chosen), chosen, columns).fields()
 
     def _of(self, batch: ChangeBatch, chosen: tuple[Column, ...], columns: Collection[str]) -> ArrowBatch:
-        image = batch.array["image"]
         wanted = [name for name in self._extras if name in columns]
-        made = []
-        if "_gtid" in wanted:
-            labels = tuple(gtid_text(one) or "" for one in batch.transactions) or ("",)
-            made.append(ChangeColumn("_gtid", image["transaction"], labels=labels))
-        if "_transaction" in wanted:
-            begins = batch.transactions["begin_position"] if len(batch) else np.empty(0, np.uint64)
-            made.append(ChangeColumn("_transaction", begins[image["transaction"]]))
-        usual = [name for name in wanted if name not in _OWN_COLUMNS]
         fit, mapped = fitted(chosen, batch, drop=True)
-        return ArrowBatch(fit, columns=mapped, change_columns=usual, extras=made, **self._options)
+        return ArrowBatch(fit, columns=mapped, change_columns=wanted, **self._options)
 
 
 def _no_rows(columns: tuple[Column, ...]) -> ChangeBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, overload
 
 import numpy as np
 
@@ -103,6 +103,44 @@ class ChangeBatch(Records):
             f"<ChangeBatch {self.table.full_name}: {len(self)} records, {len(self.columns)} columns"
             f"{f' of {self.path}' if self.path else ''}>"
         )
+
+    def _repr_html_(self) -> str:
+        from .arrow.html import table_of
+
+        return table_of(self)
+
+    @overload
+    def __getitem__(self, key: str) -> np.ma.MaskedArray[Any, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> ChangeBatch: ...
+    def __getitem__(self, key: str | slice) -> np.ma.MaskedArray[Any, Any] | ChangeBatch:
+        """``batch["id"]`` is :meth:`column` with its defaults; ``batch[10:20]`` a batch of those records.
+
+        Raises
+        ------
+        SchemaError
+            No decoded column has this name.
+        TypeError
+            It is neither a name nor a slice.
+        ValueError
+            The slice goes backwards.
+        """
+        if isinstance(key, str):
+            return self.column(key)
+        if not isinstance(key, slice):
+            raise TypeError(f"a column's name or a slice is expected, not {type(key).__name__}")
+        if key.step is not None and key.step < 1:
+            raise ValueError("a slice of a batch keeps the records' order: its step is 1 or more")
+        from ._walk.salvage import only
+
+        kept = np.zeros(len(self), bool)
+        kept[key] = True
+        return only(self, kept)
+
+    __iter__ = None  # by records or by columns? to_pylist(), columns and array tell
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [column.name for column in self.value_columns]
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
@@ -238,7 +276,8 @@ class ChangeBatch(Records):
             update_preimage, update_postimage, delete), `_commit_timestamp` (of the commit in microseconds
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
             event in the file) and `_row` (number of the row within the event); or some of these and
-            of `_timestamp` (of the event), `_server_id`, `_file`, in the order wanted.
+            of `_timestamp` (of the event), `_server_id`, `_file`, `_gtid` (text, empty where the transaction
+            has none), `_transaction` (offset of its first event), in the order wanted.
         extras : sequence of ChangeColumn
             Columns of the caller's to follow those; their values are one for each exported row.
         rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -11,6 +12,7 @@ import numpy as np
 
 from ._core._capsules import schema_capsule, stream_capsule
 from ._core._columns import array_address, export_batch
+from ._decode.gtid_selection import gtid_text
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import converted, type_name, wider
 from .arrow.shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
@@ -43,7 +45,17 @@ NO_POLARS = "to_polars() needs polars: pip install polars"
 NewColumns = Literal["raise", "drop"]
 
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
-CHANGE_COLUMNS = (*DEFAULT_CHANGE_COLUMNS, "_timestamp", "_server_id", "_file")
+CHANGE_COLUMNS = (
+    "_change_type",
+    "_commit_timestamp",
+    "_timestamp",
+    "_server_id",
+    "_file",
+    "_position",
+    "_row",
+    "_gtid",
+    "_transaction",
+)
 
 
 class ArrowBatch:
@@ -206,15 +218,26 @@ class Batches(Iterator["ChangeBatch"]):
     ----------
     read : callable
         Gives a pass of ChangeBatch, from the beginning.
+    of : str
+        Which tables and logs, for people.
     """
 
-    def __init__(self, read: Callable[[], Pass[ChangeBatch]]) -> None:
+    def __init__(self, read: Callable[[], Pass[ChangeBatch]], of: str = "") -> None:
         self._read = read
+        self._of = of
         self._pass: Iterator[ChangeBatch] | None = None
         self._latest: Pass[ChangeBatch] | None = None
         self._first: ChangeBatch | None = None  # looked at, not given yet
         self._begun = False  # a batch of the pass was given
         self._ended = False
+
+    def __repr__(self) -> str:
+        state = "read to the end" if self._ended else "partly read" if self._begun else "not read yet"
+        return f"<Batches{f' of {self._of}' if self._of else ''}: {state}>"
+
+    def _repr_html_(self) -> str:
+        calls = "for batch in batches, .to_pandas(), .to_polars(), .to_arrow()"
+        return f"<p>{html.escape(repr(self)[1:-1])}<br><small>{html.escape(calls)}</small></p>"
 
     def __iter__(self) -> Self:
         if self._ended:
@@ -567,6 +590,13 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
         return ChangeColumn(name, np.zeros(len(image), np.uint8), labels=(batch.path or "",))
     if name in ("_position", "_row", "_server_id"):
         return ChangeColumn(name, image[name[1:]])
+    if name == "_gtid":
+        used, codes = np.unique(image["transaction"], return_inverse=True)
+        gtids = tuple(gtid_text(batch.transactions[i]) or "" for i in used.tolist()) or ("",)
+        return ChangeColumn(name, codes.reshape(-1), labels=gtids)
+    if name == "_transaction":
+        begins = batch.transactions["begin_position"] if len(image) else np.empty(0, np.uint64)
+        return ChangeColumn(name, begins[image["transaction"]])
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
 
 

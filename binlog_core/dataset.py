@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ._scans import CHANGE_COLUMNS, ChangesScan, by_any_name, find_tables, unknown_table
+from ._scans import ChangesScan, find_table
+from .batches import CHANGE_COLUMNS
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -53,11 +54,8 @@ def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
     BinlogError
         As reading the log does.
     """
-    tables = find_tables(log, lambda full_name: table in (full_name, full_name.partition(".")[2]))
-    name = by_any_name(tables).get(table)
-    if name is None:
-        raise unknown_table(table, tables)
-    return ScannedDataset(ChangesScan(log, name, tables[name], **options).only)
+    name, columns = find_table(log, table)
+    return ScannedDataset(ChangesScan(log, name, columns, **options).only)
 
 
 class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -21,7 +21,6 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._scans import (
-    CHANGE_COLUMNS,
     ChangesScan,
     EventsScan,
     Scan,
@@ -31,6 +30,7 @@ from ._scans import (
     unknown_table,
 )
 from ._tables.tables import Column
+from .batches import CHANGE_COLUMNS
 from .errors import MissingExtraError
 from .log import Log
 from .log import open as open_log

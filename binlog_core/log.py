@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
@@ -37,6 +38,7 @@ from ._sources.archives import check_share
 from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
 from ._sources.sources import READ_ONCE
+from ._tables.tables import Table
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
@@ -543,6 +545,24 @@ class Log:
         path = self.files[0].path
         report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
 
+    def tables(self) -> dict[str, Table]:
+        """The tables that have row changes, as far as the log is read; no value is decoded.
+
+        Returns
+        -------
+        dict of str to Table
+            By "database.table", in the order in which they come; the latest definition of each.
+
+        Raises
+        ------
+        BinlogError
+            As `groups`.
+        """
+        found: dict[str, Table] = {}
+        for group in self.groups(columns={"*": ()}):
+            found.update((batch.table.full_name, batch.table) for batch in group.batches)
+        return found
+
     def batches(
         self,
         tables: str | Iterable[str] | None = None,
@@ -565,7 +585,11 @@ class Log:
             An iterator of ChangeBatch; errors while it is read are those of `groups`.
         """
         selection = self._selected(tables, columns)
-        return Batches(lambda: self._pass(lambda reading: self._batches(reading, selection)))
+        wanted = "all tables" if selection.tables is None else ", ".join(selection.tables)
+        return Batches(
+            lambda: self._pass(lambda reading: self._batches(reading, selection)),
+            of=f"{wanted} in {self._named()}",
+        )
 
     def _batches(self, reading: Reading, selection: Selection) -> Iterator[ChangeBatch]:
         for group in self._groups(reading, selection):
@@ -634,7 +658,25 @@ class Log:
         raise TypeError("a Log cannot be pickled: open it where it is needed, or send its batches or changes")
 
     def __repr__(self) -> str:
-        return f"<binlog_core.Log {self.files[0].name}{' …' if len(self.files) > 1 else ''}>"
+        return f"<binlog_core.Log {self._named()}{''.join(f', {told}' for told in self._told())}>"
+
+    def _named(self) -> str:
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return f"{self.files[0].name}{more}"
+
+    def _told(self) -> list[str]:
+        """What is known without reading on."""
+        told = ["closed"] if self._closed else []
+        if self._format is not None:
+            told += [self._format.server_version, f"v{self._format.binlog_version}"]
+            told += [f"checksums {self._format.checksum}"]
+        if self._size is not None:
+            told.append(f"{self._size:,} bytes")
+        return told
+
+    def _repr_html_(self) -> str:
+        told = "<br>".join(html.escape(one) for one in self._told())
+        return f"<p><b>binlog_core.Log</b> {html.escape(self._named())}<br><small>{told}</small></p>"
 
     # ------------------------------------------------------------ one pass
 

@@ -635,3 +635,54 @@ def test_schema_alone():
     assert pa.schema(orders()).equals(orders().to_arrow().schema)
     binary = orders([b"\xff"]).export(text_errors="binary")
     assert pa.schema(binary).field("note").type == pa.binary()
+
+
+def test_items_are_columns_and_slices_are_batches():
+    batch = orders((b"one", b"two", None, b"four"))
+    assert batch["note"].tolist() == ["one", "two", None, "four"]
+    for part in (slice(1, 3), slice(None), slice(-2, None), slice(0, 4, 2), slice(9, None)):
+        assert batch[part].to_arrow().to_pylist() == batch.to_arrow().to_pylist()[part]
+    with pytest.raises(SchemaError, match="near: note"):
+        batch["not"]
+    for key in (0, None, ["id"]):
+        with pytest.raises(TypeError, match="a column's name or a slice"):
+            batch[key]
+    with pytest.raises(ValueError, match="step"):
+        batch[::-1]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(batch)
+
+
+def test_a_slice_keeps_what_belongs_to_its_records():
+    dates = [column("d", Kind.DATE)]
+    batch = make_batch(dates, [{"d": NAT}, {"d": NAT}], invalid=[(1, 0, 2024, 0, 5, 0, 0, 0, 0)])
+    assert batch[1:].invalid_dates["text"].tolist() == ["2024-00-05"]
+    assert batch[1:].invalid_dates["record"].tolist() == [0]
+    assert not len(batch[:1].invalid_dates)
+
+
+def test_gtids_as_a_change_column():
+    uuid = list(range(16))
+    transactions = [{"gtid_kind": 1, "uuid": uuid, "sequence_number": 7}, {}]
+    batch = orders((b"a", b"b", b"c"), transactions=transactions, transaction_of=[0, 1, 0])
+    text = "00010203-0405-0607-0809-0a0b0c0d0e0f:7"
+    assert batch.to_arrow(change_columns="_gtid")["_gtid"].to_pylist() == [text, "", text]
+    chosen = batch.to_arrow(change_columns=["_gtid", "_row"], rows=[1, 2])
+    assert chosen["_gtid"].to_pylist() == ["", text]
+    assert [record["_gtid"] for record in batch.to_pylist(change_columns=["_gtid"])] == [text, "", text]
+    assert orders(()).to_arrow(change_columns=["_gtid", "_transaction"]).num_rows == 0
+
+
+def test_batches_and_batch_as_html():
+    batch = orders([b"<b>", None] + [b"x" * 200] * 10)
+    shown = batch._repr_html_()
+    assert "&lt;b&gt;" in shown and "<b>" not in shown
+    assert "<i>NULL</i>" in shown and "x" * 80 + "…" in shown
+    assert "<small>2 more</small>" in shown
+    batches = Batches(lambda: iter([batch]), "shop.<orders>")
+    assert repr(batches) == "<Batches of shop.<orders>: not read yet>"
+    assert "shop.&lt;orders&gt;" in batches._repr_html_()
+    next(batches)
+    assert "partly read" in repr(batches)
+    list(batches)
+    assert "read to the end" in repr(batches)

@@ -1,0 +1,114 @@
+"""A whole table in one call, and logs that may be open already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ._scans import ChangesScan, find_table
+from .arrow.text import TextErrors
+from .arrow.types import Geometry, Vectors, WideDecimals
+from .batches import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
+from .errors import MissingExtraError, SchemaError
+from .log import Log
+from .log import open as open_log
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@contextmanager
+def opened(target: Any, **options: Any) -> Iterator[Log]:
+    """A log for as long as it is needed: one that is open already stays so.
+
+    Parameters
+    ----------
+    target : Log, or what `binlog_core.open` takes
+    **options
+        For `binlog_core.open`.
+
+    Raises
+    ------
+    TypeError
+        There are options for a log that is open already.
+    """
+    if not isinstance(target, Log):
+        with open_log(target, **options) as log:
+            yield log
+        return
+    if options:
+        raise TypeError(f"the log is open already: {', '.join(options)} cannot be set any more")
+    yield target
+
+
+def read_table(
+    target: Any,
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    change_columns: bool | str | Sequence[str] = True,
+    text_errors: TextErrors = "raise",
+    vectors: Vectors = "fixed",
+    wide_decimals: WideDecimals = "decimal256",
+    geometry: Geometry = "struct",
+    **options: Any,
+) -> pyarrow.Table:
+    """The row changes of one table, of all logs of a target, as ``pyarrow.Table``.
+
+    Parameters
+    ----------
+    target : Log, or what `binlog_core.open` takes
+        Read twice: no pipe.
+    table : str
+        "shop.orders", or "orders" where only one database has such a table.
+    columns : sequence of str, optional
+        Of the table; None: those of all its definitions, null where a row image lacks one. A type that was
+        changed is the wider one.
+    change_columns, text_errors, vectors, wide_decimals, geometry
+        As in ``ChangeBatch.export``.
+    **options
+        For `binlog_core.open`.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each row image: an update is two. In log order, definition by definition.
+
+    Raises
+    ------
+    SchemaError
+        The logs have no row changes of such a table or no such column; the message has near names.
+    MissingExtraError
+        pyarrow is not installed.
+    BinlogError
+        As reading the logs does.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError.of("pyarrow", "arrow", "read_table()") from None
+    if isinstance(change_columns, str):
+        change_columns = (change_columns,)
+    changes = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
+    with opened(target, **options) as log:
+        name, known = find_table(log, table)
+        scan = ChangesScan(
+            log,
+            name,
+            known,
+            text_errors=text_errors,
+            vectors=vectors,
+            wide_decimals=wide_decimals,
+            geometry=geometry,
+        )
+        own = tuple(column.name for column in known) if columns is None else tuple(columns)
+        for column in (*own, *changes):
+            if column not in scan.names:
+                raise SchemaError(
+                    f"no such column; the table has {', '.join(c.name for c in known)}"
+                    f" and about the change {', '.join(CHANGE_COLUMNS)}",
+                    table=name,
+                    column=column,
+                )
+        return pyarrow.table(scan.only((*own, *changes))).select([*own, *changes])

@@ -3,7 +3,7 @@
     python soak/archive_kills.py --kills 200                # starts the machine's mariadbd
     python soak/archive_kills.py --kills 200 --port 3306    # a server that runs, root has no password
 
-Every round starts the archiver, lets two writers go on, and ends it after a random time: mostly by SIGKILL.
+Every round starts the archiver, lets two writers go on, and ends it by SIGKILL after a random time.
 """
 
 from __future__ import annotations
@@ -63,6 +63,17 @@ def held(folder: Path) -> dict[str, bytes]:
     return {name: bytes(data) for name, data in logs.items()}
 
 
+def archiver(port: int, folder: Path) -> subprocess.Popen[str]:
+    """A process that archives once it is told to."""
+    program = (
+        "import sys; from binlog_core.archive import archive; import binlog_core.archive.live_feed, pymysql\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        f"archive('mysql://root@127.0.0.1:{port}', {str(folder)!r})"
+    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
 def soak(port: int, kills: int, seed: int) -> int:
     chance = random.Random(seed)
     with closing(connect(port)) as connection, connection.cursor() as cursor:
@@ -73,27 +84,35 @@ def soak(port: int, kills: int, seed: int) -> int:
     writers = [threading.Thread(target=write, args=(port, seed + n, stop), daemon=True) for n in range(2)]
     for writer in writers:
         writer.start()
-    command = [sys.executable, "-m", "binlog_core.cli", "archive", f"mysql://root@127.0.0.1:{port}"]
     grown = 0
     with tempfile.TemporaryDirectory(prefix="killed") as name:
         folder = Path(name) / "archive"
+        following = archiver(port, folder)
         for kill in range(kills):
+            running, following = following, archiver(port, folder)  # it is made ready meanwhile
             before = sum(len(data) for data in held(folder).values())
-            archiver = subprocess.Popen([*command, str(folder)], stderr=subprocess.PIPE, text=True)
-            time.sleep(0.3 + chance.random() * 1.5)
-            archiver.send_signal(signal.SIGTERM if chance.random() < 0.1 else signal.SIGKILL)
-            _, err = archiver.communicate()
-            if archiver.returncode not in (0, -signal.SIGKILL, -signal.SIGTERM):
-                print(f"kill {kill}: exit {archiver.returncode}: {err}")
+            assert running.stdin is not None and running.stdout is not None
+            running.stdout.readline()
+            running.stdin.write("go\n")
+            running.stdin.flush()
+            time.sleep(chance.random() ** 2)
+            running.send_signal(signal.SIGKILL)
+            _, err = running.communicate()
+            if running.returncode != -signal.SIGKILL:
+                print(f"kill {kill}: exit {running.returncode}: {err}")
                 return 1
             grown += sum(len(data) for data in held(folder).values()) > before
             if kill % 20 == 19:
                 print(f"{kill + 1} kills, the archive grew in {grown} rounds", flush=True)
+        following.kill()
+        following.communicate()
+        from binlog_core.archive import archive
+
         stop.set()
         for writer in writers:
             writer.join()
         time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it was begun
-        subprocess.run([*command, str(folder), "--until", "now"], check=True)
+        archive(f"mysql://root@127.0.0.1:{port}", folder, until="now")
         mine, theirs = held(folder), sent(port)
         wrong = [log for log in theirs if mine.get(log) != theirs[log]]
         size = sum(map(len, theirs.values()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import os
 import random
 import re
 import threading
@@ -11,6 +13,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from .._decode.gtid_selection import AnyGtidSet
+from .._sources.places import local_path
 from ..errors import ArchiveError
 from ..gtids import parse_gtid_set
 from .archiver import Archiver
@@ -18,6 +21,7 @@ from .feed import Feed, LineLost, Start
 from .files import Files
 from .keeper import Keeper
 from .status import Status, write_status
+from .store import Store, Uploader
 
 __all__ = ["ArchiveError", "Status", "archive"]
 
@@ -35,6 +39,9 @@ def archive(
     keep: str | float | dt.timedelta | None = None,
     semi_sync: bool = False,
     status: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    tail_interval: float = 30.0,
+    spool: str | PathLike[str] | None = None,
+    storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     password_file: str | PathLike[str] | None = None,
     defaults_file: str | PathLike[str] | None = None,
@@ -49,7 +56,8 @@ def archive(
         ``mysql://user@host:port,host:port``; several hosts are servers that replicate one history: when one
         is lost the next goes on, by its GTIDs. The user needs the right REPLICATION SLAVE.
     destination : str or path
-        A directory. Nobody else may write to it.
+        A directory, or a URL of an object store (``s3://``, ``gs://``, ``abfss://`` … as `binlog_core.open`
+        reads them). Nobody else may write to it.
     until : "now", optional
         End where the server stood when it was asked; otherwise only `stop` ends.
     start : str or GTID set, optional
@@ -66,6 +74,14 @@ def archive(
     status : path or several, optional
         Files that tell how the archive does, written anew about once in a second: JSON, and Prometheus' text
         format where the name ends with ``.prom``.
+    tail_interval : float
+        Of an object store: seconds between two uploads of the growing log (the whole of it, if it grew).
+        Finished logs are uploaded at once.
+    spool : path, optional
+        Of an object store: the local directory where logs are on disk until they are uploaded; it needs room
+        for a few logs. By default one for this destination in the user's folder for state.
+    storage_options : dict, optional
+        Of an object store: as of `binlog_core.open`.
     options : mapping, optional
         ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``connect_timeout``,
         ``heartbeat``, ``reconnect``: as for ``server=`` of `binlog_core.open`.
@@ -101,8 +117,8 @@ def archive(
         raise ValueError(f"compress={compress!r}: expected 'zstd'")
     folder = fspath(destination)
     files = Files()
-    told = _Telling(files, [status] if isinstance(status, str | PathLike) else status, progress)
     stop = stop or threading.Event()
+    told = _Telling(files, [status] if isinstance(status, str | PathLike) else status, progress)
     address = Address.of(
         server,
         {**(options or {}), "semi_sync": semi_sync},
@@ -124,6 +140,13 @@ def archive(
         assert lost is not None
         raise lost
 
+    uploader = None
+    if local_path(folder) is None:
+        store = Store(folder, storage_options, patience=address.reconnect, stop=stop)
+        folder = fspath(spool) if spool is not None else _spool_of(store.url)
+        uploader = Uploader(store, folder, tail_interval)
+    elif (path := local_path(folder)) is not None:
+        folder = path
     archiver = Archiver(
         connect,
         folder,
@@ -134,6 +157,7 @@ def archive(
         stop=stop,
         reconnect=address.reconnect,
         told_status=told,
+        uploader=uploader,
     )
     return archiver.run()
 
@@ -161,6 +185,11 @@ class _Telling:
             write_status(self._files, path, status)
         if self._progress is not None:
             self._progress(status)
+
+
+def _spool_of(url: str) -> str:
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "binlog-core", hashlib.sha256(url.encode()).hexdigest()[:16])
 
 
 def _start(given: str | AnyGtidSet | None) -> Start:

@@ -23,6 +23,7 @@ from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
 from .status import Status
+from .store import Uploader
 from .tracker import Tracker
 
 _COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
@@ -59,6 +60,8 @@ class Archiver:
         Seconds to go on trying after a connection was lost.
     told_status : callable
         Is given the status whenever something was put on disk, and about once in a second.
+    uploader : Uploader or None
+        Of an archive in a store, whose spool the directory is.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Archiver:
         stop: threading.Event | None = None,
         reconnect: float = 300.0,
         told_status: Callable[[Status], None] = lambda status: None,
+        uploader: Uploader | None = None,
     ) -> None:
         self._connect = connect
         self._folder = folder
@@ -83,7 +87,9 @@ class Archiver:
         self._stop = stop or threading.Event()
         self._reconnect = reconnect
         self._told_status = told_status
-        self.status = Status(folder, "")
+        self._uploader = uploader
+        self._on_disk: tuple[str, int] | None = None  # path of the growing log, and how much of it
+        self.status = Status(uploader.name if uploader is not None else folder, "")
         self.timeline = Timeline()
         self._log: GrowingLog | None = None
         self._closed: str | None = None  # name of the last log, where that is finished
@@ -113,24 +119,35 @@ class Archiver:
         with told(self._folder, "make the archive's directory"):
             self._files.make_directory(self._folder)
         with locked(self._folder):
+            uploader = self._uploader
+            if uploader is not None:
+                uploader.begin()
             try:
                 self._load()
-                self._keeper.begin(self)
+                self._keeper.begin(self, uploader)
+                if uploader is not None:
+                    uploader.start(lambda: self._on_disk)
                 self._keep_up()
                 self._settle()
                 self._keeper.finish()
+                if uploader is not None:
+                    uploader.finish(self._on_disk)
             except BaseException as error:
                 self.status.state = "failed" if isinstance(error, Exception) else "stopped"
                 self.status.error = str(error) or type(error).__name__
                 with contextlib.suppress(BinlogError):
                     self._settle()
                 self._keeper.abandon()
+                if uploader is not None:
+                    uploader.stop()
                 raise
             else:
                 self.status.state = "stopped"
             finally:
                 if self._log is not None:
                     self._log.close()
+                if uploader is not None:
+                    uploader.end()
                 with contextlib.suppress(BinlogError):
                     self._tell()
         return self.status
@@ -431,11 +448,12 @@ class Archiver:
         return self._log
 
     def _begin_segment(self, seam: Seam) -> None:
-        until = None
+        until = left = None
         if self._log is not None:
             self._log.sync()
             until = (self._log.name, _last_boundary(self._log.path) if self._log.size else FIRST_EVENT)
             self._log.close()
+            left = self._log.path
         elif self._closed is not None:
             until = (self._closed, 1 << 62)
         self._log = self._closed = None
@@ -457,6 +475,8 @@ class Archiver:
                     self._files.remove(os.path.join(folder, name))
                 self._files.sync_directory(self._folder)
         self._write_timeline()
+        if left is not None:
+            self._keeper.leave(left)
 
     def _write_timeline(self) -> None:
         path = os.path.join(self._folder, NAME)
@@ -474,6 +494,7 @@ class Archiver:
             else:
                 self._log.sync()
             self.status.file, self.status.position = self._log.name, self._log.synced
+            self._on_disk = self._log.path, self._log.synced
 
     def _note_events(self, added: int) -> None:
         self.status.received_bytes += added

@@ -21,6 +21,7 @@ from .names import logs_among
 
 if TYPE_CHECKING:
     from .archiver import Archiver
+    from .store import Uploader
 
 _PIECE = 4 << 20
 _HEAD = 4 + 19
@@ -46,36 +47,43 @@ class Keeper:
         self._files = files or Files()
         self._compress = compress
         self._keep = keep
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._archiver: Archiver | None = None
+        self._uploader: Uploader | None = None
 
-    def begin(self, archiver: Archiver) -> None:
+    def begin(self, archiver: Archiver, uploader: Uploader | None = None) -> None:
         """Start; what an earlier run left undone is done first."""
+        self._uploader = uploader
         self._archiver = archiver
         self._thread = threading.Thread(target=self._work, name="archive-keeper", daemon=True)
         self._thread.start()
-        if self._compress:
-            for segment in archiver.timeline.segments:
-                folder = archiver.folder_of(segment)
-                closed = logs_among(self._files.names(folder))
-                if segment is archiver.timeline.last:
-                    closed = closed[:-1]
-                elif segment.until is not None:
-                    closed = [name for name in closed if name != segment.until[0]]
-                for name in closed:
-                    if not name.endswith(".zst"):
-                        self._queue.put(os.path.join(folder, name))
+        if not self._compress and uploader is None:
+            return
+        for segment in archiver.timeline.segments:
+            folder = archiver.folder_of(segment)
+            logs = logs_among(self._files.names(folder)) if os.path.isdir(folder) else []
+            if segment is archiver.timeline.last:
+                logs = logs[:-1]
+            for name in logs:
+                self._queue.put(
+                    (os.path.join(folder, name), segment.until is None or name != segment.until[0])
+                )
 
     def keep(self, path: str) -> None:
         """A log is finished."""
-        self._queue.put(path)
+        self._queue.put((path, True))
+
+    def leave(self, path: str) -> None:
+        """A log grows no more, because another server goes on."""
+        self._queue.put((path, False))
 
     def check(self) -> None:
         """Raise what went wrong in the thread."""
-        if self._error is not None:
-            raise self._error
+        for error in (self._error, self._uploader.error if self._uploader is not None else None):
+            if error is not None:
+                raise error
 
     def finish(self) -> None:
         """Return when all is done."""
@@ -96,13 +104,17 @@ class Keeper:
             self._thread = None
 
     def _work(self) -> None:
-        while (path := self._queue.get()) is not None:
+        while (job := self._queue.get()) is not None:
+            path, finished = job
             if self._error is not None or not os.path.exists(path):  # old enough to be gone already
                 continue
             try:
-                self._check_log(path)
-                if self._compress:
-                    self._compress_log(path)
+                if finished and not path.endswith(".zst"):
+                    self._check_log(path)
+                    if self._compress:
+                        path = self._compress_log(path)
+                if self._uploader is not None:
+                    self._uploader.upload_finished(path)
                 self._remove_old()
             except BaseException as error:
                 self._error = error
@@ -122,7 +134,7 @@ class Keeper:
                 f"a finished log is damaged, as the server sent it: {error}", BinlogWarning, stacklevel=2
             )
 
-    def _compress_log(self, path: str) -> None:
+    def _compress_log(self, path: str) -> str:
         zstandard = _zstandard()
         folder, name = os.path.split(path)
         hidden = os.path.join(folder, hidden_name(name + ".zst"))
@@ -144,6 +156,7 @@ class Keeper:
             self._files.rename(hidden, path + ".zst")
             self._files.sync_directory(folder)
             self._files.remove(path)
+        return path + ".zst"
 
     def _pack(self, zstandard: Any, source: int, target: int) -> tuple[bytes, int]:
         digest = hashlib.blake2b()
@@ -176,25 +189,35 @@ class Keeper:
         """Remove logs from the oldest on, while the log after each was begun long enough ago."""
         if self._keep is None:
             return
-        assert self._archiver is not None
-        logs = []
-        for segment in self._archiver.timeline.segments:
-            folder = self._archiver.folder_of(segment)
-            with told(folder, "read the archive's directory"):
-                logs += [os.path.join(folder, name) for name in logs_among(self._files.names(folder))]
         limit = time.time() - self._keep
-        for path, following in pairwise(logs):
+        for log, following in pairwise(self._kept()):
             begun = begun_at(following)
             if not begun or begun > limit:
                 return
-            with told(path, "remove the log"):
-                self._files.remove(path)
+            if self._uploader is not None:
+                self._uploader.store.remove(self._uploader.store.name_of(log.path))
+                continue
+            with told(log.path, "remove the log"):
+                self._files.remove(log.path)
+
+    def _kept(self) -> list[LogFile]:
+        """All logs of the archive, in the order of its history."""
+        assert self._archiver is not None
+        segments = self._archiver.timeline.segments
+        if self._uploader is not None:
+            return [log for segment in segments for log in self._uploader.store.logs(segment.folder)]
+        logs = []
+        for folder in map(self._archiver.folder_of, segments):
+            with told(folder, "read the archive's directory"):
+                found = logs_among(self._files.names(folder))
+            logs += [LogFile(os.path.join(folder, name), mmap=False) for name in found]
+        return logs
 
 
-def begun_at(path: str) -> int:
+def begun_at(log: LogFile) -> int:
     """When a log was begun: its descriptor's time, seconds since 1970 UTC; 0 where it tells none."""
     try:
-        with LogFile(path, mmap=False).open() as source:
+        with log.open() as source:
             return int.from_bytes(source.peek(_HEAD)[4:8], "little")
     except BinlogError:
         return 0

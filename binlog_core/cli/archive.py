@@ -26,7 +26,11 @@ def archive(
         ),
     ],
     destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="Directory of the archive; it is made where it is missing.")
+        str,
+        typer.Argument(
+            metavar="DEST",
+            help="Directory of the archive, which is made where it is missing, or URL of an object store.",
+        ),
     ],
     until: Annotated[
         Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
@@ -49,6 +53,12 @@ def archive(
     status: Annotated[
         list[Path] | None,
         typer.Option(help="File with the state: JSON, or Prometheus text (*.prom); may be given twice."),
+    ] = None,
+    tail_interval: Annotated[
+        float, typer.Option(help="Object store: seconds between two uploads of the growing log.")
+    ] = 30.0,
+    spool: Annotated[
+        Path | None, typer.Option(help="Object store: local directory for logs that are not uploaded yet.")
     ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password.")] = None,
     defaults_file: Annotated[
@@ -77,6 +87,8 @@ def archive(
                 keep=keep,
                 semi_sync=semi_sync,
                 status=status or (),
+                tail_interval=tail_interval,
+                spool=spool,
                 password_file=password_file,
                 defaults_file=defaults_file,
                 stop=stopping.event,

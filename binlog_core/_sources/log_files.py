@@ -88,7 +88,8 @@ class LogFile:
 
     def after(self, decoder: LogDecoder) -> LogFile | None:
         """The log that comes after this one, which `decoder` followed to its end; None: none does."""
-        path = decoder.follower.next_path if decoder.follower is not None else None
+        follower = decoder.track.follower
+        path = follower.next_path if follower is not None else None
         return replace(self, path=path) if path is not None else None
 
     def following(self) -> LogFile | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..report import Report
+    from ..server.source import ServerFollower
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
@@ -91,7 +92,7 @@ class Track:
         verify_checksum: bool = True,
         skip_errors: bool = False,
         in_parts: bool = False,
-        follower: Follower | None = None,
+        follower: Follower | ServerFollower | None = None,
     ) -> None:
         self.source = source
         self.path = source.path

@@ -34,7 +34,7 @@ class Limits:
         Most bytes of records out of one rows event.
     spool_bytes : int
         Most bytes of the temporary file into which `binlog_core.inspect.verify.verify` unpacks a log that
-        is compressed or encrypted.
+        is compressed or encrypted, and of that for standard input where it is read more than once.
     statement_bytes : int
         Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
         bounded otherwise.

@@ -9,13 +9,12 @@ import glob
 import inspect
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
 import typer
 
@@ -24,10 +23,12 @@ from .._format.event_types import EventType
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
+from ..limits import DEFAULT_LIMITS
 from ..log import Log
 from ..log import open as open_log
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
+_COPY_LEN = 1 << 20
 _ANCHORS = frozenset(
     (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
 )
@@ -249,11 +250,19 @@ def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str]]:
             if name == "-" and keep_stdin:
                 kept = os.path.join(folder, "stdin")
                 with open(kept, "wb") as file:
-                    shutil.copyfileobj(sys.stdin.buffer, file)
+                    _keep_stdin(file)
                 found.append(kept)
             else:
                 found.append(name)
         yield found
+
+
+def _keep_stdin(file: BinaryIO) -> None:
+    most = DEFAULT_LIMITS.spool_bytes
+    while chunk := sys.stdin.buffer.read(_COPY_LEN):
+        file.write(chunk)
+        if file.tell() > most:
+            raise BinlogError(f"more than Limits.spool_bytes={most} on standard input: give a file")
 
 
 def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool) -> Place:

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from support.cli import run
 from support.writer import Log, Table
 from support.writer import numbering as n
 
@@ -177,3 +178,14 @@ def test_warnings_of_other_threads_are_left_alone(tmp_path: Path) -> None:
         before = warnings.filters[:], warnings.showwarning
         verify.verify(file, look)
     assert seen and all(seen) and not told
+
+
+@pytest.mark.parametrize("command", ["verify", "info"])
+def test_so_has_what_comes_by_standard_input(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = damaged(10)
+    monkeypatch.setattr("binlog_core.cli.options.DEFAULT_LIMITS", Limits(spool_bytes=len(data) - 1))
+    ran = run(command, "-", stdin=data)
+    assert ran.code
+    assert f"Limits.spool_bytes={len(data) - 1}" in ran.err
+    monkeypatch.setattr("binlog_core.cli.options.DEFAULT_LIMITS", Limits(spool_bytes=len(data)))
+    assert "Limits.spool_bytes" not in run(command, "-", stdin=data).err

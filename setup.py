@@ -70,7 +70,12 @@ setup(
                 f"binlog_core._core.{name.rpartition('/')[2]}",
                 [f"src/{name}.pyx"],
                 include_dirs=["src", numpy.get_include()],
-                depends=["src/arrow/copy_spans.h", "src/crc/crc32.h", "src/find/resync_scan.h"],
+                depends=[
+                    "src/arrow/copy_spans.h",
+                    "src/types/ascii.h",
+                    "src/crc/crc32.h",
+                    "src/find/resync_scan.h",
+                ],
                 extra_compile_args=compile_args,
                 extra_link_args=link_args,
                 define_macros=macros,

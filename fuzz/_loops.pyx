@@ -17,19 +17,18 @@ from arrow.gather cimport gather
 from arrow.tile cimport (
     GATHER_OK, LABEL, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_COPY, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM,
     LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_OBJECT, LAYOUT_SECONDS, LAYOUT_SET,
-    LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, NULL_BYTES, allocate_slots,
-    column_t, layout_t, mark_null, store_validity, tile_t,
+    LAYOUT_TABLE, LAYOUT_UTF32, LAYOUT_UTF8, LAYOUT_VECTOR, NULL_BYTES, allocate_slots, column_t, layout_t,
+    mark_null, store_validity, tile_t,
 )
 from crc.checksum cimport binlog_crc32_best, binlog_crc32_with
-from memory.memory cimport append, memory_t, pool_t
-from memory.text_buffer cimport TextBuffer, free_text
+from memory.memory cimport append, memory_t, pool_t, release
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from types.jsonb_scalars cimport append_double
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_utf16, from_utf32, is_ascii, is_utf8
-from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
-from wire.cursor cimport load_u16, load_u64, remaining, skip, take_lenenc, take_slice
-from wire.transactions cimport query_kind, take_query_text
+from wire.codes cimport DECODE_OK
+from wire.cursor cimport load_u32, remaining, skip, take_lenenc, take_slice
+from wire.query cimport query_kind, take_query
 
 cdef enum:
     HEADER = 19
@@ -53,17 +52,17 @@ cdef uint8_t* exact(const uint8_t* data, size_t size) noexcept nogil:
 
 cdef int jsonb(const uint8_t* data, size_t size) noexcept nogil:
     # Text of a document is UTF-8, and not larger than the budget of the printer lets it be.
-    cdef TextBuffer out
+    cdef memory_t out
     memset(&out, 0, sizeof(out))
     if append_jsonb_text(data, size, &out) == DECODE_OK:
-        check(is_utf8(<const uint8_t*> out.data, out.length))
-    free_text(&out)
+        check(is_utf8(out.data, out.length))
+    release(&out)
     return 0
 
 
 cdef int doubles(const uint8_t* data, size_t size) noexcept nogil:
     # The text of a number is read back as the same number.
-    cdef TextBuffer out
+    cdef memory_t out
     cdef double value, back
     cdef size_t at = 0
     memset(&out, 0, sizeof(out))
@@ -74,9 +73,9 @@ cdef int doubles(const uint8_t* data, size_t size) noexcept nogil:
         if append_double(&out, value) == DECODE_OK:
             check(out.length < out.capacity)
             out.data[out.length] = 0
-            back = strtod(out.data, NULL)
+            back = strtod(<const char*> out.data, NULL)
             check(back == value)
-    free_text(&out)
+    release(&out)
     return 0
 
 
@@ -283,6 +282,7 @@ cdef int resync(const uint8_t* data, size_t size) noexcept nogil:
 cdef int walk_events(const descriptor_t* descriptor, const uint8_t* first, const uint8_t* end) noexcept nogil:
     # From event to event, as every walk does; each body within its event.
     cdef Cursor cur, body, query
+    cdef Cursor database
     cdef event_header_t header
     cdef const uint8_t* event
     cur.pos = first
@@ -298,7 +298,7 @@ cdef int walk_events(const descriptor_t* descriptor, const uint8_t* first, const
         is_anchor(ANCHOR_BEGIN, header.type_code, body, 13)
         if descriptor.checksum_len and header.event_length >= CHECKSUM_LEN:
             checksum_holds(event, header.event_length)
-        if take_query_text(&body, 13, &query):
+        if take_query(&body, 13, &database, &query):
             check(body.pos <= query.pos <= query.end <= body.end)
             query_kind(&query)
     return 0
@@ -439,7 +439,7 @@ cdef int columns(const uint8_t* data, size_t size) noexcept nogil:
                 check(is_utf8(c.data + begin, <size_t> c.offsets[i + 1] - begin))
     else:
         check(0 <= c.failed < count)
-    free_text(&tile.text)
+    release(&tile.text)
     drop_arena(tile.arena)
     free(records)
     free(buffer)

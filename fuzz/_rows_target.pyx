@@ -14,9 +14,16 @@ begins behind its table id. With the first bit of options the rest is taken as t
 
 include "decode/_rows.pyx"
 
+from libc.stdint cimport uintptr_t
 from libc.stdlib cimport abort
 
+from batch.records cimport image_t, invalid_date_t, json_diff_t
+from decode.plan cimport ROOM, WIRE_COPY1, WIRE_COPY8, WIRE_SPAN1, WIRE_SPAN2
 from decode.walk cimport walk as walk_loop
+from memory.memory cimport append
+from wire.codes cimport (
+    DELETE_ROWS_EVENT, DELETE_ROWS_EVENT_V1, PARTIAL_UPDATE_ROWS_EVENT, TABLE_MAP_EVENT, WRITE_ROWS_EVENT,
+)
 from wire.cursor cimport take_slice
 
 cdef enum:
@@ -51,45 +58,45 @@ for _i, _n in {1: 56, 2: 13, 15: 98, 19: 8, 20: 8, 21: 8, 22: 8, 23: 8, 24: 8, 2
     SHORT_POST_HEADERS[_i] = 6 if 19 <= _i <= 25 else _n
 
 
-cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, op_t* op, bint* json) noexcept nogil:
+cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, wire_op_t* op, bint* json) noexcept nogil:
     # Twin of plans.wire_op: what every plan fulfils, whatever the table map.
     cdef uint32_t code = p[0] & 0x1F
     cdef uint32_t digits, scale, groups
-    memset(op, 0, sizeof(op_t))
+    memset(op, 0, sizeof(wire_op_t))
     op.column = <uint16_t> column
     op.code = <uint8_t> code
     json[0] = False
-    if OP_COPY1 <= code <= OP_COPY8:
-        op.width = op.out_width = <uint16_t> (1 << (code - OP_COPY1))
-    elif code == OP_INT24 or code == OP_UINT24:
+    if WIRE_COPY1 <= code <= WIRE_COPY8:
+        op.width = op.out_width = <uint16_t> (1 << (code - WIRE_COPY1))
+    elif code == WIRE_INT24 or code == WIRE_UINT24:
         op.width = 3
         op.out_width = 4
-    elif code == OP_WIDEN:
+    elif code == WIRE_WIDEN:
         op.width = 1 + p[1] % 4
         op.out_width = 2 if op.width == 1 and p[2] & 1 else 8
-    elif code == OP_BIT:
+    elif code == WIRE_BIT:
         op.width = 1 + p[1] % 8
         op.out_width = WHOLE[op.width]
-    elif code == OP_YEAR:
+    elif code == WIRE_YEAR:
         op.width = 1
         op.out_width = 2
-    elif code == OP_DATE or code == OP_TIME:
+    elif code == WIRE_DATE or code == WIRE_TIME:
         op.width = 3
         op.out_width = 8
-    elif code == OP_DATETIME:
+    elif code == WIRE_DATETIME:
         op.width = op.out_width = 8
-    elif code == OP_TIMESTAMP:
+    elif code == WIRE_TIMESTAMP:
         op.width = 4
         op.out_width = 8
-    elif OP_TIME2 <= code <= OP_TIMESTAMP2:
+    elif WIRE_TIME2 <= code <= WIRE_TIMESTAMP2:
         op.a = p[1] % 4
-        op.width = (3 if code == OP_TIME2 else 5 if code == OP_DATETIME2 else 4) + op.a
+        op.width = (3 if code == WIRE_TIME2 else 5 if code == WIRE_DATETIME2 else 4) + op.a
         op.out_width = 8
-    elif OP_MARIA_TIME <= code <= OP_MARIA_TIMESTAMP:
+    elif WIRE_MARIA_TIME <= code <= WIRE_MARIA_TIMESTAMP:
         op.a = 1 + p[1] % 6
-        op.width = MARIA_LENGTHS[1 if code == OP_MARIA_TIME else 2 if code == OP_MARIA_DATETIME else 0][op.a - 1]
+        op.width = MARIA_LENGTHS[1 if code == WIRE_MARIA_TIME else 2 if code == WIRE_MARIA_DATETIME else 0][op.a - 1]
         op.out_width = 8
-    elif OP_DECIMAL64 <= code <= OP_DECIMAL256:
+    elif WIRE_DECIMAL64 <= code <= WIRE_DECIMAL256:
         digits = 1 + p[1] % 65
         scale = p[2] % ((digits if digits < 38 else 38) + 1)
         op.a = <uint8_t> ((digits - scale) % 9)
@@ -97,17 +104,17 @@ cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, op_t* op, bint*
         groups = (digits - scale) // 9 + scale // 9
         op.b = <uint8_t> groups
         op.width = DIGITS_LEN[op.a] + 4 * groups + DIGITS_LEN[op.c]
-        op.code = OP_DECIMAL64 if digits <= 18 else OP_DECIMAL128 if digits <= 38 else OP_DECIMAL256
+        op.code = WIRE_DECIMAL64 if digits <= 18 else WIRE_DECIMAL128 if digits <= 38 else WIRE_DECIMAL256
         op.out_width = 8 if digits <= 18 else 16 if digits <= 38 else 32
-    elif code >= OP_SPAN1:
+    elif code >= WIRE_SPAN1:
         op.width = 1 + p[1] % 4
-        op.code = OP_SPAN1 if op.width == 1 else OP_SPAN2 if op.width == 2 else OP_SPAN
+        op.code = WIRE_SPAN1 if op.width == 1 else WIRE_SPAN2 if op.width == 2 else WIRE_SPAN
         op.out_width = sizeof(span_t)
         json[0] = op.width == 4 and p[2] & 1
     else:
-        op.code = OP_NOTHING
+        op.code = WIRE_NOTHING
     if p[0] & 0x80:                                         # a column nobody asked for
-        op.code = OP_SKIP_VALUE if op.code >= OP_SPAN1 else OP_SKIP if op.width else OP_NOTHING
+        op.code = WIRE_SKIP_VALUE if op.code >= WIRE_SPAN1 else WIRE_SKIP if op.width else WIRE_NOTHING
         op.out_width = 0
         op.a = op.b = op.c = 0
     op.out = at[0] if op.out_width else 0
@@ -119,14 +126,14 @@ cdef int add_plan_of(Decoder decoder) except -1:
     cdef Cursor body = cursor_over(decoder.loop.pending.data, decoder.loop.pending.length)
     cdef uint32_t count, i, at, image_len, plan
     cdef bint json = False
-    cdef op_t[MAX_COLUMNS] ops
+    cdef wire_op_t[MAX_COLUMNS] ops
     cdef list json_columns = []
     cdef uint16_t flags = load_u16(body.pos)
     skip(&body, 2)
     count = <uint32_t> remaining(&body) // 3
     if count > MAX_COLUMNS:
         count = MAX_COLUMNS
-    image_len = IMAGE_LEN + 2 * ((count + 7) // 8)
+    image_len = sizeof(image_t) + 2 * ((count + 7) // 8)
     if flags & 1 or not count:
         plan = decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
         decoder.add_definition(plan, None, shared=bool(flags & 4))
@@ -141,7 +148,7 @@ cdef int add_plan_of(Decoder decoder) except -1:
     return plan_into(decoder, ops, count, image_len, at, json_columns, flags)
 
 
-cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len,
+cdef int plan_into(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len,
                    list json_columns, uint16_t flags) except -1:
     cdef plan_t* plan
     cdef uint32_t i
@@ -153,11 +160,11 @@ cdef int plan_into(Decoder decoder, const op_t* ops, uint32_t count, uint32_t im
     free(plan.json_columns)
     plan.column_count = count
     plan.bitmap_len = (count + 7) // 8
-    plan.ops = <op_t*> malloc(count * sizeof(op_t))
+    plan.ops = <wire_op_t*> malloc(count * sizeof(wire_op_t))
     plan.nullable = <uint8_t*> malloc(count + 1)
     plan.json_count = <uint32_t> len(json_columns)
     plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
-    memcpy(plan.ops, ops, count * sizeof(op_t))
+    memcpy(plan.ops, ops, count * sizeof(wire_op_t))
     for i in range(count):
         plan.nullable[i] = flags >> (i % 12 + 4) & 1
     for i in range(plan.json_count):
@@ -191,9 +198,9 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
     cdef json_diff_t diff
     cdef uint64_t limit, before, total = 0
     cdef uint32_t i, j, k, n
-    cdef size_t transactions = decoder.loop.transactions.length // sizeof(transaction_t)
-    for i in range(decoder.loop.batch_count):
-        batch = &decoder.loop.batches[i]
+    cdef size_t transactions = decoder.loop.group.transactions.length // sizeof(transaction_t)
+    for i in range(decoder.loop.group.batch_count):
+        batch = &decoder.loop.group.batches[i]
         plan = decoder.loop.plans[decoder.loop.tables.definitions[batch.definition].plan]
         total += batch.count
         check(batch.records.length == <size_t> batch.count * plan.record_len)
@@ -204,7 +211,7 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
             memcpy(&image, record, sizeof(image))
             check(1 <= image.op <= 4 and image.transaction < transactions)
             for k in range(plan.column_count):
-                if plan.raw or plan.ops[k].code < OP_SPAN1:
+                if plan.raw or plan.ops[k].code < WIRE_SPAN1:
                     continue
                 memcpy(&span, record + plan.ops[k].out, sizeof(span))
                 check(span.length <= limit and span.offset <= limit - span.length)
@@ -219,7 +226,7 @@ cdef void check_batches(Decoder decoder) noexcept nogil:
         for j in range(n):
             memcpy(&diff, batch.json_diffs.data + j * sizeof(diff), sizeof(diff))
             check(0 < diff.record < batch.count and diff.column < plan.column_count)
-    check(total == decoder.loop.group_records)
+    check(total == decoder.loop.group.records)
 
 
 cdef int open_over(Decoder decoder, int depth, const uint8_t* data, size_t length, uint64_t base,
@@ -284,11 +291,11 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
         elif status == RUN_GROUP:
             take_checked(decoder, options)
         elif status == RUN_EVENT:
-            if decoder.loop.header.type_code == QUERY_EVENT:
+            if decoder.loop.event.kind == QUERY_EVENT:
                 decoder.query()
                 decoder.end_statement()
         elif status == RUN_ERROR:
-            if decoder.loop.event == decoder.loop.windows[decoder.loop.depth].cur.pos:
+            if decoder.loop.event.start == decoder.loop.windows[decoder.loop.depth].cur.pos:
                 return 0
         elif status == RUN_STOP:
             return 0
@@ -299,25 +306,25 @@ cdef int take_checked(Decoder decoder, int options) except -1:
     cdef transaction_t trx
     cdef definition_t* definition
     check_batches(decoder)
-    if decoder.loop.max_group_records & 1:
+    if decoder.loop.group.max_records & 1:
         decoder.take_group(Records, EMPTY, "")
     else:
         # The same without the arrays, which cost more than all the rest.
-        for i in range(decoder.loop.batch_count):
-            definition = &decoder.loop.tables.definitions[decoder.loop.batches[i].definition]
-            definition.batch[decoder.loop.batches[i].copies] = -1
-            definition.last_count = decoder.loop.batches[i].count
-            release_batch(&decoder.loop.batches[i])
+        for i in range(decoder.loop.group.batch_count):
+            definition = &decoder.loop.tables.definitions[decoder.loop.group.batches[i].definition]
+            definition.batch[decoder.loop.group.batches[i].copies] = -1
+            definition.last_count = decoder.loop.group.batches[i].count
+            release_batch(&decoder.loop.group.batches[i])
         release_chunks(&decoder.loop)
-        decoder.loop.batch_count = 0
-        decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = 0
-        trx = decoder.loop.trx[0]
-        release(&decoder.loop.transactions)
-        decoder.loop.trx_index = -1
+        decoder.loop.group.batch_count = 0
+        decoder.loop.group.records = decoder.loop.group.wire = decoder.loop.group.memory = 0
+        trx = decoder.loop.trx.record[0]
+        release(&decoder.loop.group.transactions)
+        decoder.loop.trx.index = -1
         if new_transactions(&decoder.loop) != DECODE_OK:
             raise MemoryError
-        decoder.loop.trx[0] = trx
-        if decoder.loop.trx_open and decoder.loop.trx_has_rows:
+        decoder.loop.trx.record[0] = trx
+        if decoder.loop.trx.open and decoder.loop.trx.has_rows:
             note_transaction(&decoder.loop)
     if options & OPTION_DROP and not decoder.loop.depth:
         decoder.drop_plans()
@@ -336,11 +343,11 @@ cdef Decoder fresh(int options, uint32_t group_rows):
         reused.loop.descriptor.header_len = reused.loop.plain.header_len = HEADER
         memcpy(reused.loop.descriptor.canonical, reused.loop.plain.canonical, 256)
         set_handling(&reused.loop.descriptor)
-        reused.loop.max_group_wire = 4096
+        reused.loop.group.max_wire = 4096
     cdef Decoder decoder = reused
-    for i in range(decoder.loop.batch_count):
-        release_batch(&decoder.loop.batches[i])
-    decoder.loop.batch_count = 0
+    for i in range(decoder.loop.group.batch_count):
+        release_batch(&decoder.loop.group.batches[i])
+    decoder.loop.group.batch_count = 0
     release_chunks(&decoder.loop)
     free_cache(&decoder.loop.tables)
     decoder.shapes.clear()
@@ -348,26 +355,26 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     for i in range(decoder.loop.plan_count):
         free_plan(decoder.loop.plans[i])
     decoder.loop.plan_count = 0
-    release(&decoder.loop.transactions)
+    release(&decoder.loop.group.transactions)
     release(&decoder.loop.tail)
     if new_transactions(&decoder.loop) != DECODE_OK:
         raise MemoryError
     memset(&decoder.loop.failure, 0, sizeof(error_t))
     decoder.loop.depth = 0
-    decoder.loop.group_records = decoder.loop.group_wire = decoder.loop.group_memory = decoder.loop.boundary = decoder.loop.table_maps = 0
-    decoder.loop.trx_open = decoder.loop.trx_explicit = decoder.loop.trx_has_rows = decoder.loop.skip_transaction = False
-    decoder.loop.trx_index = -1
+    decoder.loop.group.records = decoder.loop.group.wire = decoder.loop.group.memory = decoder.loop.trx.boundary = decoder.loop.trx.table_maps = 0
+    decoder.loop.trx.open = decoder.loop.trx.explicit = decoder.loop.trx.has_rows = decoder.loop.trx.skipped = False
+    decoder.loop.trx.index = -1
     decoder.loop.pending.data = NULL
-    decoder.loop.transactions_before = 0
-    decoder.loop.max_group_records = group_rows
-    decoder.loop.verify = bool(options & OPTION_VERIFY)
+    decoder.loop.group.transactions_before = 0
+    decoder.loop.group.max_records = group_rows
+    decoder.loop.selection.verify = bool(options & OPTION_VERIFY)
     decoder.loop.descriptor.checksum_len = 4 if options & OPTION_VERIFY else 0
     if options & OPTION_SHORT_IDS:
         memcpy(decoder.loop.descriptor.post_header_len, SHORT_POST_HEADERS, 256)
     else:
         memcpy(decoder.loop.descriptor.post_header_len, POST_HEADERS, 256)
     memcpy(decoder.loop.plain.post_header_len, decoder.loop.descriptor.post_header_len, 256)
-    decoder.loop.rows_v0 = bool(options & OPTION_ROWS_V0)
+    decoder.loop.selection.rows_v0 = bool(options & OPTION_ROWS_V0)
     return decoder
 
 

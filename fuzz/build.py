@@ -54,6 +54,8 @@ def main() -> None:
             include_dirs=["src", numpy.get_include()],
             depends=[
                 "src/arrow/copy_spans.h",
+                "src/types/ascii.h",
+                "src/batch/records.pxi",
                 "src/crc/crc32.h",
                 "src/find/resync_scan.h",
                 "src/decode/_rows.pyx",

@@ -11,7 +11,6 @@ from .._tables.tables import Column, Table
 
 R = TypeVar("R", bound=Records)
 
-OP_DTYPE: np.dtype[np.void]
 WIRE_OPS: dict[str, int]
 MORE: int
 GROUP: int
@@ -20,6 +19,11 @@ EVENT: int
 STOP: int
 ERROR: int
 PAUSE: int
+FAULTS: dict[int, str]
+NO_MEMORY: int
+WRONG_CHECKSUM: int
+WRONG_POSITION: int
+WRONG_LENGTH: int
 ARROW_BYTES: int
 NO_INVALID_DATES: NDArray[np.void]
 NO_JSON_DIFFS: NDArray[np.void]
@@ -150,7 +154,7 @@ class Decoder:
     def break_off(self) -> None: ...
     def forget_table_maps(self) -> None: ...
     def table_map(self) -> tuple[int, bytes]: ...
-    def failure_info(self) -> dict[str, Any]: ...
+    def failure(self) -> dict[str, Any]: ...
     def take_group(
         self, kind: type[R], buffer: Any, path: str
     ) -> tuple[list[R], list[int], NDArray[np.void]]: ...

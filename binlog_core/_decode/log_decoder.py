@@ -11,10 +11,10 @@ from .._format.event_types import EventType
 from .._format.format_description import FormatDescription, parse_next_descriptor
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
-from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS
+from .._walk.anchors import NOT_IN_PARTS
 from .._walk.packed import PackedEvents
 from .._walk.salvage import Resumption, only, whole_changes
-from .._walk.track import DAMAGED_LENGTH, Tail, Track, asked_from
+from .._walk.track import Tail, Track, asked_from
 from ..batch import ChangeBatch
 from ..errors import (
     BinlogError,
@@ -264,10 +264,10 @@ class LogDecoder:
                 if self._asides is not None and len(self._asides) >= _MOST_ASIDES:
                     yield from self._take_group()
             elif status == _rows.ERROR:
-                if track.follower is not None and self._may_be_torn(loop.failure_info()):
+                if track.follower is not None and self._may_be_torn(loop.failure()):
                     if self._has_to_tell:
                         yield from self._take_group()
-                    torn = int(loop.failure_info()["position"])
+                    torn = int(loop.failure()["position"])
                     if track.read_again(torn):
                         self._feed(torn - track.base)
                         continue
@@ -656,15 +656,15 @@ class LogDecoder:
 
     def _on_error(self) -> bool:
         """Raise, or count, pass over and say whether to stop here."""
-        info = self._loop.failure_info()
+        info = self._loop.failure()
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
-        if info["status"] == "no memory":
+        if info["fault"] == _rows.NO_MEMORY:
             raise MemoryError(str(error))
         position, length = int(info["position"]), int(self._loop.event_length)
         if self._may_be_torn(info) and self.track.is_torn(position, self.track.end):
             return True
         if not self.skip_errors:
-            if info["what"] == ELSEWHERE and self.selection.in_parts:
+            if info["fault"] == _rows.WRONG_POSITION and self.selection.in_parts:
                 error.message += NOT_IN_PARTS
             raise error
         self._lose_rows(position, f"a damaged event: {error.message}")
@@ -674,11 +674,11 @@ class LogDecoder:
 
     def _on_inner_error(self) -> None:
         """The same of an event inside another: there the next one is where this one says, or nowhere."""
-        info = self._loop.failure_info()
+        info = self._loop.failure()
         error = self._plans.error_of(info, mariadb=self._is_mariadb)
-        if info["status"] == "no memory":
+        if info["fault"] == _rows.NO_MEMORY:
             raise MemoryError(str(error))
-        if not self.skip_errors or info["what"] == DAMAGED_LENGTH:
+        if not self.skip_errors or info["fault"] == _rows.WRONG_LENGTH:
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
         self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
@@ -700,4 +700,4 @@ class LogDecoder:
     def _may_be_torn(self, info: dict[str, Any]) -> bool:
         """A wrong CRC at the end of what was read of a log that a server writes."""
         end = self.track.end - int(self._loop.left)
-        return info["status"] == "checksum" and self.track.may_be_torn(end)
+        return info["fault"] == _rows.WRONG_CHECKSUM and self.track.may_be_torn(end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._core import _rows
 from .._core._rows import Definition
 from .._format.event_types import EventType
 from .._tables.column_types import OLD_TEMPORAL_TYPES
@@ -173,14 +174,14 @@ class LogPlans:
             silence.definitions = count
 
     def error_of(self, info: dict[str, Any], *, mariadb: bool) -> DecodeError:
-        """What the loop says that went wrong (`Decoder.failure_info`), as an error."""
+        """What the loop says that went wrong (`Decoder.failure`), as an error."""
         definition: Definition | None = info["definition"]
         table: Table | None = definition.table if definition is not None else None
         column = None
         if table is not None and info["column"] < len(table.columns):
             column = table.columns[info["column"]].name
-        kind = ChecksumError if info["status"] == "checksum" else DecodeError
-        message = info["what"]
+        kind = ChecksumError if info["fault"] == _rows.WRONG_CHECKSUM else DecodeError
+        message = _rows.FAULTS[info["fault"]]
         if table is not None:
             message += f", row {info['row']} of the event"
             if mariadb and _may_have_old_fractions(table):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core._rows import OP_DTYPE, WIRE_OPS
+from .._core._rows import WIRE_OPS
 from .._tables.column_types import (
     INTEGER_BYTES,
     MYSQL_TYPE_DATETIME,
@@ -42,7 +42,7 @@ _MARIADB_FRACTION_OPS = {
     MYSQL_TYPE_TIME: ("MARIA_TIME", (4, 4, 5, 5, 5, 6)),
     MYSQL_TYPE_DATETIME: ("MARIA_DATETIME", (6, 6, 7, 7, 7, 8)),
 }
-_OP = struct.Struct("<BBBBHHII")  # twin of OP_DTYPE
+_OP = struct.Struct("<BBBBHHII")  # twin of wire_op_t in src/decode/plan.pxd
 _DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decimal digits
 
 
@@ -57,7 +57,7 @@ class Plan:
     dtype : numpy.dtype
         Of the records.
     ops : bytes
-        One wire operation (OP_DTYPE) per column of the table, decoded or stepped over.
+        One wire operation (wire_op_t) per column of the table, decoded or stepped over.
     json_columns : tuple of int
         Indexes of the table's JSON columns.
     nullable : bytes
@@ -118,7 +118,7 @@ def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
     nullable = bytes([c.nullable is not False for c in table.columns])
     if table.undecodable is not None:
         dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
-        return Plan((), dtype, bytes(count * OP_DTYPE.itemsize), (), nullable, raw=True)
+        return Plan((), dtype, bytes(count * _OP.size), (), nullable, raw=True)
     columns = table.columns
     if wanted is not None:
         columns = tuple([c for c in columns if c.name in wanted])

@@ -3,7 +3,7 @@
 import numpy as np
 
 # One transaction that rows of a group belong to; filled in the decoding loop.
-# Twin of transaction_t in src/wire/transactions.pxd.
+# Twin of transaction_t in src/batch/records.pxd.
 TRANSACTION_DTYPE = np.dtype(
     [
         ("begin_position", "<u8"),  # of the transaction's first event (GTID, BEGIN, XA START)
@@ -22,7 +22,7 @@ TRANSACTION_DTYPE = np.dtype(
 )
 
 # A date or time that no calendar has (zero, partial, year 0): its record holds NaT with the
-# NULL bit clear, and this list the fields that the log has. Twin of invalid_date_t in src/batch/gathered.pxd.
+# NULL bit clear, and this list the fields that the log has. Twin of invalid_date_t in src/batch/records.pxd.
 INVALID_DATE_DTYPE = np.dtype(
     [
         ("record", "<u4"),
@@ -37,6 +37,6 @@ INVALID_DATE_DTYPE = np.dtype(
     ]
 )
 
-# Twin of json_diff_t in src/batch/gathered.pxd.
+# Twin of json_diff_t in src/batch/records.pxd.
 # A JSON value that a partial update logged as a list of diffs (its span holds them).
 JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])

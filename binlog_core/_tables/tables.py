@@ -130,7 +130,7 @@ class Table:
 def image_dtype(column_count: int) -> np.dtype:
     """dtype of the ``image`` group: what every record says of its row image.
 
-    Packed; twin of the template that ``decode_rows`` in src/decode/_rows.pyx writes.
+    Packed; its beginning is the twin of image_t in src/batch/records.pxd.
     """
     bitmap_len = (column_count + 7) // 8
     return np.dtype(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._core import _resync
+from .._core._rows import FAULTS, WRONG_POSITION
 from .._format.event_types import EventType
 from .._format.format_description import (
     FIRST_EVENT_POSITION,
@@ -20,7 +21,7 @@ from .resync import READ_LEN, Boundaries, Window, head_of
 if TYPE_CHECKING:
     from .._sources.sources import Source
 
-ELSEWHERE = "the event does not end where it says"
+ELSEWHERE = FAULTS[WRONG_POSITION]
 NOT_IN_PARTS = (
     ": events were left out or changed on the log's way here, and other workers would not find"
     " their parts of it; as one split (split_size 0) it can be read"

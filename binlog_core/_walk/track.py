@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .._core import _rows
 from .._format.format_description import FormatDescription, LogState, detect, parse_next_descriptor
 from ..errors import BinlogError, DecodeError, TruncatedError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
-DAMAGED_LENGTH = "event_length is less than its header"
-DAMAGED_END = "the event does not end where it says"
-WRONG_CHECKSUM = "wrong checksum"
+# As the loop says it
+DAMAGED_LENGTH = _rows.FAULTS[_rows.WRONG_LENGTH]
+DAMAGED_END = _rows.FAULTS[_rows.WRONG_POSITION]
+WRONG_CHECKSUM = _rows.FAULTS[_rows.WRONG_CHECKSUM]
 
 
 def asked_from(error: BinlogError, start: int | None) -> BinlogError:

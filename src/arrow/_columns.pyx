@@ -18,18 +18,19 @@ from arrow.c_data cimport ArrowArray
 from arrow.column_plan cimport is_stored_so, plan_change, plan_column
 from arrow.copy_spans cimport binlog_has_wide
 from arrow.gather cimport gather
-from arrow.gather_spans cimport take_spans
+from arrow.gather_spans cimport locate_spans
 from arrow.labels cimport fill_change_column
 from arrow.nodes cimport fill_node
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
-    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, prefetch,
-    reserve, store_validity, tile_t,
+    all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, reserve_data,
+    store_validity, tile_t,
 )
-from memory.memory cimport lock_pool, pool_t, unlock_pool
-from memory.text_buffer cimport free_text
-from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+from batch.records cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
+from memory.memory cimport lock_pool, pool_t, release, unlock_pool
+from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR
+from wire.cursor cimport prefetch
 
 import numpy as np
 
@@ -348,7 +349,7 @@ cdef class _Columns:
         tile.has_nulls = self.seen[c.bitmap_byte] & c.mask != 0
         tile.nulls = self.nulls + place * NULL_BYTES
 
-    cdef void run(self, int begin, int end) noexcept nogil:
+    cdef void fill_columns(self, int begin, int end) noexcept nogil:
         # Take columns begin to end out of all records; what fails is noted in its column.
         cdef tile_t tile
         cdef int64_t first
@@ -377,9 +378,9 @@ cdef class _Columns:
                 if c.status == GATHER_OK and tile.has_nulls and not store_validity(c, &tile):
                     c.status = GATHER_NO_MEMORY
             first += tile.count
-        free_text(&tile.text)
+        release(&tile.text)
 
-    cdef int run_object(self, int k, object convert, object given) except -1:
+    cdef int fill_object(self, int k, object convert, object given) except -1:
         # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
         # given[record] is used instead where it is there.
         cdef tile_t tile
@@ -398,7 +399,7 @@ cdef class _Columns:
         while first < self.rows:
             self.begin_tile(&tile, first, k, k + 1)
             self.begin_column(c, &tile)
-            c.status = take_spans(c, &tile, &total)
+            c.status = locate_spans(c, &tile, &total)
             if c.status != GATHER_OK:
                 return 0
             for i in range(tile.count):
@@ -429,7 +430,7 @@ cdef class _Columns:
                         c.failed = first + i
                         c.status = GATHER_TOO_LARGE
                         return 0
-                    if not reserve(c, &tile, size):
+                    if not reserve_data(c, &tile, size):
                         c.status = GATHER_NO_MEMORY
                         return 0
                     memcpy(c.data + c.data_len, PyBytes_AS_STRING(value), size)
@@ -492,7 +493,7 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
             if gathered.layout.columns[k].name in documents:
                 gathered.items[k].layout = LAYOUT_OBJECT
     with nogil:
-        gathered.run(0, count)
+        gathered.fill_columns(0, count)
     for k in range(count):
         c = &gathered.items[k]
         if c.status == GATHER_OK and (c.layout != LAYOUT_OBJECT or c.missing):
@@ -500,7 +501,7 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
         column = gathered.layout.columns[k]
         if c.layout == LAYOUT_OBJECT and not c.missing:
             try:
-                gathered.run_object(
+                gathered.fill_object(
                     k, transcoding.converter(column, "raise"), documents.get(column.name, {})
                 )
             except DecodeError as error:
@@ -510,11 +511,11 @@ cdef object take_out(_Columns gathered, object fields, object text_errors, objec
             gathered.clear(c)
             c.layout = LAYOUT_BYTES
             fields = (*fields[:k], fields[k].as_binary(), *fields[k + 1:])
-            gathered.run(k, k + 1)
+            gathered.fill_columns(k, k + 1)
         elif c.status == GATHER_BAD_TEXT:
             # Again, value by value: to replace what is invalid, or to find the row it is in.
             c.layout = LAYOUT_OBJECT
-            gathered.run_object(k, transcoding.converter(column, text_errors), {})
+            gathered.fill_object(k, transcoding.converter(column, text_errors), {})
         if c.status != GATHER_OK:
             raise failure(gathered, k, column)
     return fields

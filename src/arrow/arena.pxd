@@ -99,7 +99,7 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
     return True
 
 
-cdef inline void* take(arena_t* arena, size_t size) noexcept nogil:
+cdef inline void* allot(arena_t* arena, size_t size) noexcept nogil:
     # So many bytes of any content, aligned; NULL: no memory, or more than the arena may have
     cdef uint8_t* place
     if not EXACT:
@@ -129,7 +129,7 @@ cdef inline void release_node(ArrowArray* array) noexcept nogil:
 
 cdef inline ArrowArray* add_dictionary(arena_t* arena, ArrowArray* array) noexcept nogil:
     # To be made by init_array
-    array.dictionary = <ArrowArray*> take(arena, sizeof(ArrowArray))
+    array.dictionary = <ArrowArray*> allot(arena, sizeof(ArrowArray))
     if array.dictionary != NULL:
         array.dictionary.release = NULL
     return array.dictionary
@@ -141,7 +141,7 @@ cdef inline bint init_array(
     # An empty node, with children that are to be made alike; its buffers are NULL until blocks of the arena are
     # given to it. False: no memory, nothing to release.
     cdef size_t pointers = <size_t> (n_buffers + n_children) * sizeof(void*)
-    cdef uint8_t* place = <uint8_t*> take(arena, pointers + <size_t> n_children * sizeof(ArrowArray))
+    cdef uint8_t* place = <uint8_t*> allot(arena, pointers + <size_t> n_children * sizeof(ArrowArray))
     cdef int64_t i
     memset(array, 0, sizeof(ArrowArray))
     if place == NULL:

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "types/ascii.h"
+
 enum {
     BINLOG_STEP = 64,      /* bytes of a copy: so many may be read and written behind a value */
     BINLOG_SHORT = 256,    /* bytes up to which calling memcpy is dearer than such steps */
@@ -31,13 +33,11 @@ typedef struct {
 } binlog_spans_t;
 
 #if defined(__GNUC__)
-#define BINLOG_INLINE static inline __attribute__((always_inline))
 #define BINLOG_ASK(p) __builtin_prefetch((p), 0, 3)
 /* As memcpy of 32 bytes, which gcc does not make one move of. */
 typedef uint64_t binlog_32_t __attribute__((vector_size(32), aligned(1), may_alias));
 #define BINLOG_MOVE_32(to, from) (*(binlog_32_t*) (to) = *(const binlog_32_t*) (from))
 #else
-#define BINLOG_INLINE static inline
 #define BINLOG_ASK(p) ((void) (p))
 #define BINLOG_MOVE_32(to, from) memcpy((to), (from), 32)
 #endif
@@ -101,25 +101,12 @@ BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_null
     return i;
 }
 
-/* To the end always: a loop without a way out is one that compilers make wide steps of. */
-BINLOG_INLINE int binlog_is_ascii_loop(const uint8_t* p, size_t n) {
-    uint64_t high = 0, word;
-    size_t i;
-    for (i = 0; i + 8 <= n; i += 8) {
-        memcpy(&word, p + i, 8);
-        high |= word;
-    }
-    for (; i < n; i++)
-        high |= p[i];
-    return (high & 0x8080808080808080u) == 0;
-}
-
 #define BINLOG_COMPILE(suffix, attributes)                                                           \
     attributes static int binlog_copy_spans_##suffix(binlog_spans_t* s, int i) {                     \
         return s->nulls != NULL ? binlog_copy_spans_loop(s, i, 1) : binlog_copy_spans_loop(s, i, 0); \
     }                                                                                                \
-    attributes static int binlog_is_ascii_##suffix(const uint8_t* p, size_t n) {                     \
-        return binlog_is_ascii_loop(p, n);                                                           \
+    attributes static int binlog_are_ascii_##suffix(const uint8_t* p, size_t n) {                     \
+        return binlog_is_ascii(p, n);                                                             \
     }
 
 BINLOG_COMPILE(plain, )
@@ -136,8 +123,8 @@ static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
     return wide ? binlog_copy_spans_avx2(s, i) : binlog_copy_spans_plain(s, i);
 }
 
-static inline int binlog_is_ascii(int wide, const uint8_t* p, size_t n) {
-    return wide ? binlog_is_ascii_avx2(p, n) : binlog_is_ascii_plain(p, n);
+static inline int binlog_are_ascii(int wide, const uint8_t* p, size_t n) {
+    return wide ? binlog_are_ascii_avx2(p, n) : binlog_are_ascii_plain(p, n);
 }
 #else
 static int binlog_has_wide(void) {
@@ -149,9 +136,9 @@ static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
     return binlog_copy_spans_plain(s, i);
 }
 
-static inline int binlog_is_ascii(int wide, const uint8_t* p, size_t n) {
+static inline int binlog_are_ascii(int wide, const uint8_t* p, size_t n) {
     (void) wide;
-    return binlog_is_ascii_plain(p, n);
+    return binlog_are_ascii_plain(p, n);
 }
 #endif
 

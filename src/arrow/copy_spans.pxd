@@ -23,4 +23,4 @@ cdef extern from "arrow/copy_spans.h" nogil:
 
     bint binlog_has_wide() noexcept
     int binlog_copy_spans(bint wide, binlog_spans_t* spans, int i) noexcept
-    bint binlog_is_ascii(bint wide, const uint8_t* p, size_t n) noexcept
+    bint binlog_are_ascii(bint wide, const uint8_t* p, size_t n) noexcept

@@ -6,14 +6,14 @@ from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint16
 from libc.string cimport memcpy
 
 from arrow.gather_spans cimport (
-    gather_bytes, gather_decimal_text, gather_ewkb, gather_fixed_bytes, gather_geometry, gather_json,
-    gather_label, gather_text, gather_vector,
+    gather_bytes, gather_decimal_text, gather_ewkb, gather_fixed_bytes, gather_geometry, gather_json, gather_label,
+    gather_text, gather_vector,
 )
 from arrow.tile cimport (
     GATHER_BAD_NUMBER, GATHER_NO_MEMORY, GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME,
-    LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB,
-    LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS, LAYOUT_SECONDS, LAYOUT_SET,
-    LAYOUT_UTF8, LAYOUT_VECTOR, column_t, fail, gather_status_t, is_null, mark_null, reserve, tile_t,
+    LAYOUT_COPY, LAYOUT_DAYS, LAYOUT_DECIMAL64, LAYOUT_DECIMAL_TEXT, LAYOUT_ENUM, LAYOUT_EWKB, LAYOUT_FIXED_BYTES,
+    LAYOUT_GEOMETRY, LAYOUT_JSON, LAYOUT_LABEL, LAYOUT_MICROS, LAYOUT_SECONDS, LAYOUT_SET, LAYOUT_UTF8,
+    LAYOUT_VECTOR, bad_row, column_t, gather_status_t, is_null, mark_null, reserve_data, tile_t,
 )
 from wire.cursor cimport load_u16, load_u32, load_u64
 
@@ -88,7 +88,7 @@ cdef inline gather_status_t gather_days(column_t* c, tile_t* tile) noexcept nogi
             if days == INT64_MIN:
                 mark_null(tile, i)
             elif not is_null(tile, i):
-                return fail(c, tile, i, GATHER_BAD_NUMBER)
+                return bad_row(c, tile, i, GATHER_BAD_NUMBER)
     return GATHER_OK
 
 
@@ -144,7 +144,7 @@ cdef inline gather_status_t gather_commit_time(column_t* c, const tile_t* tile) 
         number = load_u32(value)
         if number != last:
             if number >= c.code_count:
-                return fail(c, tile, i, GATHER_BAD_NUMBER)
+                return bad_row(c, tile, i, GATHER_BAD_NUMBER)
             transaction = c.transactions + number * c.transaction_len
             time = <int64_t> load_u64(transaction + c.commit_time)
             if time < 0:
@@ -168,7 +168,7 @@ cdef inline gather_status_t map_numbers(column_t* c, const tile_t* tile, code_t*
         number = load_u16(value)
         if number >= c.code_count:
             if not is_null(tile, i):
-                return fail(c, tile, i, GATHER_BAD_NUMBER)
+                return bad_row(c, tile, i, GATHER_BAD_NUMBER)
             number = 0
         out[i] = <code_t> c.codes[number]
         value += tile.stride
@@ -187,12 +187,12 @@ cdef inline gather_status_t gather_set(column_t* c, const tile_t* tile) noexcept
     cdef uint64_t bits
     cdef uint64_t known = <uint64_t> -1 if c.code_count >= 64 else ((<uint64_t> 1) << c.code_count) - 1
     cdef const uint8_t* value = tile.records + c.field
-    if not reserve(c, tile, 64 * <size_t> tile.count):
+    if not reserve_data(c, tile, 64 * <size_t> tile.count):
         return GATHER_NO_MEMORY
     for i in range(tile.count):
         bits = 0 if is_null(tile, i) else load_u64(value)
         if bits & ~known:
-            return fail(c, tile, i, GATHER_BAD_NUMBER)
+            return bad_row(c, tile, i, GATHER_BAD_NUMBER)
         code = c.codes
         while bits:
             # Without a branch on the bit, which nobody could predict: written always, kept if set.
@@ -201,7 +201,7 @@ cdef inline gather_status_t gather_set(column_t* c, const tile_t* tile) noexcept
             bits >>= 1
             code += 1
         if c.data_len > <size_t> INT32_MAX:
-            return fail(c, tile, i, GATHER_TOO_LARGE)
+            return bad_row(c, tile, i, GATHER_TOO_LARGE)
         c.offsets[tile.first + i + 1] = <int32_t> c.data_len
         value += tile.stride
     return GATHER_OK

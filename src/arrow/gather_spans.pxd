@@ -1,28 +1,28 @@
 # From spans to columns: the loops that take values of variable length out of a tile of records.
-# Header-only: used by _gather.pxd.
+# Header-only: used by gather.pxd.
 
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from arrow.copy_spans cimport binlog_copy_spans, binlog_is_ascii, binlog_spans_t
+from arrow.copy_spans cimport binlog_are_ascii, binlog_copy_spans, binlog_spans_t
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
-    GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK,
-    column_t, fail, gather_status_t, is_null, prefetch, reserve, tile_t,
+    GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, bad_row,
+    column_t, gather_status_t, is_null, reserve_data, tile_t,
 )
-from memory.text_buffer cimport TextBuffer
+from memory.memory cimport memory_t
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_utf8
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
-from wire.cursor cimport load_u32, load_u64
+from wire.cursor cimport load_u32, load_u64, prefetch
 
 cdef enum:
     SHORT = 256           # bytes up to which calling memcpy is dearer than a loop; a multiple of SLACK
 
 
-cdef inline gather_status_t take_spans_of(
+cdef inline gather_status_t locate_spans_of(
     column_t* c, tile_t* tile, bint has_nulls, uint64_t* total
 ) noexcept nogil:
     # has_nulls is known where this is called, so that there is a loop for either.
@@ -41,7 +41,7 @@ cdef inline gather_status_t take_spans_of(
             length &= <uint32_t> keep
         if length > buffer_len or offset > buffer_len - length:
             if length:
-                return fail(c, tile, i, GATHER_BAD_SPAN)
+                return bad_row(c, tile, i, GATHER_BAD_SPAN)
             offset = 0      # nothing to read, wherever it may stand
         prefetch(buffer + offset)
         tile.starts[i] = buffer + offset
@@ -52,11 +52,11 @@ cdef inline gather_status_t take_spans_of(
     return GATHER_OK
 
 
-cdef inline gather_status_t take_spans(column_t* c, tile_t* tile, uint64_t* total) noexcept nogil:
+cdef inline gather_status_t locate_spans(column_t* c, tile_t* tile, uint64_t* total) noexcept nogil:
     # The tile's spans, checked against the buffer; total: the sum of their lengths. Null is empty.
     if tile.has_nulls:
-        return take_spans_of(c, tile, True, total)
-    return take_spans_of(c, tile, False, total)
+        return locate_spans_of(c, tile, True, total)
+    return locate_spans_of(c, tile, False, total)
 
 
 cdef inline uint8_t* put_bytes(
@@ -87,12 +87,12 @@ cdef inline gather_status_t begin_values(
 ) noexcept nogil:
     # The tile's spans, and room for so many bytes for each of theirs, and more.
     cdef uint64_t total
-    cdef gather_status_t status = take_spans(c, tile, &total)
+    cdef gather_status_t status = locate_spans(c, tile, &total)
     if status != GATHER_OK:
         return status
     if c.data_len + total + more > <uint64_t> INT32_MAX:
-        return fail(c, tile, 0, GATHER_TOO_LARGE)
-    return GATHER_OK if reserve(c, tile, growth * total + more) else GATHER_NO_MEMORY
+        return bad_row(c, tile, 0, GATHER_TOO_LARGE)
+    return GATHER_OK if reserve_data(c, tile, growth * total + more) else GATHER_NO_MEMORY
 
 
 cdef inline gather_status_t pad_bytes(column_t* c, tile_t* tile) noexcept nogil:
@@ -127,10 +127,10 @@ cdef inline gather_status_t make_room(column_t* c, tile_t* tile, int i) noexcept
         span += tile.stride
         k += 1
     if k == i:
-        return fail(c, tile, i, GATHER_BAD_SPAN)
+        return bad_row(c, tile, i, GATHER_BAD_SPAN)
     if c.data_len + total > <uint64_t> INT32_MAX:
-        return fail(c, tile, i, GATHER_TOO_LARGE)
-    return GATHER_OK if reserve(c, tile, total) else GATHER_NO_MEMORY
+        return bad_row(c, tile, i, GATHER_TOO_LARGE)
+    return GATHER_OK if reserve_data(c, tile, total) else GATHER_NO_MEMORY
 
 
 cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil:
@@ -162,7 +162,7 @@ cdef inline gather_status_t gather_utf8(column_t* c, tile_t* tile) noexcept nogi
     cdef size_t begin = c.data_len
     cdef const int32_t* offsets = c.offsets + tile.first
     cdef gather_status_t status = copy_bytes(c, tile)
-    if status != GATHER_OK or binlog_is_ascii(tile.wide, c.data + begin, c.data_len - begin):
+    if status != GATHER_OK or binlog_are_ascii(tile.wide, c.data + begin, c.data_len - begin):
         return status
     if not is_utf8(c.data + begin, c.data_len - begin):
         return GATHER_BAD_TEXT
@@ -214,8 +214,8 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
     cdef int32_t end = <int32_t> c.data_len, length
     cdef int32_t* offsets = c.offsets + tile.first + 1
     if c.data_len + LABEL * <size_t> (count + 8) > <size_t> INT32_MAX:
-        return fail(c, tile, 0, GATHER_TOO_LARGE)
-    if not reserve(c, tile, LABEL * <size_t> (count + 8)):
+        return bad_row(c, tile, 0, GATHER_TOO_LARGE)
+    if not reserve_data(c, tile, LABEL * <size_t> (count + 8)):
         return GATHER_NO_MEMORY
     if value[0] < c.code_count and labels_agree(c, tile):
         length = c.labels[LABEL * value[0] + LABEL - 1]
@@ -226,7 +226,7 @@ cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nog
         return GATHER_OK
     for i in range(count):
         if value[0] >= c.code_count:
-            return fail(c, tile, i, GATHER_BAD_NUMBER)
+            return bad_row(c, tile, i, GATHER_BAD_NUMBER)
         label = c.labels + LABEL * value[0]
         memcpy(c.data + end, label, LABEL)
         end += label[LABEL - 1]
@@ -252,10 +252,10 @@ cdef inline gather_status_t gather_text(column_t* c, tile_t* tile) noexcept nogi
         else:
             written = from_utf16(tile.starts[i], tile.lengths[i], out, c.layout == LAYOUT_UTF16_BE)
         if written == TRANSCODE_FAILED:
-            return fail(c, tile, i, GATHER_BAD_TEXT)
+            return bad_row(c, tile, i, GATHER_BAD_TEXT)
         c.data_len += written
         if c.data_len > <size_t> INT32_MAX:
-            return fail(c, tile, i, GATHER_TOO_LARGE)
+            return bad_row(c, tile, i, GATHER_TOO_LARGE)
         c.offsets[tile.first + i + 1] = <int32_t> c.data_len
     return GATHER_OK
 
@@ -263,8 +263,8 @@ cdef inline gather_status_t gather_text(column_t* c, tile_t* tile) noexcept nogi
 cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogil:
     cdef int i, printed
     cdef uint64_t total
-    cdef TextBuffer* text = &tile.text
-    cdef gather_status_t status = take_spans(c, tile, &total)
+    cdef memory_t* text = &tile.text
+    cdef gather_status_t status = locate_spans(c, tile, &total)
     if status != GATHER_OK:
         return status
     text.length = 0
@@ -272,11 +272,11 @@ cdef inline gather_status_t gather_json(column_t* c, tile_t* tile) noexcept nogi
         if not is_null(tile, i):
             printed = append_jsonb_text(tile.starts[i], tile.lengths[i], text)
             if printed != DECODE_OK:
-                return fail(c, tile, i, GATHER_NO_MEMORY if printed == DECODE_NO_MEMORY else GATHER_BAD_JSON)
+                return bad_row(c, tile, i, GATHER_NO_MEMORY if printed == DECODE_NO_MEMORY else GATHER_BAD_JSON)
             if c.data_len + text.length > <size_t> INT32_MAX:
-                return fail(c, tile, i, GATHER_TOO_LARGE)
+                return bad_row(c, tile, i, GATHER_TOO_LARGE)
         c.offsets[tile.first + i + 1] = <int32_t> (c.data_len + text.length)
-    if not reserve(c, tile, text.length):
+    if not reserve_data(c, tile, text.length):
         return GATHER_NO_MEMORY
     if text.length:
         memcpy(c.data + c.data_len, text.data, text.length)
@@ -289,8 +289,8 @@ cdef inline gather_status_t gather_decimal_text(column_t* c, tile_t* tile) noexc
     cdef uint64_t[4] limbs
     cdef size_t most = DECIMAL_TEXT_MAX * <size_t> tile.count
     if c.data_len + most > <size_t> INT32_MAX:
-        return fail(c, tile, 0, GATHER_TOO_LARGE)
-    if not reserve(c, tile, most):
+        return bad_row(c, tile, 0, GATHER_TOO_LARGE)
+    if not reserve_data(c, tile, most):
         return GATHER_NO_MEMORY
     for i in range(tile.count):
         if not is_null(tile, i):
@@ -305,12 +305,12 @@ cdef inline gather_status_t gather_fixed_bytes(column_t* c, tile_t* tile) noexce
     cdef int i
     cdef uint64_t total
     cdef uint8_t* out = c.slots + tile.first * c.width
-    cdef gather_status_t status = take_spans(c, tile, &total)
+    cdef gather_status_t status = locate_spans(c, tile, &total)
     if status != GATHER_OK:
         return status
     for i in range(tile.count):
         if tile.lengths[i] != c.width and not is_null(tile, i) and (tile.lengths[i] > c.width or not c.pad):
-            return fail(c, tile, i, GATHER_BAD_LENGTH)
+            return bad_row(c, tile, i, GATHER_BAD_LENGTH)
         if tile.lengths[i]:
             memcpy(out, tile.starts[i], tile.lengths[i])
         memset(out + tile.lengths[i], 0, c.width - tile.lengths[i])
@@ -329,7 +329,7 @@ cdef inline gather_status_t gather_geometry(column_t* c, tile_t* tile) noexcept 
         memset(c.slots + 4 * (tile.first + i), 0, 4)
         if tile.lengths[i]:
             if tile.lengths[i] < 4:
-                return fail(c, tile, i, GATHER_BAD_LENGTH)
+                return bad_row(c, tile, i, GATHER_BAD_LENGTH)
             memcpy(c.slots + 4 * (tile.first + i), tile.starts[i], 4)
             append_bytes(c, tile.starts[i] + 4, tile.lengths[i] - 4, end)
         c.offsets[tile.first + i + 1] = <int32_t> c.data_len
@@ -350,11 +350,11 @@ cdef inline gather_status_t gather_ewkb(column_t* c, tile_t* tile) noexcept nogi
     for i in range(tile.count):
         if tile.lengths[i]:
             if tile.lengths[i] < 9:     # SRID, byte order, type
-                return fail(c, tile, i, GATHER_BAD_LENGTH)
+                return bad_row(c, tile, i, GATHER_BAD_LENGTH)
             srid = load_u32(tile.starts[i])
             wkb = tile.starts[i] + 4
             if wkb[0] > 1:
-                return fail(c, tile, i, GATHER_BAD_NUMBER)
+                return bad_row(c, tile, i, GATHER_BAD_NUMBER)
             if srid:
                 out = c.data + c.data_len
                 memcpy(out, wkb, 5)
@@ -377,7 +377,7 @@ cdef inline gather_status_t gather_vector(column_t* c, tile_t* tile) noexcept no
         return status
     for i in range(tile.count):
         if tile.lengths[i] & 3:
-            return fail(c, tile, i, GATHER_BAD_LENGTH)
+            return bad_row(c, tile, i, GATHER_BAD_LENGTH)
         append_bytes(c, tile.starts[i], tile.lengths[i], end)
         c.offsets[tile.first + i + 1] = <int32_t> (c.data_len // 4)
     return GATHER_OK

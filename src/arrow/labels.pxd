@@ -6,7 +6,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from arrow.arena cimport arena_t, init_array, take
+from arrow.arena cimport allot, arena_t, init_array
 from arrow.c_data cimport ArrowArray
 from arrow.tile cimport SLACK
 
@@ -44,9 +44,9 @@ cdef inline int fill_labels(
             from binlog_core.errors import DecodeError
 
             raise DecodeError(f"{total} bytes of text in one batch: at most {INT32_MAX}")
-        offsets = <int32_t*> take(arena, (<size_t> count + 1) * sizeof(int32_t))
+        offsets = <int32_t*> allot(arena, (<size_t> count + 1) * sizeof(int32_t))
         node.buffers[1] = offsets
-        data = <uint8_t*> take(arena, total + SLACK)
+        data = <uint8_t*> allot(arena, total + SLACK)
         node.buffers[2] = data
         if offsets == NULL or data == NULL:
             return 0
@@ -78,7 +78,7 @@ cdef inline int fill_change_column(arena_t* arena, ArrowArray* node, object extr
     if not init_array(arena, node, count, 2, 0):
         return 0
     values = extra.values.view("u1")
-    copy = take(arena, <size_t> values.shape[0])
+    copy = allot(arena, <size_t> values.shape[0])
     if copy == NULL:
         return 0
     if count:

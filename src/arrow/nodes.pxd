@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from arrow.arena cimport add_dictionary, arena_t, init_array, take
+from arrow.arena cimport add_dictionary, allot, arena_t, init_array
 from arrow.c_data cimport ArrowArray
 from arrow.tile cimport (
     LAYOUT_ENUM, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_NULL, LAYOUT_SET, LAYOUT_VECTOR, column_t,
@@ -16,8 +16,8 @@ cdef inline bint fill_dictionary(arena_t* arena, ArrowArray* node, const column_
     cdef size_t size = <size_t> c.ends[c.member_count]
     if dictionary == NULL or not init_array(arena, dictionary, c.member_count, 3, 0):
         return False
-    dictionary.buffers[1] = take(arena, ends)
-    dictionary.buffers[2] = take(arena, size)
+    dictionary.buffers[1] = allot(arena, ends)
+    dictionary.buffers[2] = allot(arena, size)
     if dictionary.buffers[1] == NULL or dictionary.buffers[2] == NULL:
         return False
     memcpy(<void*> dictionary.buffers[1], c.ends, ends)

@@ -5,19 +5,9 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from arrow.arena cimport ALIGNED, arena_t, take
-from memory.text_buffer cimport TextBuffer
+from arrow.arena cimport ALIGNED, allot, arena_t
+from memory.memory cimport memory_t
 from wire.cursor cimport load_u64
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define BINLOG_PREFETCH(p) __builtin_prefetch((p), 0, 2)
-    #else
-    #define BINLOG_PREFETCH(p) ((void) (p))
-    #endif
-    """
-    void prefetch "BINLOG_PREFETCH"(const void* place) noexcept nogil
 
 cdef enum:
     TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
@@ -105,7 +95,7 @@ cdef struct tile_t:
     uint64_t buffer_len
     bint wide                 # what binlog_has_wide said
     arena_t* arena
-    TextBuffer text           # for what prints
+    memory_t text           # for what prints
     bint has_nulls            # of the column at hand; else nulls means nothing
     uint8_t* nulls            # one bit per record, set: null
     const uint8_t* starts[TILE]
@@ -122,7 +112,7 @@ cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexc
     cdef uint8_t* data
     wanted += wanted // 16
     wanted = max(min(wanted, max(8 * needed, <size_t> GUESSED)), needed + needed // 2)
-    data = <uint8_t*> take(tile.arena, wanted)
+    data = <uint8_t*> allot(tile.arena, wanted)
     if data == NULL:
         return False
     if c.data_len:
@@ -132,7 +122,7 @@ cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexc
     return True
 
 
-cdef inline bint reserve(column_t* c, const tile_t* tile, size_t more) noexcept nogil:
+cdef inline bint reserve_data(column_t* c, const tile_t* tile, size_t more) noexcept nogil:
     # Room for so many bytes after the present ones
     cdef size_t needed = c.data_len + more + SLACK
     return needed <= c.data_capacity or grow_data(c, tile, needed)
@@ -151,13 +141,13 @@ cdef inline bint allocate_slots(arena_t* arena, column_t* c, int64_t rows) noexc
     # Slots and offsets of all rows, which the gathering loops all write; data grows tile by tile.
     cdef size_t size = <size_t> rows * c.width
     if c.width:
-        c.slots = <uint8_t*> take(arena, size + SLACK)
+        c.slots = <uint8_t*> allot(arena, size + SLACK)
         if c.slots == NULL:
             return False
         memset(c.slots + size, 0, SLACK)
     if has_offsets(c):
-        c.offsets = <int32_t*> take(arena, (<size_t> rows + 1) * sizeof(int32_t))
-        c.data = <uint8_t*> take(arena, SLACK)
+        c.offsets = <int32_t*> allot(arena, (<size_t> rows + 1) * sizeof(int32_t))
+        c.data = <uint8_t*> allot(arena, SLACK)
         if c.offsets == NULL or c.data == NULL:
             return False
         c.offsets[0] = 0
@@ -168,7 +158,7 @@ cdef inline bint allocate_slots(arena_t* arena, column_t* c, int64_t rows) noexc
 cdef inline bint all_null(arena_t* arena, column_t* c, int64_t rows) noexcept nogil:
     # A column that the records do not have
     cdef size_t size = <size_t> rows // 8 + 1
-    c.validity = <uint8_t*> take(arena, size)
+    c.validity = <uint8_t*> allot(arena, size)
     if c.validity == NULL:
         return False
     memset(c.validity, 0, size)
@@ -287,7 +277,7 @@ cdef inline bint store_validity(column_t* c, const tile_t* tile) noexcept nogil:
     cdef uint8_t* out
     cdef int i, part, left = (tile.count + 7) // 8
     if c.validity == NULL:
-        c.validity = <uint8_t*> take(tile.arena, size)
+        c.validity = <uint8_t*> allot(tile.arena, size)
         if c.validity == NULL:
             return False
         memset(c.validity, 0xFF, size)
@@ -302,7 +292,7 @@ cdef inline bint store_validity(column_t* c, const tile_t* tile) noexcept nogil:
     return True
 
 
-cdef inline gather_status_t fail(
+cdef inline gather_status_t bad_row(
     column_t* c, const tile_t* tile, int i, gather_status_t status
 ) noexcept nogil:
     c.failed = tile.first + i

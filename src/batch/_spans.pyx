@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 
 cimport numpy as cnp
 
+from batch.records cimport header_record_t, image_t, invalid_date_t, json_diff_t, span_t, transaction_t
 from wire.cursor cimport load_u32, load_u64
 
 from binlog_core._tables.column_types import SPAN_DTYPE, SPAN_KINDS
@@ -81,3 +82,71 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     finally:
         PyBuffer_Release(&view)
     return heap
+
+
+def twins():
+    """Sizes and fields of the C structs that NumPy reads in place, for the tests.
+
+    Returns
+    -------
+    dict of str to (int, dict of str to int)
+        By the struct's name: its bytes, and the offset of each field.
+    """
+    cdef image_t* image = NULL
+    cdef span_t* span = NULL
+    cdef transaction_t* trx = NULL
+    cdef invalid_date_t* date = NULL
+    cdef json_diff_t* diff = NULL
+    cdef header_record_t* header = NULL
+    return {
+        "image_t": (sizeof(image_t), {
+            "op": <size_t> &image.op,
+            "timestamp": <size_t> &image.timestamp,
+            "server_id": <size_t> &image.server_id,
+            "position": <size_t> &image.position,
+            "row": <size_t> &image.row,
+            "transaction": <size_t> &image.transaction,
+        }),
+        "span_t": (sizeof(span_t), {
+            "offset": <size_t> &span.offset,
+            "length": <size_t> &span.length,
+        }),
+        "transaction_t": (sizeof(transaction_t), {
+            "begin_position": <size_t> &trx.begin_position,
+            "end_position": <size_t> &trx.end_position,
+            "timestamp": <size_t> &trx.timestamp,
+            "commit_time": <size_t> &trx.commit_time,
+            "gtid_kind": <size_t> &trx.gtid_kind,
+            "uuid": <size_t> &trx.uuid,
+            "domain_id": <size_t> &trx.domain_id,
+            "server_id": <size_t> &trx.server_id,
+            "sequence_number": <size_t> &trx.sequence_number,
+            "tag": <size_t> &trx.tag,
+            "xid": <size_t> &trx.xid,
+            "outcome": <size_t> &trx.outcome,
+        }),
+        "invalid_date_t": (sizeof(invalid_date_t), {
+            "record": <size_t> &date.record,
+            "column": <size_t> &date.column,
+            "year": <size_t> &date.year,
+            "month": <size_t> &date.month,
+            "day": <size_t> &date.day,
+            "hour": <size_t> &date.hour,
+            "minute": <size_t> &date.minute,
+            "second": <size_t> &date.second,
+            "microsecond": <size_t> &date.microsecond,
+        }),
+        "json_diff_t": (sizeof(json_diff_t), {
+            "record": <size_t> &diff.record,
+            "column": <size_t> &diff.column,
+        }),
+        "header_record_t": (sizeof(header_record_t), {
+            "position": <size_t> &header.position,
+            "timestamp": <size_t> &header.timestamp,
+            "type_code": <size_t> &header.type_code,
+            "server_id": <size_t> &header.server_id,
+            "event_length": <size_t> &header.event_length,
+            "next_position": <size_t> &header.next_position,
+            "flags": <size_t> &header.flags,
+        }),
+    }

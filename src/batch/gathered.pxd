@@ -3,30 +3,9 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from batch.records cimport invalid_date_t
 from memory.memory cimport append, memory_t, release
 from types.temporal cimport datetime_fields_t
-
-
-cdef packed struct span_t:                 # twin of SPAN_DTYPE
-    uint64_t offset
-    uint32_t length
-
-
-cdef packed struct invalid_date_t:         # twin of INVALID_DATE_DTYPE
-    uint32_t record
-    uint16_t column
-    uint16_t year
-    uint8_t month
-    uint8_t day
-    uint8_t hour
-    uint8_t minute
-    uint8_t second
-    uint32_t microsecond
-
-
-cdef packed struct json_diff_t:            # twin of JSON_DIFF_DTYPE
-    uint32_t record
-    uint16_t column
 
 
 cdef struct batch_t:

@@ -17,35 +17,36 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from batch.gathered cimport batch_t, invalid_date_t, json_diff_t, release_batch, span_t
+from batch.gathered cimport batch_t, release_batch
+from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.group cimport new_transactions, note_transaction, release_chunks
-from decode.loop cimport RUN_ERROR, RUN_TABLE, loop_t, next_position, window_t
-from decode.plan cimport (
-    OP_BIT, OP_COPY, OP_COPY1, OP_COPY8, OP_DATE, OP_DATETIME, OP_DATETIME2, OP_DECIMAL128, OP_DECIMAL256,
-    OP_DECIMAL64, OP_INT24, OP_MARIA_DATETIME, OP_MARIA_TIME, OP_MARIA_TIMESTAMP, OP_NOTHING, OP_SKIP,
-    OP_SKIP_VALUE, OP_SPAN, OP_SPAN1, OP_TIME, OP_TIME2, OP_TIMESTAMP, OP_TIMESTAMP2, OP_UINT24, OP_WIDEN,
-    OP_YEAR, free_plan, op_t, plan_t,
+from decode.loop cimport (
+    FAULT_BITMAPS, FAULT_CHECKSUM, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_GTID, FAULT_LENGTH,
+    FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_NO_POST_HEADER, FAULT_POSITION, FAULT_QUERY, FAULT_RECORDS,
+    FAULT_ROW, FAULT_ROWS, FAULT_TABLE_IDS, FAULT_TABLE_MAP, FAULT_TAGGED_GTID, FAULT_VALUE, RUN_ERROR, RUN_EVENT,
+    RUN_GROUP, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE, error_t, group_t, loop_t, next_position, window_t,
 )
-from decode.row_image cimport IMAGE_LEN, image_t
+from decode.plan cimport (
+    WIRE_BIT, WIRE_COPY, WIRE_DATE, WIRE_DATETIME, WIRE_DATETIME2, WIRE_DECIMAL128, WIRE_DECIMAL256,
+    WIRE_DECIMAL64, WIRE_INT24, WIRE_MARIA_DATETIME, WIRE_MARIA_TIME, WIRE_MARIA_TIMESTAMP, WIRE_NOTHING,
+    WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_TIME, WIRE_TIME2, WIRE_TIMESTAMP, WIRE_TIMESTAMP2, WIRE_UINT24,
+    WIRE_WIDEN, WIRE_YEAR, free_plan, plan_t, wire_op_t,
+)
+from decode.plan_checks cimport check_ops
 from decode.table_cache cimport (
     NO_TABLE, add_definition, add_shape, content_t, definition_t, find_shape, forget_table_ids, free_cache,
-    says, set_table_id, table_cache_t,
+    set_table_id, table_cache_t,
 )
 from decode.table_map_events cimport has_room
-from decode.transaction_events cimport end_transaction
+from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
-from memory.memory cimport append, give_back, lock_pool, memory_t, pool_t, release, unlock_pool
-from types.decimal cimport digits_len
-from wire.codes cimport (
-    DECODE_BAD_VALUE, DECODE_CHECKSUM, DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TRUNCATED,
-    QUERY_EVENT,
-)
+from memory.memory cimport give_back, lock_pool, memory_t, pool_t, release, unlock_pool
+from wire.codes cimport DECODE_OK, QUERY_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport Cursor, cursor_over, load_u16, remaining, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, event_header_t, is_header_len
-from wire.transactions cimport OUTCOME_COMMITTED, begin_transaction, take_query_text, transaction_t
+from wire.query cimport take_query
 
-from .._tables.column_types import SPAN_DTYPE
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 
 cdef extern from "numpy/arrayobject.h":
@@ -59,39 +60,51 @@ cdef extern from "Python.h":
 
 cnp.import_array()
 
-# Twin of op_t.
-OP_DTYPE = np.dtype([
-    ("code", "u1"), ("a", "u1"), ("b", "u1"), ("c", "u1"), ("column", "<u2"), ("out_width", "<u2"),
-    ("width", "<u4"), ("out", "<u4"),
-])
-
-# Twin of wire_op_t.
+# Twin of wire_code_t.
 WIRE_OPS = {
-    "NOTHING": OP_NOTHING, "SKIP": OP_SKIP, "SKIP_VALUE": OP_SKIP_VALUE, "COPY": OP_COPY,
-    "INT24": OP_INT24, "UINT24": OP_UINT24, "WIDEN": OP_WIDEN, "BIT": OP_BIT, "YEAR": OP_YEAR,
-    "DATE": OP_DATE, "TIME": OP_TIME, "DATETIME": OP_DATETIME, "TIMESTAMP": OP_TIMESTAMP,
-    "TIME2": OP_TIME2, "DATETIME2": OP_DATETIME2, "TIMESTAMP2": OP_TIMESTAMP2,
-    "MARIA_TIME": OP_MARIA_TIME, "MARIA_DATETIME": OP_MARIA_DATETIME,
-    "MARIA_TIMESTAMP": OP_MARIA_TIMESTAMP, "DECIMAL64": OP_DECIMAL64,
-    "DECIMAL128": OP_DECIMAL128, "DECIMAL256": OP_DECIMAL256, "SPAN": OP_SPAN,
+    "NOTHING": WIRE_NOTHING, "SKIP": WIRE_SKIP, "SKIP_VALUE": WIRE_SKIP_VALUE, "COPY": WIRE_COPY,
+    "INT24": WIRE_INT24, "UINT24": WIRE_UINT24, "WIDEN": WIRE_WIDEN, "BIT": WIRE_BIT, "YEAR": WIRE_YEAR,
+    "DATE": WIRE_DATE, "TIME": WIRE_TIME, "DATETIME": WIRE_DATETIME, "TIMESTAMP": WIRE_TIMESTAMP,
+    "TIME2": WIRE_TIME2, "DATETIME2": WIRE_DATETIME2, "TIMESTAMP2": WIRE_TIMESTAMP2,
+    "MARIA_TIME": WIRE_MARIA_TIME, "MARIA_DATETIME": WIRE_MARIA_DATETIME,
+    "MARIA_TIMESTAMP": WIRE_MARIA_TIMESTAMP, "DECIMAL64": WIRE_DECIMAL64,
+    "DECIMAL128": WIRE_DECIMAL128, "DECIMAL256": WIRE_DECIMAL256, "SPAN": WIRE_SPAN,
 }
 
-assert OP_DTYPE.itemsize == sizeof(op_t)
-assert TRANSACTION_DTYPE.itemsize == sizeof(transaction_t)
-assert INVALID_DATE_DTYPE.itemsize == sizeof(invalid_date_t)
-assert JSON_DIFF_DTYPE.itemsize == sizeof(json_diff_t)
-assert SPAN_DTYPE.itemsize == sizeof(span_t)
+# What `run` comes back with.
+MORE = RUN_MORE
+GROUP = RUN_GROUP
+TABLE = RUN_TABLE
+EVENT = RUN_EVENT
+STOP = RUN_STOP
+ERROR = RUN_ERROR
+PAUSE = RUN_PAUSE
 
-NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
-NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
-
-MORE, GROUP, TABLE, EVENT, STOP, ERROR, PAUSE = range(7)
-STATUS_NAMES = {
-    DECODE_TRUNCATED: "truncated", DECODE_MALFORMED: "malformed", DECODE_CHECKSUM: "checksum",
-    DECODE_NO_MEMORY: "no memory", DECODE_BAD_VALUE: "bad value",
+# What can be wrong with an event (`Decoder.failure`), in words; some have names.
+FAULTS = {
+    FAULT_NO_MEMORY: "no memory",
+    FAULT_CHECKSUM: "wrong checksum",
+    FAULT_POSITION: "the event does not end where it says",
+    FAULT_LENGTH: "event_length is less than its header",
+    FAULT_TABLE_MAP: "table map event too short",
+    FAULT_TABLE_IDS: "more table ids than one transaction can have",
+    FAULT_ROWS: "rows event too short",
+    FAULT_EXTRA_INFO: "extra row info runs past the event",
+    FAULT_NO_COLUMN_COUNT: "no column count",
+    FAULT_COLUMN_COUNT: "column count is not that of the table map",
+    FAULT_BITMAPS: "columns-present bitmaps run past the event",
+    FAULT_RECORDS: "more records than Limits.record_bytes allows",
+    FAULT_ROW: "row runs past its event",
+    FAULT_VALUE: "bytes that no value of this type has",
+    FAULT_GTID: "GTID event too short",
+    FAULT_TAGGED_GTID: "tagged GTID event cannot be read",
+    FAULT_QUERY: "query event too short for its lengths",
+    FAULT_NO_POST_HEADER: "the format description lists no post-header length for this event type",
 }
-
-assert sizeof(image_t) == IMAGE_LEN
+NO_MEMORY = FAULT_NO_MEMORY
+WRONG_CHECKSUM = FAULT_CHECKSUM
+WRONG_POSITION = FAULT_POSITION
+WRONG_LENGTH = FAULT_LENGTH
 
 cdef pool_t POOL
 
@@ -104,191 +117,15 @@ def hold_pool(bint on):
         unlock_pool(&POOL)
 
 
-@cython.no_gc_clear
-cdef class Memory:
-    """A block of the loop's memory, handed to Python: bytes-like, given back with its last view."""
-
-    cdef uint8_t* data
-    cdef Py_ssize_t length
-    cdef size_t capacity
-
-    def __dealloc__(self):
-        give_back(&POOL, self.data, self.capacity)
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, key):
-        return memoryview(self)[key]
+include "batch/records.pxi"
 
 
-cdef Memory take_memory(memory_t* memory):
-    # Hands the block over; a copy, where little of it is used. Of more, fresh memory would cost too much.
-    cdef Memory out = Memory.__new__(Memory)
-    cdef uint8_t* data
-    if memory.length < memory.capacity // 8:
-        data = <uint8_t*> malloc(memory.length + 1)
-        if data != NULL:
-            memcpy(data, memory.data, memory.length)
-            give_back(memory.pool, memory.data, memory.capacity)
-            memory.data = data
-            memory.capacity = memory.length + 1
-    out.data = memory.data
-    out.length = <Py_ssize_t> memory.length
-    out.capacity = memory.capacity
-    memory.data = NULL
-    memory.length = 0
-    memory.capacity = 0
-    return out
+cdef enum:
+    ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
 
 
-@cython.final
-@cython.no_gc       # nothing that it holds refers back to it
-cdef class Definition:
-    """What a TABLE_MAP event says of a table: its shape, the plan of its rows, and its names.
-
-    Parameters
-    ----------
-    plan : Plan
-    shape : Shape
-        Makes a Table of names, by its `table_of`.
-    names : bytes
-        Both names, as the event has them.
-    table : Table or None
-        None: it is made when somebody asks for it.
-    """
-
-    cdef readonly object plan
-    cdef object shape
-    cdef bytes names
-    cdef object made
-    cdef object columns
-    cdef cnp.dtype dtype
-
-    def __cinit__(self, plan=None, shape=None, bytes names=b"", table=None):
-        # Without arguments: definition_of fills it in
-        if plan is None:
-            return
-        self.plan = plan
-        self.shape = shape
-        self.names = names
-        self.made = table
-        self.columns = plan.columns
-        self.dtype = plan.dtype
-
-    @property
-    def table(self):
-        if self.made is None and self.shape is not None:
-            self.made = self.shape.table_of(self.names)
-        return self.made
-
-
-cdef Definition definition_of(Definition like, bytes names):
-    # Of the same shape
-    cdef Definition out = Definition.__new__(Definition)
-    out.plan = like.plan
-    out.shape = like.shape
-    out.names = names
-    out.columns = like.columns
-    out.dtype = like.dtype
-    return out
-
-
-ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
-
-
-cdef class Records:
-    """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
-    a group of many tables has thousands of batches, of which few may be of interest."""
-
-    cdef public object columns
-    cdef public object buffer
-    cdef public object transactions
-    cdef public object invalid
-    cdef public object json_diffs
-    cdef public object path
-    cdef public size_t arrow_bytes  # what its columns may take in Arrow
-    cdef object own_table
-    cdef object own_array
-    cdef Definition definition      # from here on: of a batch that the loop has made
-    cdef Memory memory
-    cdef uint8_t* data              # in memory
-    cdef cnp.npy_intp count
-
-    def __cinit__(self):
-        self.arrow_bytes = ARROW_BYTES
-
-    @property
-    def plan(self):
-        """The plan that its records were decoded by; None of a batch that is made by hand."""
-        return None if self.definition is None else self.definition.plan
-
-    @property
-    def table(self):
-        if self.own_table is None and self.definition is not None:
-            self.own_table = self.definition.table
-        return self.own_table
-
-    @table.setter
-    def table(self, table):
-        self.own_table = table
-
-    @property
-    def array(self):
-        if self.own_array is None and self.memory is not None:
-            Py_INCREF(self.definition.dtype)            # which the array takes over
-            self.own_array = PyArray_NewFromDescr(
-                cnp.ndarray, self.definition.dtype, 1, &self.count, NULL, self.data,
-                cnp.NPY_ARRAY_CARRAY, NULL
-            )
-            cnp.set_array_base(self.own_array, self.memory)
-        return self.own_array
-
-    @array.setter
-    def array(self, array):
-        self.own_array = array
-        self.memory = None
-
-    def __len__(self):
-        """Number of records: row images, so an update counts twice."""
-        return self.count if self.memory is not None else len(self.own_array)
-
-
-cdef bint writes_field(const op_t* op) noexcept:
-    # Whether the operation loads no more than the room behind a value, and writes just its field
-    if op.code == OP_NOTHING or op.code == OP_SKIP:
-        return True
-    if op.code == OP_SKIP_VALUE:
-        return 1 <= op.width <= 4
-    if OP_COPY1 <= op.code <= OP_COPY8:
-        return op.width == <uint32_t> 1 << (op.code - OP_COPY1) and op.out_width == op.width
-    if op.code <= OP_YEAR:                      # copies of other widths, and what becomes a number
-        return 1 <= op.width <= 8 and op.out_width in (1, 2, 4, 8)
-    if op.code <= OP_MARIA_TIMESTAMP:
-        if op.code >= OP_MARIA_TIME:
-            return op.out_width == 8 and op.a <= 6 and 4 <= op.width <= 8
-        return op.out_width == 8 and op.a <= 3 and 3 <= op.width <= 8
-    if op.code <= OP_DECIMAL256:
-        return (op.out_width == 8 << (op.code - OP_DECIMAL64) and op.a <= 9 and op.c <= 9
-                and op.width == digits_len[op.a] + 4u * op.b + digits_len[op.c] and 1 <= op.width <= 32)
-    if op.code <= OP_SPAN:
-        return op.out_width == sizeof(span_t) and 1 <= op.width <= 4 and (
-            op.code == OP_SPAN or op.width == 1u + op.code - OP_SPAN1)
-    return False
-
-
-cdef int check_ops(const op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len) except -1:
-    cdef uint32_t i
-    if image_len != IMAGE_LEN + 2 * ((count + 7) // 8) or image_len > record_len:
-        raise ValueError(f"an image part of {image_len} bytes for {count} columns and records of {record_len}")
-    for i in range(count):
-        if (ops[i].column != i or ops[i].out > record_len or ops[i].out_width > record_len - ops[i].out
-                or not writes_field(&ops[i])):
-            raise ValueError(f"column {i}: operation {ops[i].code} of {ops[i].width} bytes cannot be")
-    return 0
+cdef bytes bytes_of(const Cursor* cur):
+    return cur.pos[:remaining(cur)]
 
 
 @cython.final
@@ -332,20 +169,21 @@ cdef class Decoder:
         self.definitions = []
         memcpy(self.loop.tables.keys, <const char*> keys, sizeof(self.loop.tables.keys))
         self.loop.tables.keys[1] |= 1
-        self.loop.max_group_records = group_rows
-        self.loop.max_group_wire = group_bytes
-        self.loop.max_group_memory = group_memory
-        self.loop.max_event_memory = record_bytes
+        self.loop.group.max_records = group_rows
+        self.loop.group.max_wire = group_bytes
+        self.loop.group.max_memory = group_memory
+        self.loop.group.max_event_memory = record_bytes
         self.loop.max_definitions = table_definitions
         self.loop.max_definitions_of_transaction = table_definitions_of_transaction
-        self.loop.verify = verify
+        self.loop.selection.verify = verify
         self.arrow_bytes = arrow_bytes
-        self.loop.trx_index = -1
-        self.loop.pool = &POOL
-        self.loop.server_id = -1
-        self.loop.op_mask = 7
-        self.loop.stop_position = UINT64_MAX
-        self.loop.stop_timestamp = UINT64_MAX
+        self.loop.trx.index = -1
+        self.loop.group.pool = &POOL
+        self.loop.selection.server_id = -1
+        self.loop.selection.op_mask = ALL_OPS
+        self.loop.selection.stop_position = UINT64_MAX
+        self.loop.selection.stop_timestamp = UINT64_MAX
+        self.loop.told = True
         self.loop.plain.header_len = V4_MINIMUM_HEADER_LEN
         for i in range(256):
             self.loop.plain.canonical[i] = <uint8_t> i
@@ -361,12 +199,12 @@ cdef class Decoder:
         for i in range(self.loop.plan_count):
             free_plan(self.loop.plans[i])
         free(self.loop.plans)
-        for i in range(self.loop.batch_count):
-            release_batch(&self.loop.batches[i])
-        free(self.loop.batches)
+        for i in range(self.loop.group.batch_count):
+            release_batch(&self.loop.group.batches[i])
+        free(self.loop.group.batches)
         release_chunks(&self.loop)
-        free(self.loop.chunks)
-        release(&self.loop.transactions)
+        free(self.loop.group.chunks)
+        release(&self.loop.group.transactions)
         release(&self.loop.tail)
         release(&self.loop.gtid_runs)
 
@@ -387,7 +225,7 @@ cdef class Decoder:
         memcpy(self.loop.plain.post_header_len, &post_header_lengths[0], 256)
         forget_table_ids(&self.loop.tables)
 
-    def select(self, *, uint32_t ops=7, int64_t server_id=-1, bint rows_v0=False,
+    def select(self, *, uint32_t ops=ALL_OPS, int64_t server_id=-1, bint rows_v0=False,
                uint64_t stop_position=UINT64_MAX, int stop_anchor=0, uint64_t start_timestamp=0,
                uint64_t stop_timestamp=UINT64_MAX, bint gtids_to_python=False, bint asides_to_python=False):
         """What to leave out, and where to stop.
@@ -395,7 +233,7 @@ cdef class Decoder:
         Parameters
         ----------
         ops : int
-            Bit 0 insert, 1 update, 2 delete.
+            Bits of rows_op_t: 1 insert, 2 update, 4 delete.
         server_id : int
             Of the events whose rows are decoded; -1: of all.
         rows_v0 : bool
@@ -409,24 +247,24 @@ cdef class Decoder:
         asides_to_python : bool
             Come back at savepoints, at statements of XA, and at MariaDB's GTID event of an XA transaction.
         """
-        self.loop.op_mask = ops
-        self.loop.server_id = server_id
-        self.loop.rows_v0 = rows_v0
-        self.loop.stop_position = stop_position
-        self.loop.stop_anchor = stop_anchor
-        self.loop.start_timestamp = start_timestamp
-        self.loop.stop_timestamp = stop_timestamp
-        self.loop.gtids_to_python = gtids_to_python
-        self.loop.asides_to_python = asides_to_python
-        self.loop.selects = ops != 7 or server_id >= 0 or start_timestamp != 0
+        self.loop.selection.op_mask = ops
+        self.loop.selection.server_id = server_id
+        self.loop.selection.rows_v0 = rows_v0
+        self.loop.selection.stop_position = stop_position
+        self.loop.selection.stop_anchor = stop_anchor
+        self.loop.selection.start_timestamp = start_timestamp
+        self.loop.selection.stop_timestamp = stop_timestamp
+        self.loop.selection.gtids_to_python = gtids_to_python
+        self.loop.selection.asides_to_python = asides_to_python
+        self.loop.selection.leaves_out = ops != ALL_OPS or server_id >= 0 or start_timestamp != 0
 
     def check_positions(self, bint on):
         """Whether an event that does not end where it says is an error."""
-        self.loop.check_positions = on
+        self.loop.selection.check_positions = on
 
     def skip_transaction(self, bint on):
         """Whether the rows of the transaction at hand are stepped over."""
-        self.loop.skip_transaction = on
+        self.loop.trx.skipped = on
 
     def feed(self, buffer, uint64_t base, *, size_t start=0, bint keep):
         """Go on in another buffer.
@@ -444,15 +282,15 @@ cdef class Decoder:
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
         # A window that begins inside a transaction goes on with what a stream had left.
-        if self.loop.boundary < base + start and not self.loop.trx_open:
-            self.loop.boundary = base + start
+        if self.loop.trx.boundary < base + start and not self.loop.trx.open:
+            self.loop.trx.boundary = base + start
 
     def enter(self, buffer):
         """Walk the events of an unpacked event; they keep the outer event's position."""
         if self.loop.windows[1].held:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False
-        self.open_window(1, buffer, self.loop.event_position, 0, True)
+        self.open_window(1, buffer, self.loop.event.position, 0, True)
         self.loop.depth = 1
 
     def leave(self):
@@ -461,8 +299,8 @@ cdef class Decoder:
             PyBuffer_Release(&self.loop.windows[1].view)
             self.loop.windows[1].held = False
         self.loop.depth = 0
-        if not self.loop.trx_open:
-            self.loop.boundary = next_position(&self.loop)
+        if not self.loop.trx.open:
+            self.loop.trx.boundary = next_position(&self.loop)
 
     cdef int open_window(self, int depth, buffer, uint64_t base, size_t start, bint copies) except -1:
         cdef window_t* window = &self.loop.windows[depth]
@@ -492,7 +330,7 @@ cdef class Decoder:
         Parameters
         ----------
         ops : bytes
-            One item of OP_DTYPE per column.
+            One wire_op_t per column.
         image_len, record_len : int
             Bytes of the record's image group, and of the whole record.
         json_columns : sequence of int
@@ -509,12 +347,12 @@ cdef class Decoder:
         int
             Index of the plan.
         """
-        cdef uint32_t n = <uint32_t> (len(ops) // sizeof(op_t))
+        cdef uint32_t n = <uint32_t> (len(ops) // sizeof(wire_op_t))
         cdef plan_t* plan
         cdef plan_t** plans
         cdef uint32_t capacity
         cdef uint32_t i
-        if <size_t> len(ops) != n * sizeof(op_t) or (nullable is not None and len(nullable) != n):
+        if <size_t> len(ops) != n * sizeof(wire_op_t) or (nullable is not None and len(nullable) != n):
             raise ValueError(f"{len(ops)} bytes of operations")
         if self.loop.plan_count == self.loop.plan_capacity:
             capacity = self.loop.plan_capacity * 2 if self.loop.plan_capacity else 32
@@ -526,7 +364,7 @@ cdef class Decoder:
         if raw and record_len != image_len + sizeof(span_t):
             raise ValueError(f"records of {record_len} bytes of a table that cannot be decoded")
         if wanted and not raw:
-            check_ops(<const op_t*> <const char*> ops, n, image_len, record_len)
+            check_ops(<const wire_op_t*> <const char*> ops, n, image_len, record_len)
         if any([not 0 <= column < n for column in json_columns]):
             raise ValueError(f"JSON columns {json_columns} of {n}")
         plan = <plan_t*> calloc(1, sizeof(plan_t))
@@ -539,14 +377,14 @@ cdef class Decoder:
         plan.wanted = wanted
         plan.raw = raw
         plan.compressed = compressed
-        plan.ops = <op_t*> malloc((n if n else 1) * sizeof(op_t))
+        plan.ops = <wire_op_t*> malloc((n if n else 1) * sizeof(wire_op_t))
         plan.nullable = <uint8_t*> malloc(n + 1)
         plan.json_count = <uint32_t> len(json_columns)
         plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
         if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
-        memcpy(plan.ops, <const char*> ops, n * sizeof(op_t))
+        memcpy(plan.ops, <const char*> ops, n * sizeof(wire_op_t))
         if nullable is None:
             memset(plan.nullable, 1, n)
         else:
@@ -603,11 +441,11 @@ cdef class Decoder:
     def drop_plans(self):
         """Forget every plan and table id: definitions changed, or too many are idle. Take the group first."""
         cdef uint32_t i
-        if self.loop.group_records:
+        if self.loop.group.records:
             raise ValueError("the group must be taken before")
-        for i in range(self.loop.batch_count):       # of rows that could not be decoded
-            release_batch(&self.loop.batches[i])
-        self.loop.batch_count = 0
+        for i in range(self.loop.group.batch_count):       # of rows that could not be decoded
+            release_batch(&self.loop.group.batches[i])
+        self.loop.group.batch_count = 0
         release_chunks(&self.loop)
         free_cache(&self.loop.tables)
         self.shapes.clear()
@@ -621,7 +459,7 @@ cdef class Decoder:
     @property
     def position(self):
         """Position in the file of the next event (of the outer one inside a payload)."""
-        return next_position(&self.loop) if not self.loop.depth else self.loop.event_position
+        return next_position(&self.loop) if not self.loop.depth else self.loop.event.position
 
     @property
     def wire_walked(self):
@@ -636,7 +474,7 @@ cdef class Decoder:
     @property
     def event_position(self):
         """Of the event at hand, or of the one that it is packed in."""
-        return self.loop.event_position
+        return self.loop.event.position
 
     @property
     def doubtful_position(self):
@@ -651,7 +489,7 @@ cdef class Decoder:
     @property
     def table_maps(self):
         """Table maps in this transaction so far."""
-        return self.loop.table_maps
+        return self.loop.trx.table_maps
 
     @property
     def has_room(self):
@@ -677,12 +515,14 @@ cdef class Decoder:
     @property
     def resume_position(self):
         """The last transaction boundary: nothing before it is needed again."""
-        return self.loop.boundary
+        return self.loop.trx.boundary
 
     @property
     def open_records(self):
         """Records so far of the transaction at hand, in this group and those before; 0 between two."""
-        return self.loop.records_taken + self.loop.group_records - self.loop.records_before if self.loop.trx_open else 0
+        if not self.loop.trx.open:
+            return 0
+        return self.loop.group.records_taken + self.loop.group.records - self.loop.trx.records_before
 
     def take_gtids(self):
         """The GTIDs of the transactions begun since the last call, as runs (gtid_run_t), as bytes."""
@@ -692,31 +532,31 @@ cdef class Decoder:
 
     @property
     def in_transaction(self):
-        return self.loop.trx_open
+        return self.loop.trx.open
 
     @property
     def transaction_position(self):
         """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
-        if self.loop.trx_open or self.loop.trx.end_position == next_position(&self.loop):
-            return self.loop.trx.begin_position
-        return self.loop.event_position
+        if self.loop.trx.open or self.loop.trx.record.end_position == next_position(&self.loop):
+            return self.loop.trx.record.begin_position
+        return self.loop.event.position
 
     @property
     def has_news(self):
         """There are records, or the end of a transaction whose last records went with an earlier group."""
-        return self.loop.group_records > 0 or (self.loop.transactions.length > 0 and not self.loop.trx_open)
+        return self.loop.group.records > 0 or (self.loop.group.transactions.length > 0 and not self.loop.trx.open)
 
     @property
     def records(self):
         """Records in the group that now fills."""
-        return self.loop.group_records
+        return self.loop.group.records
 
     @property
     def is_selected(self):
         """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
         cdef const event_header_t* header = &self.loop.header
-        return not self.loop.skip_transaction and header.timestamp >= self.loop.start_timestamp and (
-            self.loop.server_id < 0 or header.server_id == <uint32_t> self.loop.server_id)
+        return not self.loop.trx.skipped and header.timestamp >= self.loop.selection.start_timestamp and (
+            self.loop.selection.server_id < 0 or header.server_id == <uint32_t> self.loop.selection.server_id)
 
     @property
     def row_in_event(self):
@@ -741,46 +581,42 @@ cdef class Decoder:
 
     def event_bytes(self):
         """The whole event at hand, checksum included, as bytes."""
-        return self.loop.event[:self.loop.header.event_length]
+        return self.loop.event.start[:self.loop.header.event_length]
 
     def event_body(self):
         """The event at hand without its header and checksum, as bytes."""
-        return self.loop.body.pos[:remaining(&self.loop.body)]
+        return bytes_of(&self.loop.event.body)
 
     def query(self):
         """(database, statement) of the QUERY_EVENT at hand, as bytes."""
+        cdef Cursor body = self.loop.event.body
+        cdef Cursor database
         cdef Cursor text
-        cdef Cursor body
-        cdef uint32_t post_header_len = self.loop.descriptor.post_header_len[<int> QUERY_EVENT]
-        cdef uint32_t before = post_header_len
-        body = self.loop.body
-        if not take_query_text(&body, post_header_len, &text):
+        if not take_query(&body, self.loop.descriptor.post_header_len[<int> QUERY_EVENT], &database, &text):
             return b"", b""
-        if post_header_len >= 13:
-            before += load_u16(self.loop.body.pos + 11)
-        body = self.loop.body
-        return body.pos[before:before + body.pos[8]], text.pos[:remaining(&text)]
+        return bytes_of(&database), bytes_of(&text)
 
     def gtid(self):
         """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
-        return (self.loop.trx.gtid_kind, (<uint8_t*> self.loop.trx.uuid)[:16], (<uint8_t*> self.loop.trx.tag)[:32],
-                self.loop.trx.domain_id, self.loop.trx.server_id, self.loop.trx.sequence_number)
+        cdef transaction_t* trx = self.loop.trx.record
+        return (trx.gtid_kind, (<uint8_t*> trx.uuid)[:sizeof(trx.uuid)], (<uint8_t*> trx.tag)[:sizeof(trx.tag)],
+                trx.domain_id, trx.server_id, trx.sequence_number)
 
     def end_statement(self):
         """The event at hand was a statement by itself: unless in a transaction, it ends one."""
-        if self.loop.trx_open and not self.loop.trx_explicit:
+        if self.loop.trx.open and not self.loop.trx.explicit:
             end_transaction(&self.loop, OUTCOME_COMMITTED)
             if not self.loop.depth:
-                self.loop.boundary = next_position(&self.loop)
+                self.loop.trx.boundary = next_position(&self.loop)
 
     def break_off(self):
         """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
-        self.loop.trx_open = False
-        self.loop.trx_index = -1
-        self.loop.trx = <transaction_t*> (self.loop.transactions.data + self.loop.transactions.length)
-        begin_transaction(self.loop.trx, self.loop.event_position, self.loop.header.timestamp,
+        self.loop.trx.open = False
+        self.loop.trx.index = -1
+        self.loop.trx.record = <transaction_t*> (self.loop.group.transactions.data + self.loop.group.transactions.length)
+        begin_transaction(self.loop.trx.record, self.loop.event.position, self.loop.header.timestamp,
                           self.loop.header.server_id)
-        self.loop.header.event_length = 0        # of no event before the next
+        self.loop.told = True           # no event is before the next
         forget_table_ids(&self.loop.tables)
 
     def forget_table_maps(self):
@@ -792,17 +628,16 @@ cdef class Decoder:
         cdef const content_t* content = &self.loop.pending
         return load_u16(content.data), content.data[content.before:content.length]
 
-    def failure_info(self):
-        """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py."""
+    def failure(self):
+        """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py; its fault is one of FAULTS."""
+        cdef const error_t* failure = &self.loop.failure
         return {
-            "status": STATUS_NAMES.get(self.loop.failure.status, "malformed"),
-            "what": (<bytes> self.loop.failure.what).decode() if self.loop.failure.what != NULL else "",
-            "position": self.loop.failure.position,
-            "type_code": self.loop.failure.type_code,
-            "definition": (None if self.loop.failure.definition == NO_TABLE
-                           else self.definition(self.loop.failure.definition)),
-            "column": self.loop.failure.column,
-            "row": self.loop.failure.row,
+            "fault": failure.fault,
+            "position": failure.position,
+            "type_code": failure.type_code,
+            "definition": None if failure.definition == NO_TABLE else self.definition(failure.definition),
+            "column": failure.column,
+            "row": failure.row,
         }
 
     cdef Definition definition(self, uint32_t index):
@@ -837,66 +672,77 @@ cdef class Decoder:
             batches: list of `kind`; special: indexes of those that have invalid dates or are of a plan with
             compressed columns; transactions: array of TRANSACTION_DTYPE.
         """
-        cdef batch_t* batch
-        cdef definition_t* definition
-        cdef Records records
         cdef uint32_t i
+        cdef Records records
+        cdef batch_t* batch
         cdef list out = []
         cdef list special = []
         cdef list chunks = []
-        cdef uint32_t batch_count = self.loop.batch_count
-        cdef transaction_t trx = self.loop.trx[0]
+        cdef group_t* group = &self.loop.group
+        cdef uint32_t batch_count = group.batch_count
         if not issubclass(kind, Records):
             raise TypeError(f"{kind.__name__} is not a subclass of Records")
-        self.loop.transactions_before = self.loop.transactions.length + self.loop.transactions.length // 8
-        transactions = np.frombuffer(take_memory(&self.loop.transactions), TRANSACTION_DTYPE)
-        self.loop.trx_index = -1
-        if new_transactions(&self.loop) != DECODE_OK:
-            raise MemoryError
-        self.loop.trx[0] = trx
-        if self.loop.trx_open and self.loop.trx_has_rows:
-            # Its end will be told in a later group, whether more rows come or not.
-            if note_transaction(&self.loop) != DECODE_OK:
-                raise MemoryError
-        for i in range(self.loop.chunk_count):
-            chunks.append(take_memory(&self.loop.chunks[i]))
-        self.loop.chunk_count = 0
-        self.loop.batch_count = 0
-        self.loop.records_taken += self.loop.group_records
-        self.loop.group_records = 0
-        self.loop.group_wire = 0
-        self.loop.group_memory = 0
+        transactions = self.take_transactions()
+        for i in range(group.chunk_count):
+            chunks.append(take_memory(&group.chunks[i]))
+        group.chunk_count = 0
+        group.batch_count = 0
+        group.records_taken += group.records
+        group.records = 0
+        group.wire = 0
+        group.memory = 0
         for i in range(batch_count):
-            batch = &self.loop.batches[i]
-            definition = &self.loop.tables.definitions[batch.definition]
-            definition.batch[batch.copies] = -1
-            definition.last_count = batch.count
+            batch = &group.batches[i]
             if batch.count:
-                records = <Records> (<PyTypeObject*> kind).tp_new(kind, (), NULL)
-                records.definition = self.definition(batch.definition)
-                records.columns = records.definition.columns
+                records = self.take_batch(kind, batch, chunks)
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer
                 records.transactions = transactions
                 records.path = path
-                records.arrow_bytes = self.arrow_bytes
-                records.count = batch.count
-                if batch.records.lent:
-                    records.memory = <Memory> chunks[batch.chunk]
-                    records.data = records.memory.data + batch.chunk_offset
-                else:
-                    records.memory = take_memory(&batch.records)
-                    records.data = records.memory.data
-                records.invalid = NO_INVALID_DATES
-                records.json_diffs = NO_JSON_DIFFS
-                if batch.invalid_dates.length:
-                    records.invalid = np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE)
-                if batch.json_diffs.length:
-                    records.json_diffs = np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE)
                 out.append(records)
-                if len(<cnp.ndarray> records.invalid) or self.loop.plans[definition.plan].compressed:
+                if len(<cnp.ndarray> records.invalid) or self.loop.plans[
+                        self.loop.tables.definitions[batch.definition].plan].compressed:
                     special.append(len(out) - 1)
+            self.loop.tables.definitions[batch.definition].batch[batch.copies] = -1
+            self.loop.tables.definitions[batch.definition].last_count = batch.count
             release_batch(batch)
         return out, special, transactions
+
+    cdef object take_transactions(self):
+        # Of the group; the one that is open goes on in the next.
+        cdef memory_t* memory = &self.loop.group.transactions
+        cdef transaction_t trx = self.loop.trx.record[0]
+        self.loop.group.transactions_before = memory.length + memory.length // 8
+        transactions = np.frombuffer(take_memory(memory), TRANSACTION_DTYPE)
+        self.loop.trx.index = -1
+        if new_transactions(&self.loop) != DECODE_OK:
+            raise MemoryError
+        self.loop.trx.record[0] = trx
+        if self.loop.trx.open and self.loop.trx.has_rows:
+            # Its end will be told in a later group, whether more rows come or not.
+            if note_transaction(&self.loop) != DECODE_OK:
+                raise MemoryError
+        return transactions
+
+    cdef Records take_batch(self, type kind, batch_t* batch, list chunks):
+        # chunks: what small batches have their records in
+        cdef Records records = <Records> (<PyTypeObject*> kind).tp_new(kind, (), NULL)
+        records.definition = self.definition(batch.definition)
+        records.columns = records.definition.columns
+        records.arrow_bytes = self.arrow_bytes
+        records.count = batch.count
+        if batch.records.lent:
+            records.memory = <Memory> chunks[batch.chunk]
+            records.data = records.memory.data + batch.chunk_offset
+        else:
+            records.memory = take_memory(&batch.records)
+            records.data = records.memory.data
+        records.invalid = NO_INVALID_DATES
+        records.json_diffs = NO_JSON_DIFFS
+        if batch.invalid_dates.length:
+            records.invalid = np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE)
+        if batch.json_diffs.length:
+            records.json_diffs = np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE)
+        return records
 
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""

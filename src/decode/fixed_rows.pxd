@@ -5,20 +5,27 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from batch.gathered cimport batch_t
-from decode.column_runs cimport (
-    run_copy1, run_copy2, run_copy4, run_copy8, run_date, run_datetime2, run_decimal64, run_joined, run_number,
-    run_skip, run_timestamp2,
+from batch.records cimport OP_UPDATE_POSTIMAGE, image_t
+from decode.plan cimport ROOM, image_set_t, plan_t, rows_t, step_t, strip_t
+from decode.row_image cimport any_null, put_image
+from decode.strips cimport (
+    strip_copy1, strip_copy2, strip_copy4, strip_copy8, strip_date, strip_datetime2, strip_decimal64, strip_joined,
+    strip_number, strip_skip, strip_timestamp2,
 )
-from decode.plan cimport ROOM, image_set_t, plan_t, rows_t, run_t, step_t
-from decode.row_image cimport IMAGE_LEN, IMAGE_ROW, any_null, image_t, put_image
 from memory.memory cimport reserve
-from wire.codes cimport DECODE_OK, OP_UPDATE_POSTIMAGE
+from wire.codes cimport DECODE_OK
 
 cdef enum:
     FIXED_ROWS = 128                # at once, so that their records stay in the nearest cache
     FEW_ROWS = 8                    # fewer are not worth it
     FIXED_BITMAPS = 32              # bytes of a bitmap, at most
     CLEAN_EVENTS = 16               # without a date that is none, until many rows are taken at once again
+
+
+# The image part of a record, and room for what is copied in whole words
+cdef packed struct image_room_t:
+    image_t image
+    uint8_t[2 * FIXED_BITMAPS + ROOM] bitmaps
 
 
 # Of one image of each row: where its rows and records begin, and how far apart they are.
@@ -30,8 +37,8 @@ cdef struct strides_t:
     uint32_t count
 
 
-cdef inline bint take_strides(const step_t* step, const strides_t* at, size_t offset, rows_t* rows,
-                              run_t run) noexcept nogil:
+cdef inline bint strip_rows(const step_t* step, const strides_t* at, size_t offset, rows_t* rows,
+                              strip_t strip) noexcept nogil:
     cdef step_t own = step[0]       # which no store into a record can change, as the compiler sees it
     cdef const uint8_t* pos = at.pos + offset
     cdef uint8_t* out = at.record + own.out
@@ -39,48 +46,48 @@ cdef inline bint take_strides(const step_t* step, const strides_t* at, size_t of
     cdef size_t record_len = at.record_len
     cdef uint32_t _i
     for _i in range(at.count):
-        if run(&own, pos, out, 0, rows) == NULL:
+        if strip(&own, pos, out, 0, rows) == NULL:
             return False
         pos += wire_len
         out += record_len
     return True
 
 
-cdef inline bint take_step(const step_t* step, const strides_t* at, size_t offset, rows_t* rows) noexcept nogil:
+cdef inline bint strip_step(const step_t* step, const strides_t* at, size_t offset, rows_t* rows) noexcept nogil:
     # With each function named, so that it is inlined
-    if step.run == run_skip:
+    if step.strip == strip_skip:
         return True
-    if step.run == run_joined:
-        return take_strides(step, at, offset, rows, run_joined)
-    if step.run == run_copy1:
-        return take_strides(step, at, offset, rows, run_copy1)
-    if step.run == run_copy2:
-        return take_strides(step, at, offset, rows, run_copy2)
-    if step.run == run_copy4:
-        return take_strides(step, at, offset, rows, run_copy4)
-    if step.run == run_copy8:
-        return take_strides(step, at, offset, rows, run_copy8)
-    if step.run == run_decimal64:
-        return take_strides(step, at, offset, rows, run_decimal64)
-    if step.run == run_date:
-        return take_strides(step, at, offset, rows, run_date)
-    if step.run == run_datetime2:
-        return take_strides(step, at, offset, rows, run_datetime2)
-    if step.run == run_timestamp2:
-        return take_strides(step, at, offset, rows, run_timestamp2)
-    if step.run == run_number:
-        return take_strides(step, at, offset, rows, run_number)
-    return take_strides(step, at, offset, rows, step.run)
+    if step.strip == strip_joined:
+        return strip_rows(step, at, offset, rows, strip_joined)
+    if step.strip == strip_copy1:
+        return strip_rows(step, at, offset, rows, strip_copy1)
+    if step.strip == strip_copy2:
+        return strip_rows(step, at, offset, rows, strip_copy2)
+    if step.strip == strip_copy4:
+        return strip_rows(step, at, offset, rows, strip_copy4)
+    if step.strip == strip_copy8:
+        return strip_rows(step, at, offset, rows, strip_copy8)
+    if step.strip == strip_decimal64:
+        return strip_rows(step, at, offset, rows, strip_decimal64)
+    if step.strip == strip_date:
+        return strip_rows(step, at, offset, rows, strip_date)
+    if step.strip == strip_datetime2:
+        return strip_rows(step, at, offset, rows, strip_datetime2)
+    if step.strip == strip_timestamp2:
+        return strip_rows(step, at, offset, rows, strip_timestamp2)
+    if step.strip == strip_number:
+        return strip_rows(step, at, offset, rows, strip_number)
+    return strip_rows(step, at, offset, rows, step.strip)
 
 
-cdef inline bint take_images(const image_set_t* images, const strides_t* at, rows_t* rows) noexcept nogil:
+cdef inline bint strip_images(const image_set_t* images, const strides_t* at, rows_t* rows) noexcept nogil:
     # False: a value is not valid. Steps in order: a copy may spill over into the next field, or into the next
     # record's image part, which is written last.
     cdef const step_t* step = images.dense
     cdef const step_t* last = step + images.dense_count
     cdef size_t offset = images.null_len
     while step < last:
-        if not take_step(step, at, offset, rows):
+        if not strip_step(step, at, offset, rows):
             return False
         offset += step.width * <size_t> step.count
         step += 1
@@ -90,7 +97,8 @@ cdef inline bint take_images(const image_set_t* images, const strides_t* at, row
 cdef inline void put_images(const plan_t* plan, const image_set_t* images, image_t image, uint8_t op,
                             uint32_t row, const strides_t* at) noexcept nogil:
     # All the same but for the row's number. The bytes of a record's fields are not touched.
-    cdef uint8_t[IMAGE_LEN + 2 * FIXED_BITMAPS + ROOM] whole
+    cdef image_room_t room
+    cdef uint8_t* whole = <uint8_t*> &room
     cdef uint8_t[16] first
     cdef uint8_t[16] last
     cdef uint8_t* record = at.record
@@ -104,7 +112,7 @@ cdef inline void put_images(const plan_t* plan, const image_set_t* images, image
         if length > 32:
             memcpy(record + 16, whole + 16, length - 32)
         memcpy(record + length - 16, last, 16)
-        memcpy(record + IMAGE_ROW, &number, 4)
+        (<image_t*> record).row = number
         record += at.record_len
 
 
@@ -147,11 +155,11 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, 
     if reserve(&batch.records, at.count * at.record_len + ROOM) != DECODE_OK:
         return 0
     at.record = batch.records.data + batch.records.length
-    good = take_images(images, &at, rows)
+    good = strip_images(images, &at, rows)
     if after != NULL:
         at.pos += before_len
         at.record += plan.record_len
-        good = good and take_images(after, &at, rows)
+        good = good and strip_images(after, &at, rows)
         at.record -= plan.record_len
     if not good or batch.invalid_dates.length != dates:
         # Row by row, then, which tells the one that it was; and what one event of a table has, the next ones mostly

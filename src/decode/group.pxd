@@ -5,13 +5,13 @@ from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from batch.gathered cimport batch_t
+from batch.records cimport transaction_t
 from decode.loop cimport loop_t
 from decode.plan cimport ROOM
 from decode.table_cache cimport definition_t
 from memory.memory cimport memory_t, release, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport unlikely
-from wire.transactions cimport transaction_t
 
 
 cdef enum:
@@ -24,9 +24,9 @@ cdef enum:
 
 
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
-    cdef uint64_t enough = min(loop.max_group_wire, <uint64_t> max(loop.batch_count, 1) * BATCH_WIRE)
-    return (loop.group_records >= loop.max_group_records or loop.group_memory >= loop.max_group_memory
-            or (loop.group_wire >= enough and (loop.group_records != 0 or loop.transactions.length != 0)))
+    cdef uint64_t enough = min(loop.group.max_wire, <uint64_t> max(loop.group.batch_count, 1) * BATCH_WIRE)
+    return (loop.group.records >= loop.group.max_records or loop.group.memory >= loop.group.max_memory
+            or (loop.group.wire >= enough and (loop.group.records != 0 or loop.group.transactions.length != 0)))
 
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
@@ -34,21 +34,21 @@ cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
     cdef uint32_t capacity
     cdef memory_t* chunk
     cdef memory_t* chunks
-    if not loop.chunk_count or loop.chunks[loop.chunk_count - 1].length + size > CHUNK:
-        if loop.chunk_count == loop.chunk_capacity:
-            capacity = loop.chunk_capacity * 2 if loop.chunk_capacity else 32
-            chunks = <memory_t*> realloc(loop.chunks, capacity * sizeof(memory_t))
+    if not loop.group.chunk_count or loop.group.chunks[loop.group.chunk_count - 1].length + size > CHUNK:
+        if loop.group.chunk_count == loop.group.chunk_capacity:
+            capacity = loop.group.chunk_capacity * 2 if loop.group.chunk_capacity else 32
+            chunks = <memory_t*> realloc(loop.group.chunks, capacity * sizeof(memory_t))
             if chunks == NULL:
                 return DECODE_NO_MEMORY
-            loop.chunks = chunks
-            loop.chunk_capacity = capacity
-        chunk = &loop.chunks[loop.chunk_count]
+            loop.group.chunks = chunks
+            loop.group.chunk_capacity = capacity
+        chunk = &loop.group.chunks[loop.group.chunk_count]
         memset(chunk, 0, sizeof(memory_t))
         if reserve(chunk, CHUNK) != DECODE_OK:
             return DECODE_NO_MEMORY
-        loop.chunk_count += 1
-    chunk = &loop.chunks[loop.chunk_count - 1]
-    batch.chunk = loop.chunk_count - 1
+        loop.group.chunk_count += 1
+    chunk = &loop.group.chunks[loop.group.chunk_count - 1]
+    batch.chunk = loop.group.chunk_count - 1
     batch.chunk_offset = <uint32_t> chunk.length
     batch.records.lent = True
     batch.records.data = chunk.data + chunk.length
@@ -64,21 +64,21 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     cdef batch_t* batches
     cdef uint32_t capacity
     cdef size_t size
-    if loop.batch_count == loop.batch_capacity:
-        capacity = loop.batch_capacity * 2 if loop.batch_capacity else 32
-        batches = <batch_t*> realloc(loop.batches, capacity * sizeof(batch_t))
+    if loop.group.batch_count == loop.group.batch_capacity:
+        capacity = loop.group.batch_capacity * 2 if loop.group.batch_capacity else 32
+        batches = <batch_t*> realloc(loop.group.batches, capacity * sizeof(batch_t))
         if batches == NULL:
             return NULL
-        loop.batches = batches
-        loop.batch_capacity = capacity
-    batch = &loop.batches[loop.batch_count]
+        loop.group.batches = batches
+        loop.group.batch_capacity = capacity
+    batch = &loop.group.batches[loop.group.batch_count]
     memset(batch, 0, sizeof(batch_t))
     batch.definition = index
     batch.copies = copies
-    batch.records.pool = loop.pool
-    batch.heap.pool = loop.pool
-    definition.batch[copies] = <int32_t> loop.batch_count
-    loop.batch_count += 1
+    batch.records.pool = loop.group.pool
+    batch.heap.pool = loop.group.pool
+    definition.batch[copies] = <int32_t> loop.group.batch_count
+    loop.group.batch_count += 1
     # What the group before had is the best guess; a wrong one costs a copy.
     size = definition.last_count
     size += size // 8 + 2
@@ -92,31 +92,31 @@ cdef inline batch_t* batch_for(loop_t* loop, uint32_t definition, bint copies) n
     cdef int32_t index = loop.tables.definitions[definition].batch[copies]
     if unlikely(index < 0):
         return new_batch(loop, definition, copies)
-    return &loop.batches[index]
+    return &loop.group.batches[index]
 
 
 cdef inline void release_chunks(loop_t* loop) noexcept nogil:
     cdef uint32_t i
-    for i in range(loop.chunk_count):
-        release(&loop.chunks[i])
-    loop.chunk_count = 0
+    for i in range(loop.group.chunk_count):
+        release(&loop.group.chunks[i])
+    loop.group.chunk_count = 0
 
 
 cdef inline int new_transactions(loop_t* loop) noexcept nogil:
-    loop.transactions.pool = loop.pool
-    if reserve(&loop.transactions, loop.transactions_before + sizeof(transaction_t)) != DECODE_OK:
+    loop.group.transactions.pool = loop.group.pool
+    if reserve(&loop.group.transactions, loop.group.transactions_before + sizeof(transaction_t)) != DECODE_OK:
         return DECODE_NO_MEMORY
-    loop.trx = <transaction_t*> loop.transactions.data
+    loop.trx.record = <transaction_t*> loop.group.transactions.data
     return DECODE_OK
 
 
 cdef inline int note_transaction(loop_t* loop) noexcept nogil:
     # The open transaction has rows: it stays where it is, and there is room for the next
-    cdef size_t at = loop.transactions.length
-    loop.transactions.length += sizeof(transaction_t)
-    if reserve(&loop.transactions, sizeof(transaction_t)) != DECODE_OK:
-        loop.transactions.length = at
+    cdef size_t at = loop.group.transactions.length
+    loop.group.transactions.length += sizeof(transaction_t)
+    if reserve(&loop.group.transactions, sizeof(transaction_t)) != DECODE_OK:
+        loop.group.transactions.length = at
         return DECODE_NO_MEMORY
-    loop.trx = <transaction_t*> (loop.transactions.data + at)
-    loop.trx_index = <int64_t> (at // sizeof(transaction_t))
+    loop.trx.record = <transaction_t*> (loop.group.transactions.data + at)
+    loop.trx.index = <int64_t> (at // sizeof(transaction_t))
     return DECODE_OK

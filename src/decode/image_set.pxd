@@ -5,17 +5,17 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy, memset
 
-from decode.column_runs cimport decimal_layout_of, run_joined, run_of
 from decode.plan cimport (
-    OP_COPY, OP_COPY8, OP_DECIMAL64, OP_SKIP, OP_SKIP_VALUE, OP_SPAN, OP_SPAN1, ROOM, RUN_MAX, image_set_t,
-    op_t, plan_t, step_t,
+    ROOM, STRIP_MAX, WIRE_COPY, WIRE_COPY8, WIRE_DECIMAL64, WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1,
+    image_set_t, plan_t, step_t, wire_op_t,
 )
+from decode.strips cimport decimal_layout_of, strip_joined, strip_of
 from types.decimal cimport decimal64_of
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport unlikely
 
 
-cdef inline step_t step_of(const op_t* op) noexcept nogil:
+cdef inline step_t step_of(const wire_op_t* op) noexcept nogil:
     cdef step_t step
     memset(&step, 0, sizeof(step))
     step.code = op.code
@@ -27,24 +27,24 @@ cdef inline step_t step_of(const op_t* op) noexcept nogil:
     step.width = op.width
     step.out = op.out
     step.out_width = op.out_width
-    step.run = run_of(&step)
-    if op.code == OP_DECIMAL64 and op.width <= 8:
+    step.strip = strip_of(&step)
+    if op.code == WIRE_DECIMAL64 and op.width <= 8:
         step.decimal64 = decimal64_of(decimal_layout_of(&step), op.width)
     return step
 
 
-cdef inline bint repeats(const step_t* step, const op_t* op) noexcept nogil:
+cdef inline bint repeats(const step_t* step, const wire_op_t* op) noexcept nogil:
     # op is the step's columns once more
     return (step.code == op.code and step.a == op.a and step.b == op.b and step.c == op.c
-            and step.width == op.width and step.out_width == op.out_width and step.count < RUN_MAX
+            and step.width == op.width and step.out_width == op.out_width and step.count < STRIP_MAX
             and step.column + step.count == op.column and step.out + step.count * step.out_width == op.out)
 
 
-cdef inline bint joins(const step_t* step, const op_t* op) noexcept nogil:
+cdef inline bint joins(const step_t* step, const wire_op_t* op) noexcept nogil:
     # The step's bytes and op's follow each other on the wire: do they in the record, too?
-    if step.code == OP_SKIP and op.code == OP_SKIP:
+    if step.code == WIRE_SKIP and op.code == WIRE_SKIP:
         return True
-    return (OP_COPY <= step.code <= OP_COPY8 and OP_COPY <= op.code <= OP_COPY8
+    return (WIRE_COPY <= step.code <= WIRE_COPY8 and WIRE_COPY <= op.code <= WIRE_COPY8
             and step.out + step.width == op.out)
 
 
@@ -62,7 +62,7 @@ cdef inline bint same_bytes(const uint8_t* a, const uint8_t* b, size_t n) noexce
 cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, image_set_t* out) noexcept nogil:
     cdef uint32_t n = plan.column_count
     cdef uint32_t i
-    cdef const op_t* op
+    cdef const wire_op_t* op
     cdef step_t* last
     cdef uint8_t* absent
     if out.sparse == NULL:
@@ -89,7 +89,7 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
         op = &plan.ops[i]
         out.count += 1
         out.fixed_len += op.width
-        if OP_SPAN1 <= op.code <= OP_SPAN or op.code == OP_SKIP_VALUE:
+        if WIRE_SPAN1 <= op.code <= WIRE_SPAN or op.code == WIRE_SKIP_VALUE:
             out.fixed = False
         if out.sparse_count and repeats(&out.sparse[out.sparse_count - 1], op):
             out.sparse[out.sparse_count - 1].count += 1
@@ -99,9 +99,9 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
         last = &out.dense[out.dense_count - 1] if out.dense_count else NULL
         if last != NULL and joins(last, op):
             last.width += op.width
-            if last.code != OP_SKIP:
-                last.code = OP_COPY
-                last.run = run_joined
+            if last.code != WIRE_SKIP:
+                last.code = WIRE_COPY
+                last.strip = strip_joined
         elif last != NULL and repeats(last, op):
             last.count += 1
         else:

@@ -7,46 +7,46 @@ from libc.stdlib cimport free
 from batch.gathered cimport batch_t
 from types.decimal cimport decimal64_t
 
-cdef enum wire_op_t:              # names in WIRE_OPS of _rows.pyx
-    OP_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
-    OP_SKIP = 1                   # a fixed-size column nobody asked for
-    OP_SKIP_VALUE = 2             # the same with a length before it
-    OP_COPY = 3                   # as it is; neighbours are merged
-    OP_COPY1 = 4
-    OP_COPY2 = 5
-    OP_COPY4 = 6
-    OP_COPY8 = 7
-    OP_INT24 = 8
-    OP_UINT24 = 9
-    OP_WIDEN = 10                 # little-endian into a wider unsigned: ENUM, SET
-    OP_BIT = 11                   # big-endian
-    OP_YEAR = 12
-    OP_DATE = 13
-    OP_TIME = 14
-    OP_DATETIME = 15
-    OP_TIMESTAMP = 16
-    OP_TIME2 = 17
-    OP_DATETIME2 = 18
-    OP_TIMESTAMP2 = 19
-    OP_MARIA_TIME = 20
-    OP_MARIA_DATETIME = 21
-    OP_MARIA_TIMESTAMP = 22
-    OP_DECIMAL64 = 23
-    OP_DECIMAL128 = 24
-    OP_DECIMAL256 = 25
-    OP_SPAN1 = 26                 # length of 1 byte, then the value
-    OP_SPAN2 = 27
-    OP_SPAN = 28                  # length of 3 or 4 bytes
+cdef enum wire_code_t:              # names in WIRE_OPS of _rows.pyx
+    WIRE_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
+    WIRE_SKIP = 1                   # a fixed-size column nobody asked for
+    WIRE_SKIP_VALUE = 2             # the same with a length before it
+    WIRE_COPY = 3                   # as it is; neighbours are merged
+    WIRE_COPY1 = 4
+    WIRE_COPY2 = 5
+    WIRE_COPY4 = 6
+    WIRE_COPY8 = 7
+    WIRE_INT24 = 8
+    WIRE_UINT24 = 9
+    WIRE_WIDEN = 10                 # little-endian into a wider unsigned: ENUM, SET
+    WIRE_BIT = 11                   # big-endian
+    WIRE_YEAR = 12
+    WIRE_DATE = 13
+    WIRE_TIME = 14
+    WIRE_DATETIME = 15
+    WIRE_TIMESTAMP = 16
+    WIRE_TIME2 = 17
+    WIRE_DATETIME2 = 18
+    WIRE_TIMESTAMP2 = 19
+    WIRE_MARIA_TIME = 20
+    WIRE_MARIA_DATETIME = 21
+    WIRE_MARIA_TIMESTAMP = 22
+    WIRE_DECIMAL64 = 23
+    WIRE_DECIMAL128 = 24
+    WIRE_DECIMAL256 = 25
+    WIRE_SPAN1 = 26                 # length of 1 byte, then the value
+    WIRE_SPAN2 = 27
+    WIRE_SPAN = 28                  # length of 3 or 4 bytes
 
 
 cdef enum:
     # Bytes behind a value, and behind a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
     # none of its 30 bytes, the last group is loaded all the same, with 8.
     ROOM = 48
-    RUN_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
+    STRIP_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
 
 
-cdef packed struct op_t:          # twin of OP_DTYPE in _rows.pyx
+cdef packed struct wire_op_t:          # packed by binlog_core/_decode/plans.py
     uint8_t code
     uint8_t a                     # temporal: fraction bytes or digits; decimal: head digits
     uint8_t b                     # decimal: full groups
@@ -76,23 +76,23 @@ cdef struct rows_t:
 
 
 # Decodes the columns of a step; bits of nulls: which are NULL. NULL: see rows.status.
-ctypedef const uint8_t* (*run_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+ctypedef const uint8_t* (*strip_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                  rows_t* rows) noexcept nogil
 
 
 # Neighbouring columns that are stored alike, on the wire and in the record.
 cdef struct step_t:
-    run_t run
+    strip_t strip
     uint8_t code
     uint8_t a
     uint8_t b
     uint8_t c
     uint16_t column               # index of the first in the table; the others follow it
     uint16_t count
-    uint32_t width                # of each, as in op_t
+    uint32_t width                # of each, as in wire_op_t
     uint32_t out                  # of the first
     uint32_t out_width            # of each
-    decimal64_t decimal64         # where run_decimal64 is their function
+    decimal64_t decimal64         # where strip_decimal64 is their function
 
 
 # The columns of one kind of image: those that its columns-present bitmap names.
@@ -104,7 +104,7 @@ cdef struct image_set_t:
     bint fixed                    # … and none has a length of its own
     uint32_t one_by_one           # events whose rows are taken so although fixed: some were dates that are none
     uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
-    step_t* sparse                # all present columns, up to RUN_MAX to a step
+    step_t* sparse                # all present columns, up to STRIP_MAX to a step
     step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths
     uint32_t sparse_count
     uint32_t dense_count
@@ -121,7 +121,7 @@ cdef struct plan_t:
     bint wanted                   # False: rows are not decoded at all
     bint raw                      # rows cannot be decoded: one record per event, a span of its row area
     bint compressed               # some values are: Python inflates them when it takes the batch
-    op_t* ops
+    wire_op_t* ops
     uint16_t* json_columns        # indexes of the table's JSON columns, in order
     uint32_t json_count
     uint8_t* nullable             # 1 byte per column, for rows of version 0

@@ -11,16 +11,12 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from batch.gathered cimport batch_t, invalid_date_t
-from decode.column_runs cimport bits_from, null_width
-from decode.plan cimport OP_BIT, image_set_t, op_t, plan_t, rows_t, step_t
+from batch.gathered cimport batch_t
+from batch.records cimport image_t, invalid_date_t
+from decode.plan cimport WIRE_BIT, image_set_t, plan_t, rows_t, step_t, wire_op_t
+from decode.strips cimport bits_from, null_width
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_MALFORMED, DECODE_OK
 from wire.cursor cimport load_u64
-
-
-cdef enum:
-    IMAGE_LEN = 25                  # up to the NULL bitmap
-    IMAGE_ROW = 17                  # where the row's number is
 
 
 cdef inline void copy_over(uint8_t* to, const uint8_t* from_, size_t n) noexcept nogil:
@@ -29,15 +25,6 @@ cdef inline void copy_over(uint8_t* to, const uint8_t* from_, size_t n) noexcept
     while i < n:
         memcpy(to + i, from_ + i, 16)
         i += 16
-
-
-cdef packed struct image_t:         # twin of the fixed part of image_dtype
-    uint8_t op
-    uint32_t timestamp
-    uint32_t server_id
-    uint64_t position
-    uint32_t row
-    uint32_t transaction
 
 
 cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t row,
@@ -50,9 +37,9 @@ cdef inline void put_image(uint8_t* record, image_t image, uint8_t op, uint32_t 
     out.position = image.position
     out.row = row
     out.transaction = image.transaction
-    memcpy(record + IMAGE_LEN, images.bitmaps, 16)
+    memcpy(record + sizeof(image_t), images.bitmaps, 16)
     if plan.bitmap_len > 8:
-        copy_over(record + IMAGE_LEN + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
+        copy_over(record + sizeof(image_t) + 16, images.bitmaps + 16, 2 * plan.bitmap_len - 16)
 
 
 cdef inline bint bit_at(const uint8_t* bitmap, uint32_t i) noexcept nogil:
@@ -99,7 +86,7 @@ cdef inline int decode_dense(const image_set_t* images, uint8_t* record, rows_t*
     cdef const step_t* last = step + images.dense_count
     cdef const uint8_t* pos = rows.pos
     while step < last:
-        pos = step.run(step, pos, record + step.out, 0, rows)
+        pos = step.strip(step, pos, record + step.out, 0, rows)
         if pos == NULL:
             return rows.status
         step += 1
@@ -114,7 +101,7 @@ cdef inline int decode_sparse(const image_set_t* images, uint8_t* record, rows_t
     cdef const uint8_t* pos = rows.pos
     cdef uint32_t at = 0
     while step < last:
-        pos = step.run(step, pos, record + step.out, bits_from(rows.nulls, at), rows)
+        pos = step.strip(step, pos, record + step.out, bits_from(rows.nulls, at), rows)
         if pos == NULL:
             return rows.status
         at += step.count
@@ -176,7 +163,7 @@ cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* image
     # behind one that is reserved; and NULL columns have a value too. Which table options change
     # that, the log does not tell: this is the layout of tables without BIT columns.
     cdef const uint8_t* nulls = rows.pos
-    cdef const op_t* op
+    cdef const wire_op_t* op
     cdef uint8_t* bitmaps = record + plan.image_len - 2 * plan.bitmap_len     # null, absent
     cdef uint32_t bits = 1
     cdef uint32_t i
@@ -184,7 +171,7 @@ cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* image
     rows.failed_column = plan.column_count
     for i in range(plan.column_count):
         bits += plan.nullable[i]
-        if plan.ops[i].code == OP_BIT:
+        if plan.ops[i].code == WIRE_BIT:
             rows.failed_column = i
             return DECODE_BAD_VALUE
     if <size_t> (rows.end - nulls) < (bits + 7) // 8:

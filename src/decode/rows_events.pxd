@@ -3,41 +3,45 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from batch.gathered cimport batch_t, invalid_date_t, json_diff_t, span_t
+from batch.gathered cimport batch_t
+from batch.records cimport (
+    OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, json_diff_t, span_t,
+)
 from decode.fixed_rows cimport CLEAN_EVENTS, FEW_ROWS, decode_fixed_rows
 from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
-from decode.loop cimport RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, fail, loop_t, post_header_len_of, window_t
-from decode.plan cimport OP_SKIP_VALUE, ROOM, image_set_t, plan_t, rows_t
-from decode.row_image cimport decode_row_image, decode_row_image_v0, image_t, put_image
+from decode.loop cimport (
+    FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
+    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t, fail,
+    loop_t, post_header_len_of, window_t,
+)
+from decode.plan cimport ROOM, WIRE_SKIP_VALUE, image_set_t, plan_t, rows_t
+from decode.row_image cimport decode_row_image, decode_row_image_v0, put_image
 from decode.table_cache cimport NO_TABLE, definition_of_id, slot_of_id
 from decode.transaction_events cimport begin
 from memory.memory cimport append, memory_t, reserve
 from wire.codes cimport (
-    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE,
-    OP_UPDATE_PREIMAGE, PARTIAL_UPDATE_ROWS_EVENT, PRE_GA_DELETE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT,
-    TABLE_MAP_EVENT,
+    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, PARTIAL_UPDATE_ROWS_EVENT, ROWS_INSERT,
+    ROWS_UPDATE, TABLE_MAP_EVENT,
 )
-from wire.cursor cimport Cursor, load_u16, load_u32, load_u48, prefetch, remaining, skip, take_lenenc, unlikely
+from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, unlikely
 from wire.header cimport length_of, server_id_of, timestamp_of, type_of
+from wire.rows cimport (
+    DUMMY_TABLE_ID, SHORT_POST_HEADER_LEN, TABLE_ID_LEN, is_rows_v0, load_table_id, skip_extra_info,
+    table_id_len_of,
+)
 
 
 cdef enum:
-    DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
     PARTIAL_JSON_UPDATES = 1        # bit of value_options
     MANY_TABLES = 64                # from which on it pays to look ahead
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
-    TABLE_ID_LEN = 6
 
 
-cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
-    return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
-
-
-cdef inline bint is_selected(const loop_t* loop, uint32_t op) noexcept nogil:
-    return (loop.op_mask & op and timestamp_of(loop.event) >= loop.start_timestamp
-            and (loop.server_id < 0 or server_id_of(loop.event) == <uint64_t> loop.server_id))
+cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t op) noexcept nogil:
+    return (loop.selection.op_mask & op and timestamp_of(event) >= loop.selection.start_timestamp
+            and (loop.selection.server_id < 0 or server_id_of(event) == <uint64_t> loop.selection.server_id))
 
 
 cdef inline void look_ahead(loop_t* loop) noexcept nogil:
@@ -45,14 +49,15 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
     # these rows are decoded, what the next table map's id means is fetched. A hint: nothing read here is relied on.
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const uint8_t* pos = window.cur.pos
-    cdef uint32_t header_len = loop.plain.header_len if loop.depth else loop.descriptor.header_len
+    cdef uint32_t header_len = descriptor_of(loop).header_len
     cdef uint32_t length
     cdef int _i
     for _i in range(EVENTS_AHEAD):
         if <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN:
             return
         if type_of(pos) == TABLE_MAP_EVENT:
-            loop.slot_ahead = slot_of_id(&loop.tables, load_u48(pos + header_len), loop.tables.id_mask)
+            loop.slot_ahead = slot_of_id(
+                &loop.tables, load_table_id(pos + header_len, TABLE_ID_LEN), loop.tables.id_mask)
             prefetch(&loop.tables.ids[loop.slot_ahead])
             return
         length = length_of(pos)
@@ -61,17 +66,18 @@ cdef inline void look_ahead(loop_t* loop) noexcept nogil:
         pos += length
 
 
-cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Cursor body) noexcept nogil:
-    # op: 1 insert, 2 update, 4 delete
-    cdef uint32_t post_header_len = post_header_len_of(loop, kind)
+cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noexcept nogil:
+    # op: of rows_op_t. Up to the first columns-present bitmap.
+    cdef uint32_t post_header_len = post_header_len_of(loop, event.kind)
     cdef uint32_t definition
+    cdef uint32_t bitmaps = 2 if op == ROWS_UPDATE and not is_rows_v0(event.kind) else 1
     cdef plan_t* plan
     cdef uint64_t id
     cdef uint64_t width
-    cdef uint32_t extra_len
-    if remaining(&body) < post_header_len or post_header_len < 6:
-        return fail(loop, DECODE_MALFORMED, NO_TABLE, b"rows event too short")
-    id = load_u32(body.pos) if post_header_len < 8 else load_u48(body.pos)
+    cdef Cursor body = event.body
+    if remaining(&body) < post_header_len or post_header_len < SHORT_POST_HEADER_LEN:
+        return fail(loop, event.position, FAULT_ROWS, NO_TABLE)
+    id = load_table_id(body.pos, table_id_len_of(post_header_len))
     definition = definition_of_id(&loop.tables, id)
     if definition == NO_TABLE:
         if id == DUMMY_TABLE_ID:
@@ -79,73 +85,60 @@ cdef inline int decode_rows_event(loop_t* loop, uint8_t kind, uint32_t op, Curso
         loop.without_map = True
         return RUN_EVENT
     plan = loop.plans[loop.tables.definitions[definition].plan]
-    if not plan.wanted or loop.skip_transaction or (loop.selects and not is_selected(loop, op)):
+    if (not plan.wanted or loop.trx.skipped
+            or (loop.selection.leaves_out and not is_selected(loop, event.start, op))):
         return RUN_MORE
-    if post_header_len >= 10:
-        extra_len = load_u16(body.pos + 8)          # its own two bytes included
-        skip(&body, post_header_len)
-        if extra_len < 2 or extra_len - 2 > remaining(&body):
-            return fail(loop, DECODE_MALFORMED, definition, b"extra row info runs past the event")
-        skip(&body, extra_len - 2)
-    else:
-        skip(&body, post_header_len)
+    skip(&body, post_header_len)
+    if not skip_extra_info(&body, post_header_len):
+        return fail(loop, event.position, FAULT_EXTRA_INFO, definition)
     if not take_lenenc(&body, &width):
-        return fail(loop, DECODE_MALFORMED, definition, b"no column count")
+        return fail(loop, event.position, FAULT_NO_COLUMN_COUNT, definition)
     if width != plan.column_count:
-        return fail(loop, DECODE_MALFORMED, definition, b"column count is not that of the table map")
-    if remaining(&body) < <size_t> plan.bitmap_len * (2 if op == 2 and not is_rows_v0(kind) else 1):
-        return fail(loop, DECODE_MALFORMED, definition, b"columns-present bitmaps run past the event")
+        return fail(loop, event.position, FAULT_COLUMN_COUNT, definition)
+    if remaining(&body) < <size_t> plan.bitmap_len * bitmaps:
+        return fail(loop, event.position, FAULT_BITMAPS, definition)
     loop.slot_ahead = 0
     if unlikely(loop.tables.id_count >= MANY_TABLES):
         look_ahead(loop)
-    loop.group_wire += <uint64_t> (body.end - loop.event)
-    return decode_rows(loop, kind, definition, plan, op, body)
+    loop.group.wire += <uint64_t> (body.end - event.start)
+    event.body = body
+    return decode_rows(loop, event, definition, plan, op)
 
 
-cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, plan_t* plan, uint32_t op,
-                            Cursor body) noexcept nogil:
-    # body: from the first columns-present bitmap to the end of the event
-    cdef bint update = op == 2
-    cdef bint v0 = is_rows_v0(kind)
+cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, plan_t* plan,
+                            uint32_t op) noexcept nogil:
+    # event.body: from the first columns-present bitmap to the end of the event
+    cdef bint update = op == ROWS_UPDATE
+    cdef bint v0 = is_rows_v0(event.kind)
     cdef window_t* window = &loop.windows[loop.depth]
     cdef batch_t* batch = batch_for(loop, definition, window.copies)
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images if v0 else images + 1      # in v0 one bitmap describes both images
+    cdef Cursor body = event.body
     cdef image_t image
     cdef rows_t rows
-    cdef memory_t* records
-    cdef size_t record_len = plan.record_len
-    cdef size_t row_len = 2 * record_len if update else record_len      # of the records of a row
-    cdef size_t before_event
-    cdef uint8_t* record
-    cdef const uint8_t* row_start
-    cdef const uint8_t* json_bits
     cdef uint32_t count
-    cdef uint32_t row = loop.row_in_event
-    cdef uint8_t first_op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == 1 else OP_DELETE
-    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
-    cdef uint32_t many
     cdef size_t dates
-    cdef int status = DECODE_OK
+    cdef int status
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+        return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     skip(&body, plan.bitmap_len)
     if update and not v0:
         if fill_image_set(plan, body.pos, after) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+            return fail(loop, event.position, FAULT_NO_MEMORY, definition)
         skip(&body, plan.bitmap_len)
-    if loop.trx_index < 0:
-        if not loop.trx_open:
-            begin(loop, True)
+    if loop.trx.index < 0:
+        if not loop.trx.open:
+            begin(loop, event, True)
         if note_transaction(loop) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
-    loop.trx_has_rows = True
-    image.op = first_op
-    image.timestamp = timestamp_of(loop.event)
-    image.server_id = server_id_of(loop.event)
-    image.position = loop.event_position
-    image.row = row
-    image.transaction = <uint32_t> loop.trx_index
+            return fail(loop, event.position, FAULT_NO_MEMORY, definition)
+    loop.trx.has_rows = True
+    image.op = OP_UPDATE_PREIMAGE if update else OP_INSERT if op == ROWS_INSERT else OP_DELETE
+    image.timestamp = timestamp_of(event.start)
+    image.server_id = server_id_of(event.start)
+    image.position = event.position
+    image.row = loop.row_in_event
+    image.transaction = <uint32_t> loop.trx.index
     if unlikely(plan.raw):
         return add_raw_rows(loop, definition, plan, batch, image, &body)
     rows.pos = body.pos
@@ -154,18 +147,53 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
     rows.batch = batch
     rows.failed_column = plan.column_count
     if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
-    records = &batch.records
-    before_event = records.length
+        return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     count = batch.count
     dates = batch.invalid_dates.length
-    if (images.fixed and (not update or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT
+    status = strip_event(loop, plan, images, after if update else NULL, image, event.kind, &rows)
+    if images.one_by_one:
+        images.one_by_one = images.one_by_one - 1 if batch.invalid_dates.length == dates else CLEAN_EVENTS
+    if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
+        prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
+    if unlikely(status == DECODE_TOO_LARGE):
+        # What the event made goes
+        batch.records.length -= (batch.count - count) * <size_t> plan.record_len
+        batch.count = count
+    loop.group.records += batch.count - count
+    loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len
+    if unlikely(status != DECODE_OK):
+        forget_side_entries(batch)
+        fail(loop, event.position, FAULT_ROW if status == DECODE_MALFORMED else FAULT_NO_MEMORY
+             if status == DECODE_NO_MEMORY else FAULT_RECORDS if status == DECODE_TOO_LARGE else FAULT_VALUE, definition)
+        if status != DECODE_TOO_LARGE:
+            loop.failure.column = rows.failed_column
+        return RUN_ERROR
+    return RUN_GROUP if group_is_full(loop) else RUN_MORE
+
+
+cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
+                          uint8_t kind, rows_t* rows) noexcept nogil:
+    # All rows of an event. after: of an update's second image, else NULL
+    cdef bint v0 = is_rows_v0(kind)
+    cdef batch_t* batch = rows.batch
+    cdef memory_t* records = &batch.records
+    cdef size_t record_len = plan.record_len
+    cdef size_t row_len = record_len if after == NULL else 2 * record_len       # of the records of a row
+    cdef size_t before_event = records.length
+    cdef uint32_t count = batch.count
+    cdef uint32_t row = image.row
+    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
+    cdef uint32_t many
+    cdef uint8_t* record
+    cdef const uint8_t* row_start
+    cdef const uint8_t* json_bits
+    cdef int status = DECODE_OK
+    if (images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT
             and not images.one_by_one):
         one_by_one = 0
     while True:
         if one_by_one == 0:
-            many = decode_fixed_rows(plan, images, after if update else NULL, image, row,
-                                     before_event + loop.max_event_memory, &rows)
+            many = decode_fixed_rows(plan, images, after, image, row, before_event + loop.group.max_event_memory, rows)
             if many < FEW_ROWS:
                 one_by_one = NO_TABLE if images.one_by_one else many + 1
                 continue
@@ -176,35 +204,33 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
             continue
         one_by_one -= 1
         row_start = rows.pos
-        if row_start == rows.end and (images.count or (update and after.count) or batch.count != count):
+        if row_start == rows.end and (images.count or (after != NULL and after.count) or batch.count != count):
             # Rows without any column take no bytes; how many there are cannot be told, but one.
             break
-        if unlikely(records.length - before_event > loop.max_event_memory):
-            # A byte of wire can stand for a wide record of NULLs or absent columns: what the event made goes.
-            batch.count = count
-            records.length = before_event
-            forget_side_entries(batch)
-            return fail(loop, DECODE_MALFORMED, definition, b"more records than Limits.record_bytes allows")
+        if unlikely(records.length - before_event > loop.group.max_event_memory):
+            # A byte of wire can stand for a wide record of NULLs or absent columns.
+            status = DECODE_TOO_LARGE
+            break
         if reserve(records, row_len + ROOM) != DECODE_OK:
             status = DECODE_NO_MEMORY
             break
         record = records.data + records.length
-        put_image(record, image, first_op, row, plan, images)
-        status = (decode_row_image_v0(plan, images, record, &rows) if unlikely(v0)
-                  else decode_row_image(plan, images, record, &rows))
+        put_image(record, image, image.op, row, plan, images)
+        status = (decode_row_image_v0(plan, images, record, rows) if unlikely(v0)
+                  else decode_row_image(plan, images, record, rows))
         if status != DECODE_OK:
             break
-        if update:
+        if after != NULL:
             json_bits = NULL
             if unlikely(kind == PARTIAL_UPDATE_ROWS_EVENT):
-                status = take_json_bits(plan, &rows, &json_bits)
+                status = take_json_bits(plan, rows, &json_bits)
                 if status != DECODE_OK:
                     break
             record += record_len
             batch.count += 1
             put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
-            status = (decode_row_image_v0(plan, after, record, &rows) if unlikely(v0)
-                      else decode_row_image(plan, after, record, &rows))
+            status = (decode_row_image_v0(plan, after, record, rows) if unlikely(v0)
+                      else decode_row_image(plan, after, record, rows))
             if unlikely(status == DECODE_OK and json_bits != NULL):
                 status = note_json_diffs(plan, after, record, json_bits, batch)
             if status != DECODE_OK:
@@ -217,20 +243,8 @@ cdef inline int decode_rows(loop_t* loop, uint8_t kind, uint32_t definition, pla
             if rows.pos != rows.end:
                 status = DECODE_MALFORMED
             break
-    if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
-        prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
     loop.row_in_event = row
-    loop.group_records += batch.count - count
-    loop.group_memory += (batch.count - count) * <uint64_t> record_len
-    if images.one_by_one:
-        images.one_by_one = images.one_by_one - 1 if batch.invalid_dates.length == dates else CLEAN_EVENTS
-    if status != DECODE_OK:
-        forget_side_entries(batch)
-        fail(loop, status, definition, b"row runs past its event" if status == DECODE_MALFORMED
-             else b"no memory" if status == DECODE_NO_MEMORY else b"bytes that no value of this type has")
-        loop.failure.column = rows.failed_column
-        return RUN_ERROR
-    return RUN_GROUP if group_is_full(loop) else RUN_MORE
+    return status
 
 
 cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
@@ -277,7 +291,7 @@ cdef inline int note_json_diffs(const plan_t* plan, const image_set_t* after, co
         column = plan.json_columns[i]
         if (not bits[i >> 3] >> (i & 7) & 1 or not after.present[column >> 3] >> (column & 7) & 1
                 or nulls[column >> 3] >> (column & 7) & 1
-                or plan.ops[column].code == OP_SKIP_VALUE):
+                or plan.ops[column].code == WIRE_SKIP_VALUE):
             continue
         entry.record = batch.count
         entry.column = <uint16_t> column
@@ -303,7 +317,7 @@ cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* pl
     cdef span_t span
     cdef uint8_t* record
     if reserve(&batch.records, plan.record_len + ROOM) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+        return fail(loop, image.position, FAULT_NO_MEMORY, definition)
     record = batch.records.data + batch.records.length
     put_image(record, image, image.op, image.row, plan, &plan.images[0])
     span.length = <uint32_t> remaining(rows)
@@ -311,11 +325,11 @@ cdef inline int add_raw_rows(loop_t* loop, uint32_t definition, const plan_t* pl
     if batch.copies:
         span.offset = batch.heap.length
         if append(&batch.heap, rows.pos, span.length) != DECODE_OK:
-            return fail(loop, DECODE_NO_MEMORY, definition, b"no memory")
+            return fail(loop, image.position, FAULT_NO_MEMORY, definition)
     memcpy(record + plan.image_len, &span, sizeof(span))
     batch.records.length += plan.record_len
     batch.count += 1
-    loop.group_records += 1
-    loop.group_memory += plan.record_len
+    loop.group.records += 1
+    loop.group.memory += plan.record_len
     loop.row_in_event += 1
     return RUN_GROUP if group_is_full(loop) else RUN_MORE

@@ -2,14 +2,18 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from decode.loop cimport RUN_MORE, RUN_TABLE, fail, loop_t, post_header_len_of
+from decode.loop cimport (
+    FAULT_NO_MEMORY, FAULT_TABLE_IDS, FAULT_TABLE_MAP, RUN_MORE, RUN_TABLE, event_t, fail, loop_t,
+    post_header_len_of,
+)
 from decode.table_cache cimport (
     NO_TABLE, add_definition, content_t, definition_of_id, find_definition, find_shape, forget_table_ids,
     hash_content, says, set_table_id, table_cache_t,
 )
 from decode.transaction_events cimport begin
-from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, TABLE_MAP_EVENT
-from wire.cursor cimport Cursor, load_u32, load_u48, prefetch, remaining, skip, take_lenenc, take_u8
+from wire.codes cimport DECODE_OK, TABLE_MAP_EVENT
+from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, take_u8
+from wire.rows cimport FLAGS_LEN, load_table_id, table_id_len_of
 
 cdef enum:
     MAX_TABLE_IDS = 1 << 20         # kept; one transaction has room for half as many at least
@@ -42,29 +46,30 @@ cdef inline bint has_room(const loop_t* loop) noexcept nogil:
     # For one more definition. Between transactions all can be dropped, since no table id is needed any
     # more; inside one they are, so that it may have more.
     return (loop.tables.weight < loop.max_definitions
-            or (loop.table_maps > 1 and loop.tables.weight < loop.max_definitions_of_transaction))
+            or (loop.trx.table_maps > 1 and loop.tables.weight < loop.max_definitions_of_transaction))
 
 
-cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
+cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
+    cdef Cursor body = event.body
     cdef uint32_t post_header_len = post_header_len_of(loop, TABLE_MAP_EVENT)
-    cdef uint32_t id_len = 4 if post_header_len < 8 else 6
+    cdef uint32_t id_len = table_id_len_of(post_header_len)
     cdef content_t content
     cdef uint64_t id
     cdef uint32_t shape
     cdef uint32_t found
-    if remaining(&body) < post_header_len or post_header_len < id_len + 2:
-        return fail(loop, DECODE_MALFORMED, NO_TABLE, b"table map event too short")
-    if not loop.trx_open:
-        begin(loop, True)               # the log, or our reading, starts inside a transaction
-        loop.headless = loop.asides_to_python
-    loop.table_maps += 1
-    if loop.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
+    if remaining(&body) < post_header_len or post_header_len < id_len + FLAGS_LEN:
+        return fail(loop, event.position, FAULT_TABLE_MAP, NO_TABLE)
+    if not loop.trx.open:
+        begin(loop, event, True)        # the log, or our reading, starts inside a transaction
+        loop.trx.headless = loop.selection.asides_to_python
+    loop.trx.table_maps += 1
+    if loop.trx.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
-    id = load_u32(body.pos) if id_len == 4 else load_u48(body.pos)
+    id = load_table_id(body.pos, id_len)
     skip(&body, id_len)
     found = definition_of_id(&loop.tables, id)
     if found != NO_TABLE and loop.tables.definitions[found].batch[loop.windows[loop.depth].copies] >= 0:
-        prefetch(&loop.batches[loop.tables.definitions[found].batch[loop.windows[loop.depth].copies]])
+        prefetch(&loop.group.batches[loop.tables.definitions[found].batch[loop.windows[loop.depth].copies]])
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
         return RUN_MORE
@@ -77,13 +82,13 @@ cdef inline int map_table(loop_t* loop, Cursor body) noexcept nogil:
             found = add_definition(&loop.tables, &content, shape, loop.tables.shapes[shape].plan,
                                    loop.plans[loop.tables.shapes[shape].plan].column_count)
             if found == NO_TABLE:
-                return fail(loop, DECODE_NO_MEMORY, NO_TABLE, b"no memory")
+                return fail(loop, event.position, FAULT_NO_MEMORY, NO_TABLE)
     if found == NO_TABLE:
         loop.pending = content
         loop.pending_id = id
         return RUN_TABLE
     if loop.tables.id_count >= MAX_TABLE_IDS:
-        return fail(loop, DECODE_MALFORMED, NO_TABLE, b"more table ids than one transaction can have")
+        return fail(loop, event.position, FAULT_TABLE_IDS, NO_TABLE)
     if set_table_id(&loop.tables, id, found) != DECODE_OK:
-        return fail(loop, DECODE_NO_MEMORY, NO_TABLE, b"no memory")
+        return fail(loop, event.position, FAULT_NO_MEMORY, NO_TABLE)
     return RUN_MORE

@@ -3,28 +3,29 @@
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
 from decode.loop cimport (
-    RUN_EVENT, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE, fail, loop_t, next_position, window_t,
+    FAULT_CHECKSUM, FAULT_LENGTH, FAULT_POSITION, RUN_EVENT, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE,
+    descriptor_of, event_t, fail, loop_t, next_position, window_t,
 )
-from decode.rows_events cimport decode_rows_event, is_rows_v0
+from decode.rows_events cimport decode_rows_event
 from decode.table_cache cimport NO_TABLE
 from decode.table_map_events cimport map_table
-from decode.transaction_events cimport end_transaction, note_event, note_gtid, note_xid
+from decode.transaction_events cimport note_event, note_gtid, note_xid
 from find.anchor cimport is_anchor
 from wire.codes cimport (
-    ANONYMOUS_GTID_EVENT, DECODE_CHECKSUM, DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, DELETE_ROWS_EVENT,
-    DELETE_ROWS_EVENT_V1, FORMAT_DESCRIPTION_EVENT, GTID_EVENT, GTID_TAGGED_EVENT, HEARTBEAT_EVENT,
-    HEARTBEAT_EVENT_V2, IGNORABLE_EVENT, INTVAR_EVENT, MARIADB_ANNOTATE_ROWS_EVENT,
-    MARIADB_BINLOG_CHECKPOINT_EVENT, MARIADB_GTID_EVENT, MARIADB_GTID_LIST_EVENT, PARTIAL_UPDATE_ROWS_EVENT,
-    PREVIOUS_GTIDS_EVENT, PRE_GA_UPDATE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT, QUERY_EVENT, RAND_EVENT,
-    ROTATE_EVENT, ROWS_QUERY_EVENT, START_EVENT_V3, STOP_EVENT, TABLE_MAP_EVENT, TRANSACTION_CONTEXT_EVENT,
-    UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1, USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT,
-    WRITE_ROWS_EVENT_V1, XID_EVENT,
+    DECODE_MALFORMED, DECODE_OK, DELETE_ROWS_EVENT, DELETE_ROWS_EVENT_V1, FORMAT_DESCRIPTION_EVENT,
+    HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2, IGNORABLE_EVENT, INTVAR_EVENT, MARIADB_ANNOTATE_ROWS_EVENT,
+    MARIADB_BINLOG_CHECKPOINT_EVENT, PARTIAL_UPDATE_ROWS_EVENT, PRE_GA_UPDATE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT,
+    QUERY_EVENT, RAND_EVENT, ROTATE_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_QUERY_EVENT, ROWS_UPDATE, START_EVENT_V3,
+    STOP_EVENT, TABLE_MAP_EVENT, TRANSACTION_CONTEXT_EVENT, UNKNOWN_EVENT, UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1,
+    USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT, WRITE_ROWS_EVENT_V1, XID_EVENT,
 )
-from wire.cursor cimport Cursor, prefetch, unlikely
+from wire.cursor cimport Cursor, prefetch, remaining, unlikely
+from wire.gtid cimport is_gtid_event
 from wire.header cimport (
-    V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, length_of, next_position_of, position_agrees,
-    take_event, type_of,
+    V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, event_header_t, length_of, next_position_of,
+    position_agrees, take_event, type_of,
 )
+from wire.rows cimport is_rows_v0
 
 cdef enum:
     PREFETCH = 1024                 # bytes ahead
@@ -34,7 +35,7 @@ cdef enum:
 # What the loop does with events of a type.
 cdef enum handling_t:
     HANDLE_OTHER = 0
-    HANDLE_INSERT = 1               # these three are the rows events' op
+    HANDLE_INSERT = 1               # as rows_op_t
     HANDLE_UPDATE = 2
     HANDLE_DELETE = 4
     HANDLE_TABLE_MAP = 5
@@ -56,8 +57,7 @@ cdef inline uint8_t handling_of(uint8_t kind) noexcept nogil:
         return HANDLE_TABLE_MAP
     if kind == XID_EVENT:
         return HANDLE_XID
-    if (kind == GTID_EVENT or kind == ANONYMOUS_GTID_EVENT or kind == GTID_TAGGED_EVENT
-            or kind == MARIADB_GTID_EVENT):
+    if is_gtid_event(kind):
         return HANDLE_GTID
     if kind == ROTATE_EVENT:
         return HANDLE_ROTATE
@@ -78,146 +78,181 @@ cdef inline void set_handling(descriptor_t* descriptor) noexcept nogil:
         descriptor.handling[i] = handling_of(descriptor.canonical[i])
 
 
-cdef inline int handle_other(loop_t* loop, uint8_t kind, Cursor body) noexcept nogil:
-    if loop.rows_v0 and is_rows_v0(kind):
-        return decode_rows_event(loop, kind, HANDLE_INSERT if kind == PRE_GA_WRITE_ROWS_EVENT
-                                 else HANDLE_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else HANDLE_DELETE, body)
-    return note_event(loop, kind, body)
+cdef inline uint32_t rows_op_of(const loop_t* loop, uint8_t handling, uint8_t kind) noexcept nogil:
+    # rows_op_t of a rows event that is to be decoded, else 0
+    if HANDLE_INSERT <= handling <= HANDLE_DELETE:
+        return handling
+    if handling == HANDLE_OTHER and loop.selection.rows_v0 and is_rows_v0(kind):
+        return (ROWS_INSERT if kind == PRE_GA_WRITE_ROWS_EVENT
+                else ROWS_UPDATE if kind == PRE_GA_UPDATE_ROWS_EVENT else ROWS_DELETE)
+    return 0
 
 
-cdef inline int take_carefully(loop_t* loop, const descriptor_t* descriptor) noexcept nogil:
+cdef inline int handle(loop_t* loop, uint8_t handling, event_t event) noexcept nogil:
+    cdef uint32_t op
+    cdef int status
+    if handling == HANDLE_NOTHING or handling == HANDLE_ROTATE:
+        return RUN_MORE
+    if handling == HANDLE_TABLE_MAP:
+        status = map_table(loop, event)
+        if unlikely(loop.trx.headless and status == RUN_MORE):
+            loop.trx.headless = False
+            return RUN_EVENT
+        return status
+    op = rows_op_of(loop, handling, event.kind)
+    if op:
+        return decode_rows_event(loop, event, op)
+    if handling == HANDLE_XID:
+        return note_xid(loop, event)
+    if handling == HANDLE_GTID:
+        return note_gtid(loop, event)
+    return note_event(loop, event)
+
+
+cdef struct taken_t:
+    int status                      # RUN_MORE: see body, or the event is not whole
+    Cursor body
+
+
+cdef inline taken_t take_carefully(loop_t* loop, const descriptor_t* descriptor, const uint8_t* start,
+                                   uint64_t position) noexcept nogil:
     # An event of rare length or meaning, or where more is to be checked than usual. The cursor stays
     # where it is when the event is not whole, or one to stop at.
     cdef Cursor* cur = &loop.windows[loop.depth].cur
     cdef bint inside = loop.depth != 0
-    cdef int status = take_event(cur, descriptor, &loop.header, &loop.body)
-    cdef uint8_t kind = loop.header.type_code
-    if (loop.check_positions and not inside and status != DECODE_MALFORMED
-            and not position_agrees(&loop.header, loop.event_position)):
-        return fail(loop, DECODE_MALFORMED, NO_TABLE, b"the event does not end where it says")
-    if status == DECODE_TRUNCATED:
-        return RUN_MORE
-    if status != DECODE_OK:
-        return fail(loop, status, NO_TABLE, b"event_length is less than its header")
-    if not inside and (
-            (loop.header.timestamp >= loop.stop_timestamp and kind != FORMAT_DESCRIPTION_EVENT)
-            or (loop.stop_anchor and loop.event_position >= loop.stop_position
-                and is_anchor(loop.stop_anchor, kind, loop.body,
-                              descriptor.post_header_len[<int> QUERY_EVENT]))):
-        cur.pos = loop.event
-        return RUN_STOP
-    return RUN_MORE
+    cdef taken_t out
+    cdef event_header_t header
+    cdef int status
+    out.body.pos = out.body.end = start
+    out.status = RUN_MORE
+    status = take_event(cur, descriptor, &header, &out.body)
+    if (loop.selection.check_positions and not inside and status != DECODE_MALFORMED
+            and not position_agrees(&header, position)):
+        out.status = fail(loop, position, FAULT_POSITION, NO_TABLE)
+    elif status == DECODE_MALFORMED:
+        out.status = fail(loop, position, FAULT_LENGTH, NO_TABLE)
+    elif status == DECODE_OK and not inside and is_stop(loop, descriptor, &header, position, out.body):
+        cur.pos = start
+        out.status = RUN_STOP
+    return out
 
 
-cdef inline void note_header(loop_t* loop, const descriptor_t* descriptor, const uint8_t* event,
-                             const uint8_t* end) noexcept nogil:
-    # Of the event at hand, for Python: the loop itself reads only what it needs of it
+cdef inline bint is_stop(const loop_t* loop, const descriptor_t* descriptor, const event_header_t* header,
+                         uint64_t position, Cursor body) noexcept nogil:
+    # Whether reading ends before this event
+    if header.timestamp >= loop.selection.stop_timestamp and header.type_code != FORMAT_DESCRIPTION_EVENT:
+        return True
+    return (loop.selection.stop_anchor and position >= loop.selection.stop_position
+            and is_anchor(loop.selection.stop_anchor, header.type_code, body,
+                          descriptor.post_header_len[<int> QUERY_EVENT]))
+
+
+cdef inline const uint8_t* limit_of(const loop_t* loop, const window_t* window) noexcept nogil:
+    # Where to stop or to pause, if not at the window's end
+    cdef const uint8_t* limit = window.cur.end
+    cdef uint64_t stop = loop.selection.stop_position
+    if remaining(&window.cur) > PAUSE_BYTES:
+        limit = window.cur.pos + PAUSE_BYTES
+    if not loop.depth and not loop.selection.stop_anchor:
+        stop = stop - window.base if stop > window.base else 0
+        if stop < <uint64_t> (limit - window.data):
+            limit = window.data + stop
+    return limit
+
+
+cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_t event,
+                            const uint8_t* before) noexcept nogil:
+    # The event at hand, for Python. before: the event before it, if it was met in the same call.
     cdef Cursor cur
     cdef Cursor body
-    cur.pos = event
-    cur.end = end
+    cdef bint told = loop.told
+    cdef uint64_t doubtful = loop.event.position
+    cur.pos = event.start
+    cur.end = loop.windows[loop.depth].cur.end
     take_event(&cur, descriptor, &loop.header, &body)
-
-
-cdef inline int handle(loop_t* loop, uint8_t handling, uint8_t kind, Cursor body) noexcept nogil:
-    cdef int status
-    # body by value, here and below: read back from loop.body as one, it would wait for the two stores that made it
-    if handling == HANDLE_NOTHING or handling == HANDLE_ROTATE:
-        return RUN_MORE
-    if handling == HANDLE_TABLE_MAP:
-        status = map_table(loop, body)
-        if unlikely(loop.headless and status == RUN_MORE):
-            loop.headless = False
-            return RUN_EVENT
-        return status
-    if handling <= HANDLE_DELETE and handling != HANDLE_OTHER:
-        return decode_rows_event(loop, kind, handling, body)
-    if handling == HANDLE_XID:
-        return note_xid(loop, body)
-    if handling == HANDLE_GTID:
-        return note_gtid(loop, kind, body)
-    return handle_other(loop, kind, body)
+    loop.failure.type_code = loop.header.type_code
+    loop.event = event
+    loop.told = loop.header.next_position != 0 or loop.header.event_length == 0
+    if loop.depth:
+        return
+    if before != NULL:
+        told = descriptor.header_len >= V4_MINIMUM_HEADER_LEN and next_position_of(before) != 0
+        doubtful = event.position - <uint64_t> (event.start - before)
+    loop.doubtful_position = event.position if told else doubtful
 
 
 cdef inline int walk(loop_t* loop) noexcept nogil:
+    # What the events share is in locals, which no store into a record can change, as the compiler sees it.
     cdef window_t* window = &loop.windows[loop.depth]
-    cdef const descriptor_t* descriptor = &loop.plain if loop.depth else &loop.descriptor
-    cdef const uint8_t* start = window.cur.pos
-    cdef const uint8_t* end = window.cur.end
-    cdef const uint8_t* pos = start
-    cdef const uint8_t* limit = end                 # where to stop or to pause
-    cdef const uint8_t* event = NULL
-    cdef const uint8_t* before = NULL               # the event before it, if this call met it
-    cdef uint64_t base = window.base - <uint64_t> <uintptr_t> window.data   # of positions, from addresses
-    cdef uint64_t doubtful = loop.event_position    # of the event before this call
-    cdef bint told = loop.header.next_position != 0 or loop.header.event_length == 0
+    cdef const descriptor_t* descriptor = descriptor_of(loop)
     cdef bint inside = loop.depth != 0
-    cdef bint verify = loop.verify and descriptor.checksum_len != 0
+    cdef bint verify = loop.selection.verify and descriptor.checksum_len != 0
     cdef uint32_t header_len = descriptor.header_len
     cdef uint32_t checksum_len = descriptor.checksum_len
     cdef bint careful = header_len < V4_MINIMUM_HEADER_LEN or (not inside and (
-        loop.check_positions or loop.stop_anchor != 0 or loop.stop_timestamp != UINT64_MAX))
-    cdef int status = RUN_MORE
+        loop.selection.check_positions or loop.selection.stop_anchor != 0
+        or loop.selection.stop_timestamp != UINT64_MAX))
+    cdef uint64_t base = window.base - <uint64_t> <uintptr_t> window.data   # of positions, from addresses
+    cdef const uint8_t* first = window.cur.pos
+    cdef const uint8_t* end = window.cur.end
+    cdef const uint8_t* limit = limit_of(loop, window)
+    cdef const uint8_t* pos = first
+    cdef const uint8_t* before = NULL
+    cdef event_t event
+    cdef taken_t taken
     cdef uint8_t handling
-    cdef uint8_t kind
     cdef size_t length
-    cdef Cursor body
-    if <size_t> (end - start) > PAUSE_BYTES:
-        limit = start + PAUSE_BYTES
-    if not inside and not loop.stop_anchor and loop.stop_position < base + <uintptr_t> limit:
-        limit = window.data + (loop.stop_position - window.base if loop.stop_position > window.base else 0)
+    cdef int status = RUN_MORE
+    event.start = NULL
+    event.position = loop.event.position
+    event.body.pos = event.body.end = NULL
+    event.kind = UNKNOWN_EVENT
     loop.without_map = False
     while status == RUN_MORE:
         if pos >= limit:
             if pos != end:
-                status = RUN_STOP if not inside and base + <uintptr_t> pos >= loop.stop_position else RUN_PAUSE
+                status = (RUN_STOP if not inside and base + <uintptr_t> pos >= loop.selection.stop_position
+                          else RUN_PAUSE)
             break
-        before = event
-        event = pos
-        loop.event = event
+        before = event.start
+        event.start = pos
         if not inside:
-            loop.event_position = base + <uintptr_t> event
+            event.position = base + <uintptr_t> pos
             loop.row_in_event = 0
-        prefetch(event + PREFETCH)              # of many small events the next header is what we wait for
-        length = <size_t> (end - event)
+        prefetch(pos + PREFETCH)                # of many small events the next header is what we wait for
+        length = <size_t> (end - pos)
         handling = HANDLE_DESCRIPTOR
         if length >= V4_MINIMUM_HEADER_LEN:
-            handling = descriptor.handling[type_of(event)]
-            length = length_of(event)
-        if unlikely(careful or handling >= HANDLE_ROTATE or length > <size_t> (end - event)
+            handling = descriptor.handling[type_of(pos)]
+            length = length_of(pos)
+        if unlikely(careful or handling >= HANDLE_ROTATE or length > <size_t> (end - pos)
                     or length < header_len + checksum_len):
-            status = take_carefully(loop, descriptor)
+            taken = take_carefully(loop, descriptor, pos, event.position)
+            status = taken.status
             pos = window.cur.pos
-            if status != RUN_MORE or pos == event:
+            if status != RUN_MORE or pos == event.start:
                 break
-            length = loop.header.event_length
-            handling = descriptor.handling[type_of(event)]
-            body = loop.body
+            length = length_of(event.start)
+            handling = descriptor.handling[type_of(event.start)]
+            event.body = taken.body
         else:
-            pos = event + length
-            body.pos = event + header_len
-            body.end = pos - checksum_len
-            loop.body.pos = body.pos
-            loop.body.end = body.end
+            event.body.pos = pos + header_len
+            pos += length
+            event.body.end = pos - checksum_len
             window.cur.pos = pos
-        if verify and handling != HANDLE_DESCRIPTOR and not checksum_holds_with(loop.crc, event, <uint32_t> length):
-            status = fail(loop, DECODE_CHECKSUM, NO_TABLE, b"wrong checksum")
+        if (verify and handling != HANDLE_DESCRIPTOR
+                and not checksum_holds_with(loop.crc, event.start, <uint32_t> length)):
+            status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
             break
-        kind = descriptor.canonical[type_of(event)]
-        status = handle(loop, handling, kind, body)
+        event.kind = descriptor.canonical[type_of(event.start)]
+        status = handle(loop, handling, event)
         if status == RUN_TABLE:
-            window.cur.pos = event              # again, once its plan is there
+            window.cur.pos = event.start        # again, once its plan is there
             break
-        if not loop.trx_open and not inside:
-            loop.boundary = base + <uintptr_t> pos
-    if event != NULL:
-        note_header(loop, descriptor, event, end)
-        if not inside:
-            if before != NULL:
-                doubtful = base + <uintptr_t> before
-                told = header_len >= V4_MINIMUM_HEADER_LEN and next_position_of(before) != 0
-            loop.doubtful_position = loop.event_position if told else doubtful
-    loop.failure.type_code = loop.header.type_code
+        if not loop.trx.open and not inside:
+            loop.trx.boundary = base + <uintptr_t> pos
+    if event.start != NULL:
+        tell_event(loop, descriptor, event, before)
     if not inside:
-        loop.wire_walked += <uint64_t> (window.cur.pos - start)
+        loop.wire_walked += <uint64_t> (window.cur.pos - first)
     return status

@@ -5,11 +5,13 @@ import numpy as np
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from batch.records cimport header_record_t
 from crc.checksum cimport binlog_crc32_best, binlog_crc_t
-from wire.codes cimport DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, START_EVENT_V3
+from wire.codes cimport DECODE_MALFORMED, DECODE_TRUNCATED
 from wire.cursor cimport Cursor, cursor_over, remaining
 from wire.header cimport (
-    CHECKSUM_LEN, checksum_holds_with, descriptor_t, event_header_t, is_header_len, position_agrees, take_event,
+    CHECKSUM_LEN, checksum_holds_with, descriptor_t, event_header_t, is_descriptor, is_header_len, position_agrees,
+    take_event,
 )
 
 # Twin of header_record_t.
@@ -23,25 +25,25 @@ HEADER_DTYPE = np.dtype([
     ("flags", "<u2"),
 ])
 
-cdef packed struct header_record_t:
-    uint64_t position
-    uint32_t timestamp
-    uint8_t type_code
-    uint32_t server_id
-    uint32_t event_length
-    uint32_t next_position
-    uint16_t flags
-
 assert HEADER_DTYPE.itemsize == sizeof(header_record_t)
 
+cdef enum walk_end_t:
+    ENDED_AT_END
+    ENDED_TRUNCATED
+    ENDED_MALFORMED
+    ENDED_CHECKSUM
+    ENDED_DESCRIPTOR
+    ENDED_FULL
+    ENDED_BROKEN
+
 # How a walk ended.
-WALK_END = 0            # at the last byte of the data
-WALK_TRUNCATED = 1      # inside an event
-WALK_MALFORMED = 2      # an event_length that cannot be
-WALK_CHECKSUM = 3       # a CRC32 that does not match
-WALK_DESCRIPTOR = 4     # before a new descriptor, whose lengths and checksums then hold
-WALK_FULL = 5           # out is full
-WALK_BROKEN = 6         # at an event that does not end where it says
+WALK_END = ENDED_AT_END                 # at the last byte of the data
+WALK_TRUNCATED = ENDED_TRUNCATED        # inside an event
+WALK_MALFORMED = ENDED_MALFORMED        # an event_length that cannot be
+WALK_CHECKSUM = ENDED_CHECKSUM          # a CRC32 that does not match
+WALK_DESCRIPTOR = ENDED_DESCRIPTOR      # before a new descriptor, whose lengths and checksums then hold
+WALK_FULL = ENDED_FULL                  # out is full
+WALK_BROKEN = ENDED_BROKEN              # at an event that does not end where it says
 
 
 def walk_headers(
@@ -89,14 +91,11 @@ def walk_headers(
     cdef size_t count = 0
     cdef descriptor_t descriptor
     cdef Cursor cur
-    cdef Cursor body
     cdef event_header_t header
-    cdef header_record_t* record
     cdef const uint8_t* event
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
-    cdef int status
     cdef binlog_crc_t crc = binlog_crc32_best()
-    cdef int ended = WALK_END
+    cdef walk_end_t ended = ENDED_AT_END
     if canonical.shape[0] != 256:
         raise ValueError("canonical needs 256 entries")
     if not is_header_len(header_length):
@@ -111,38 +110,45 @@ def walk_headers(
     with nogil:
         while remaining(&cur):
             if count == capacity:
-                ended = 5
+                ended = ENDED_FULL
                 break
             event = cur.pos
-            status = take_event(&cur, &descriptor, &header, &body)
-            if status == DECODE_TRUNCATED:
-                ended = 1
-                if positions and not position_agrees(&header, base + <uint64_t> (event - first)):
-                    ended = 6       # the length cannot be believed
-                break
-            if status == DECODE_MALFORMED:
-                ended = 2
-                break
-            if positions and not position_agrees(&header, base + <uint64_t> (event - first)):
+            ended = take_header(&cur, &descriptor, &header, base + <uint64_t> (event - first), positions, verify,
+                                crc)
+            if ended == ENDED_AT_END and event != first + start and is_descriptor(header.type_code):
+                ended = ENDED_DESCRIPTOR
+            if ended != ENDED_AT_END:
                 cur.pos = event
-                ended = 6
                 break
-            if header.type_code == FORMAT_DESCRIPTION_EVENT or header.type_code == START_EVENT_V3:
-                if event != first + start:
-                    cur.pos = event
-                    ended = 4
-                    break
-            elif verify and checksum and not checksum_holds_with(crc, event, header.event_length):
-                cur.pos = event
-                ended = 3
-                break
-            record = &records[count]
-            record.position = base + <uint64_t> (event - first)
-            record.timestamp = header.timestamp
-            record.type_code = header.type_code
-            record.server_id = header.server_id
-            record.event_length = header.event_length
-            record.next_position = header.next_position
-            record.flags = header.flags
+            put_header(&records[count], &header, base + <uint64_t> (event - first))
             count += 1
-    return count, <size_t> (cur.pos - first), ended
+    return count, <size_t> (cur.pos - first), <int> ended
+
+
+cdef inline walk_end_t take_header(Cursor* cur, const descriptor_t* descriptor, event_header_t* header,
+                                   uint64_t position, bint positions, bint verify,
+                                   binlog_crc_t crc) noexcept nogil:
+    # ENDED_AT_END: it is good, and the cursor stands behind its event. Of a descriptor the checksum is its own matter.
+    cdef Cursor body
+    cdef const uint8_t* event = cur.pos
+    cdef int status = take_event(cur, descriptor, header, &body)
+    if status == DECODE_MALFORMED:
+        return ENDED_MALFORMED
+    if positions and not position_agrees(header, position):
+        return ENDED_BROKEN                     # nor can the length of one that is cut be believed
+    if status == DECODE_TRUNCATED:
+        return ENDED_TRUNCATED
+    if (verify and descriptor.checksum_len and not is_descriptor(header.type_code)
+            and not checksum_holds_with(crc, event, header.event_length)):
+        return ENDED_CHECKSUM
+    return ENDED_AT_END
+
+
+cdef inline void put_header(header_record_t* record, const event_header_t* header, uint64_t position) noexcept nogil:
+    record.position = position
+    record.timestamp = header.timestamp
+    record.type_code = header.type_code
+    record.server_id = header.server_id
+    record.event_length = header.event_length
+    record.next_position = header.next_position
+    record.flags = header.flags

@@ -11,13 +11,13 @@ from libc.string cimport memcpy
 
 from find.anchor cimport ANCHOR_BEGIN, ANCHOR_GTID, is_anchor
 from wire.codes cimport (
-    DECODE_MALFORMED, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT,
-    MARIADB_ANNOTATE_ROWS_EVENT, MARIADB_ROWS_FRAGMENT_EVENT, QUERY_EVENT, ROTATE_EVENT, START_EVENT_V3,
+    DECODE_MALFORMED, DECODE_TRUNCATED, GTID_TAGGED_EVENT, MARIADB_ANNOTATE_ROWS_EVENT,
+    MARIADB_ROWS_FRAGMENT_EVENT, QUERY_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
 from wire.cursor cimport Cursor, cursor_over
 from wire.header cimport (
     CHECKSUM_LEN, V1_HEADER_LEN, V4_MINIMUM_HEADER_LEN, checksum_holds, descriptor_t, event_header_t,
-    header_len_of, is_header_len, length_of, next_position_of, position_agrees, take_event, type_of,
+    header_len_of, is_descriptor, is_header_len, length_of, next_position_of, position_agrees, take_event, type_of,
 )
 
 cdef extern from "find/resync_scan.h" nogil:
@@ -26,30 +26,41 @@ cdef extern from "find/resync_scan.h" nogil:
         BINLOG_SCAN_ROOM
     int binlog_scan_block(const uint8_t* p, uint32_t position, uint32_t least, uint32_t most) noexcept
 
+cdef enum rule_t:
+    RULE_END
+    RULE_START
+    RULE_ELSEWHERE
+    RULE_NONE
+    RULE_AHEAD
+
+cdef enum search_end_t:
+    SEARCH_FOUND
+    SEARCH_NOTHING
+    SEARCH_OPEN
+
+cdef enum anchor_end_t:
+    ANCHOR_FOUND
+    ANCHOR_LIMIT
+    ANCHOR_MORE
+    ANCHOR_BROKEN
+
 # What next_position says.
-POSITION_END = 0            # v4: where the event ends, modulo 2**32; 0 says nothing
-POSITION_START = 1          # v3: where it begins
-POSITION_ELSEWHERE = 2      # relay logs: where it ends in the source's log
-POSITION_NONE = 3           # v1: there is none
-POSITION_AHEAD = 4          # of what lacks events or bytes: where it ended in the whole log
+POSITION_END = RULE_END                 # v4: where the event ends, modulo 2**32; 0 says nothing
+POSITION_START = RULE_START             # v3: where it begins
+POSITION_ELSEWHERE = RULE_ELSEWHERE     # relay logs: where it ends in the source's log
+POSITION_NONE = RULE_NONE               # v1: there is none
+POSITION_AHEAD = RULE_AHEAD             # of what lacks events or bytes: where it ended in the whole log
 
 # How a search ended.
-FOUND = 0
-NOTHING = 1                 # no event up to the limit, or to the last bytes that could hold a header
-OPEN = 2                    # what is there of the event found agrees, but more of the data is needed
+FOUND = SEARCH_FOUND
+NOTHING = SEARCH_NOTHING                # no event up to the limit, or to the last bytes that could hold a header
+OPEN = SEARCH_OPEN                      # what is there of the event found agrees, but more of the data is needed
 
 # How a walk to an anchor ended.
-WALK_FOUND = 0
-WALK_LIMIT = 1              # no anchor before the limit
-WALK_MORE = 2               # the data ends, maybe inside an event
-WALK_BROKEN = 3             # no event is here
-
-cdef enum rule_t:
-    RULE_END = 0
-    RULE_START = 1
-    RULE_ELSEWHERE = 2
-    RULE_NONE = 3
-    RULE_AHEAD = 4
+WALK_FOUND = ANCHOR_FOUND
+WALK_LIMIT = ANCHOR_LIMIT               # no anchor before the limit
+WALK_MORE = ANCHOR_MORE                 # the data ends, maybe inside an event
+WALK_BROKEN = ANCHOR_BROKEN             # no event is here
 
 cdef enum verdict_t:
     IS_EVENT = 0
@@ -107,7 +118,7 @@ cdef inline int look_at(const search_t* search, const uint8_t* p, bint* has_shif
         return IS_OPEN
     type_code = search.descriptor.canonical[type_of(p)]
     look.length = length_of(p)
-    descriptor = type_code == FORMAT_DESCRIPTION_EVENT or type_code == START_EVENT_V3
+    descriptor = is_descriptor(type_code)
     look.has_checksum = search.descriptor.checksum_len and not descriptor
     look.proves = False
     if look.length < header_len_of(&search.descriptor, type_code) + (CHECKSUM_LEN if look.has_checksum else 0):
@@ -289,7 +300,7 @@ def find_event(
         raise ValueError("unknown rule")
     set_descriptor(&search.descriptor, header_length, lengths, canonical, checksum)
     if size < least or start > size - least or start >= limit:
-        return start, NOTHING
+        return start, SEARCH_NOTHING
     search.data = &data[0]
     search.end = search.data + size
     search.base = base
@@ -312,8 +323,8 @@ def find_event(
                 break
             p += 1
     if p == last:
-        return limit, NOTHING
-    return <size_t> (p - search.data), FOUND if verdict == IS_EVENT else OPEN
+        return limit, SEARCH_NOTHING
+    return <size_t> (p - search.data), SEARCH_FOUND if verdict == IS_EVENT else SEARCH_OPEN
 
 
 def find_anchor(
@@ -354,7 +365,7 @@ def find_anchor(
     cdef const uint8_t* event
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
     cdef int status
-    cdef int ended
+    cdef anchor_end_t ended
     if anchors != ANCHOR_GTID and anchors != ANCHOR_BEGIN:
         raise ValueError("unknown anchors")
     if start > <size_t> data.shape[0]:
@@ -366,20 +377,21 @@ def find_anchor(
         while True:
             event = cur.pos
             if <size_t> (event - first) >= limit:
-                ended = 1
+                ended = ANCHOR_LIMIT
                 break
             status = take_event(&cur, &descriptor, &header, &body)
             if status == DECODE_MALFORMED:
-                ended = 3
+                ended = ANCHOR_BROKEN
                 break
             if status == DECODE_TRUNCATED:
-                ended = 2 if position_agrees(&header, base + <uint64_t> (event - first)) else 3
+                ended = (ANCHOR_MORE if position_agrees(&header, base + <uint64_t> (event - first))
+                         else ANCHOR_BROKEN)
                 break
             if not position_agrees(&header, base + <uint64_t> (event - first)):
-                ended = 3
+                ended = ANCHOR_BROKEN
                 break
             if event >= first + least and is_anchor(
                     anchors, header.type_code, body, descriptor.post_header_len[<int> QUERY_EVENT]):
-                ended = 0
+                ended = ANCHOR_FOUND
                 break
-    return <size_t> (event - first), ended
+    return <size_t> (event - first), <int> ended

@@ -154,6 +154,8 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
     cdef memory_t block
     cdef size_t capacity = memory.capacity if memory.capacity else 256
     cdef uint8_t* data
+    if least > (<size_t> -1) // 4:
+        return DECODE_NO_MEMORY
     while capacity < least:
         capacity *= 2
     if capacity >= POOLED and memory.pool != NULL and take_block(memory.pool, least, ANY, &block):

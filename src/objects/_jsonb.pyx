@@ -11,7 +11,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset
 
-from memory.text_buffer cimport TextBuffer, append_text, free_text
+from memory.memory cimport append, memory_t, release
 from types.jsonb_text cimport (
     Container, Element, JSONB_LARGE_ARRAY, JSONB_MAX_DEPTH, JsonbPrinter, append_jsonb_text, append_jsonb_value,
     append_quoted, container_key, container_value, open_container,
@@ -51,7 +51,7 @@ def jsonb_to_text(data):
 
     Source: MySQL server documentation, "JSON binary format".
     """
-    cdef TextBuffer out
+    cdef memory_t out
     cdef Py_buffer view
     cdef size_t length
     cdef int status
@@ -63,9 +63,9 @@ def jsonb_to_text(data):
     PyBuffer_Release(&view)
     try:
         check(status, length)
-        return PyBytes_FromStringAndSize(out.data, <Py_ssize_t> out.length)
+        return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.length)
     finally:
-        free_text(&out)
+        release(&out)
 
 
 cdef int check(int status, size_t length) except -1:
@@ -158,7 +158,7 @@ def apply_json_diffs(document, diffs):
     """
     cdef bytes binary = bytes(memoryview(document))
     cdef bytes changes = bytes(memoryview(diffs))
-    cdef TextBuffer out
+    cdef memory_t out
     cdef JsonbPrinter printer
     root = [fragment_of(binary)]
     for operation, path, value in decode_diffs(changes):
@@ -169,9 +169,9 @@ def apply_json_diffs(document, diffs):
     printer.budget = <size_t> (len(binary) + len(changes))
     try:
         append_node(&printer, root[0])
-        return PyBytes_FromStringAndSize(out.data, <Py_ssize_t> out.length)
+        return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.length)
     finally:
-        free_text(&out)
+        release(&out)
 
 
 # A document being changed. A node is a Fragment, untouched binary JSON, until a path leads into
@@ -448,19 +448,19 @@ cdef int append_node(JsonbPrinter* printer, node) except -1:
         return 0
     is_object = isinstance(node, dict)
     printer.depth += 1
-    check(append_text(printer.out, b"{" if is_object else b"[", 1), 0)
+    check(append(printer.out, b"{" if is_object else b"[", 1), 0)
     # Keys are ordered by length, then bytes.
     for i, key in enumerate(sorted(node, key=by_length) if is_object else node):
         if i:
-            check(append_text(printer.out, b", ", 2), 0)
+            check(append(printer.out, b", ", 2), 0)
         if is_object:
             name = key
             name_data = <const uint8_t*> PyBytes_AS_STRING(name)
             check(append_quoted(printer, name_data, <size_t> PyBytes_GET_SIZE(name)), length)
-            check(append_text(printer.out, b": ", 2), 0)
+            check(append(printer.out, b": ", 2), 0)
             append_node(printer, node[key])
         else:
             append_node(printer, key)
-    check(append_text(printer.out, b"}" if is_object else b"]", 1), 0)
+    check(append(printer.out, b"}" if is_object else b"]", 1), 0)
     printer.depth -= 1
     return 0

@@ -23,24 +23,26 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset
 
-from batch.gathered cimport invalid_date_t, span_t
-from memory.text_buffer cimport TextBuffer, append_signed, append_text, append_unsigned, free_text, reserve_text
+from batch.records cimport (
+    OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
+)
+from memory.memory cimport append, memory_t, release, reserve
 from objects.value_objects cimport (
-    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT,
-    FORM_I16, FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP,
-    FORM_U16, FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value,
-    field_t, form_t, gtid_text, image_t, is_ascii, padded_bytes, set_value, vector_value,
+    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16,
+    FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP, FORM_U16,
+    FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t, form_t,
+    gtid_text, padded_bytes, set_value, vector_value,
 )
 from types.calendar cimport calendar_of_days, calendar_of_us, calendar_t, floor_div, put_date, put_time
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
+from types.digits cimport append_signed, append_unsigned
 from types.jsonb_text cimport append_jsonb_text
-from types.utf8 cimport is_utf8
+from types.utf8 cimport is_ascii, is_utf8
 from wire.codes cimport (
-    DECODE_NO_MEMORY, KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE, KIND_ENUM,
-    KIND_FLOAT, KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP,
-    KIND_VECTOR, KIND_YEAR, OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE,
+    DECODE_NO_MEMORY, DECODE_OK, KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE,
+    KIND_ENUM, KIND_FLOAT, KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME,
+    KIND_TIMESTAMP, KIND_VECTOR, KIND_YEAR,
 )
-from wire.transactions cimport transaction_t
 
 from .._tables import charsets
 from ._jsonb import apply_json_diffs, parse_json_diffs
@@ -260,16 +262,6 @@ def is_ascii_alike(charset):
 
 # -- Structured memory -----------------------------------------------------------------------
 
-def struct_sizes():
-    """Bytes of the C structs, by the name of the dtype whose twins they are: for the tests."""
-    return {
-        "image": sizeof(image_t),
-        "SPAN_DTYPE": sizeof(span_t),
-        "TRANSACTION_DTYPE": sizeof(transaction_t),
-        "INVALID_DATE_DTYPE": sizeof(invalid_date_t),
-    }
-
-
 @cython.final
 cdef class Memory:
     # The bytes of a contiguous bytes-like, held for as long as this lives.
@@ -303,15 +295,15 @@ cdef enum text_form_t:
 cdef dict TEXT_FORMS = {"csv": TEXT_CSV, "json": TEXT_JSON, "sql": TEXT_SQL}
 
 
-cdef inline void put_quote(TextBuffer* out, text_form_t form) noexcept nogil:
+cdef inline void put_quote(memory_t* out, text_form_t form) noexcept nogil:
     # There is room for it.
     if form != TEXT_CSV:
         out.data[out.length] = c'"' if form == TEXT_JSON else c"'"
         out.length += 1
 
 
-cdef int put_bytes(TextBuffer* out, bytes text) except -1:
-    if append_text(out, <const char*> text, <size_t> len(text)):
+cdef int put_bytes(memory_t* out, bytes text) except -1:
+    if append(out, <const char*> text, <size_t> len(text)):
         raise MemoryError
     return 0
 
@@ -541,7 +533,7 @@ cdef class RowReader:
         cdef Py_ssize_t i, record
         cdef field_t* field
         cdef const uint8_t* bitmaps
-        cdef TextBuffer text
+        cdef memory_t text
         cdef text_form_t wanted = TEXT_FORMS[form]
         cdef list out = []
         try:
@@ -561,9 +553,9 @@ cdef class RowReader:
                 if not self.put_value(&text, field, i, record, wanted, bytes_are_text):
                     out.append(other(self.value(field, i, record)))
                     continue
-                out.append(PyUnicode_DecodeUTF8(text.data, <Py_ssize_t> text.length, NULL))
+                out.append(PyUnicode_DecodeUTF8(<const char*> text.data, <Py_ssize_t> text.length, NULL))
         finally:
-            free_text(&text)
+            release(&text)
         return out
 
     def row_texts(self, form, list labels, bytes separator, other, *, bint gaps=True):
@@ -595,7 +587,7 @@ cdef class RowReader:
         cdef Py_ssize_t i, record
         cdef field_t* field
         cdef const uint8_t* bitmaps
-        cdef TextBuffer text
+        cdef memory_t text
         cdef text_form_t wanted = TEXT_FORMS[form]
         cdef bytes nothing = other(None)
         cdef bytes part
@@ -621,12 +613,12 @@ cdef class RowReader:
                     elif not self.put_value(&text, field, i, record, wanted, False):
                         part = other(self.value(field, i, record))
                         put_bytes(&text, part)
-                out.append(PyBytes_FromStringAndSize(text.data, <Py_ssize_t> text.length))
+                out.append(PyBytes_FromStringAndSize(<const char*> text.data, <Py_ssize_t> text.length))
         finally:
-            free_text(&text)
+            release(&text)
         return out
 
-    cdef bint put_value(self, TextBuffer* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
+    cdef bint put_value(self, memory_t* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
                         text_form_t wanted, bint bytes_are_text) except -1:
         # False: not a value that is its own text, or one that needs an escape
         cdef const uint8_t* p = self.at(record) + field.offset
@@ -648,13 +640,13 @@ cdef class RowReader:
                 return False
             if form == FORM_UTF8 and not is_utf8(<const uint8_t*> data, span.length):
                 return False
-            if not reserve_text(out, <size_t> span.length + 2):
+            if reserve(out, <size_t> span.length + 2) != DECODE_OK:
                 raise MemoryError
             put_quote(out, wanted)
-            append_text(out, data, span.length)
+            append(out, data, span.length)
             put_quote(out, wanted)
             return True
-        if not reserve_text(out, DECIMAL_TEXT_MAX + 2):
+        if reserve(out, DECIMAL_TEXT_MAX + 2) != DECODE_OK:
             raise MemoryError
         if FORM_I8 <= form <= FORM_U64:
             if form == FORM_U64:
@@ -669,7 +661,7 @@ cdef class RowReader:
             begin = out.length
             if wanted == TEXT_JSON:
                 put_quote(out, wanted)
-            out.length += decimal_text(limbs, field.limb_count, field.scale, out.data + out.length)
+            out.length += decimal_text(limbs, field.limb_count, field.scale, <char*> out.data + out.length)
             if wanted == TEXT_JSON:
                 put_quote(out, wanted)
             return True
@@ -687,10 +679,10 @@ cdef class RowReader:
             unsigned //= 360000000000            # hundreds of hours
             put_quote(out, wanted)
             if number < 0:
-                append_text(out, b"-", 1)
+                append(out, b"-", 1)
             if unsigned:
                 append_unsigned(out, unsigned)
-            out.length += put_time(&at, 6 if at.microsecond else 0, out.data + out.length)
+            out.length += put_time(&at, 6 if at.microsecond else 0, <char*> out.data + out.length)
             put_quote(out, wanted)
             return True
         if form != FORM_DATE:
@@ -702,12 +694,12 @@ cdef class RowReader:
         if not 0 < at.year < 10000:
             return False
         put_quote(out, wanted)
-        out.length += put_date(&at, out.data + out.length)
+        out.length += put_date(&at, <char*> out.data + out.length)
         if form != FORM_DATE:
-            append_text(out, b" ", 1)
-            out.length += put_time(&at, 6 if at.microsecond else 0, out.data + out.length)
+            append(out, b" ", 1)
+            out.length += put_time(&at, 6 if at.microsecond else 0, <char*> out.data + out.length)
             if form == FORM_TIMESTAMP and wanted != TEXT_SQL:
-                append_text(out, b"+00:00", 6)
+                append(out, b"+00:00", 6)
         put_quote(out, wanted)
         return True
 
@@ -928,7 +920,7 @@ cdef class RowReader:
         try:
             if field.form == FORM_UTF8:
                 return PyUnicode_DecodeUTF8(data, length, NULL)
-            if field.form == FORM_ASCII or (field.ascii_alike and is_ascii(data, length)):
+            if field.form == FORM_ASCII or (field.ascii_alike and is_ascii(<const uint8_t*> data, length)):
                 return PyUnicode_DecodeASCII(data, length, NULL)
             return self.plan.helpers[i](PyBytes_FromStringAndSize(data, length))
         except UnicodeDecodeError:
@@ -942,7 +934,7 @@ cdef class RowReader:
     cdef object json(
         self, field_t* field, Py_ssize_t i, Py_ssize_t record, const char* data, uint32_t length
     ):
-        cdef TextBuffer out
+        cdef memory_t out
         cdef int status
         if self.json_diffs is not None and (record, field.column) in self.json_diffs:
             return self.partial_json(field, i, record, data, length)
@@ -954,9 +946,9 @@ cdef class RowReader:
             if status:
                 message = f"a binary JSON value of {length} bytes is damaged"
                 return self.damaged(record, i, message, data, length)
-            return PyUnicode_DecodeUTF8(out.data, <Py_ssize_t> out.length, NULL)
+            return PyUnicode_DecodeUTF8(<const char*> out.data, <Py_ssize_t> out.length, NULL)
         finally:
-            free_text(&out)
+            release(&out)
 
     cdef object partial_json(
         self, field_t* field, Py_ssize_t i, Py_ssize_t record, const char* data, uint32_t length

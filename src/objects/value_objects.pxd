@@ -6,19 +6,10 @@ from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from batch.records cimport transaction_t
 from types.calendar cimport DATE_TEXT_MAX, calendar_t, put_date, put_time
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from wire.cursor cimport load_u64
-from wire.transactions cimport GTID_MARIADB, GTID_MYSQL, transaction_t
-
-
-cdef packed struct image_t:           # twin of image_dtype, up to the bitmaps
-    uint8_t op
-    uint32_t timestamp
-    uint32_t server_id
-    uint64_t position
-    uint32_t row
-    uint32_t transaction
+from wire.gtid cimport GTID_MARIADB, GTID_MYSQL
 
 
 cdef enum form_t:             # how a field of the record becomes a Python value
@@ -121,19 +112,6 @@ cdef inline bytes padded_bytes(const char* data, Py_ssize_t length, Py_ssize_t p
     memcpy(place, data, length)
     memset(place + length, 0, pad_to - length)
     return out
-
-
-cdef inline bint is_ascii(const char* data, size_t length) noexcept:
-    cdef size_t i = 0
-    cdef uint8_t high = 0
-    while i + 8 <= length:
-        if load_u64(<const uint8_t*> data + i) & 0x8080808080808080u:
-            return False
-        i += 8
-    while i < length:
-        high |= <uint8_t> data[i]
-        i += 1
-    return high < 0x80
 
 
 cdef inline object gtid_text(const transaction_t* transaction):

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from memory.text_buffer cimport put_digits
+from types.digits cimport put_digits
 
 cdef enum:
     DATE_TEXT_MAX = 32

@@ -66,7 +66,7 @@ cdef inline bint decode_decimal64(const uint8_t* p, const decimal64_t* layout, i
     return (tail < layout.tail_scale) & (group < layout.group_scale) & (v < layout.head_scale)
 
 
-cdef inline uint32_t take_group(const uint8_t** p, uint32_t length, uint32_t flip, uint32_t* sign) noexcept nogil:
+cdef inline uint32_t take_digits(const uint8_t** p, uint32_t length, uint32_t flip, uint32_t* sign) noexcept nogil:
     # 1 to 4 bytes, big-endian, by one load of 8. The first group of a number holds the sign in its
     # top bit: sign is then 1.
     cdef uint32_t v = <uint32_t> (load_be_over(p[0], length)
@@ -85,15 +85,15 @@ cdef inline bint decode_decimal128(const uint8_t* p, decimal_layout_t layout, ui
     cdef bint fits = True
     cdef uint128_t value = 0
     if layout.head_digits:
-        group = take_group(&p, digits_len[layout.head_digits], flip, &sign)
+        group = take_digits(&p, digits_len[layout.head_digits], flip, &sign)
         fits = group < power_of_ten[layout.head_digits]
         value = group
     for _i in range(layout.full_groups):
-        group = take_group(&p, 4, flip, &sign)
+        group = take_digits(&p, 4, flip, &sign)
         fits &= group < 1000000000u
         value = value * 1000000000u + group
     if layout.tail_digits:
-        group = take_group(&p, digits_len[layout.tail_digits], flip, &sign)
+        group = take_digits(&p, digits_len[layout.tail_digits], flip, &sign)
         fits &= group < power_of_ten[layout.tail_digits]
         value = value * power_of_ten[layout.tail_digits] + group
     if flip:
@@ -119,7 +119,7 @@ cdef inline bint decode_decimal256(const uint8_t* p, decimal_layout_t layout, ui
         digits = (layout.head_digits if step == 0 else 9 if step <= layout.full_groups else layout.tail_digits)
         if digits == 0:
             continue
-        group = take_group(&p, digits_len[digits], flip, &sign)
+        group = take_digits(&p, digits_len[digits], flip, &sign)
         fits &= group < power_of_ten[digits]
         carry = group
         for i in range(4):

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from memory.text_buffer cimport put_digits
+from types.digits cimport put_digits
 
 cdef enum:
     DECIMAL_TEXT_MAX = 128    # sign, 78 digits of 256 bits, scale up to 40 with its leading zeros, point

@@ -1,17 +1,19 @@
 # Doubles, decimals, dates, times and bytes inside binary JSON, printed as the server prints them.
-# Header-only. Each function appends to a TextBuffer and returns a status_t.
+# Header-only. Each function appends to a memory_t and returns a status_t.
 
 from libc.math cimport signbit
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from memory.text_buffer cimport TextBuffer, append_signed, digit_count, put_digits, reserve_text
+from memory.memory cimport memory_t, reserve
+from types.decimal cimport digits_len, take_digits
+from types.digits cimport append_signed, digit_count, put_digits
 from types.shortest_double cimport shortest_double
+from types.temporal cimport power_of_ten
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
-from wire.cursor cimport load_be
 
 
-cdef inline int append_double(TextBuffer* out, double value) noexcept nogil:
+cdef inline int append_double(memory_t* out, double value) noexcept nogil:
     # With value = 0.d1d2... * 10^point the server writes points from -14 to 15 without exponent.
     cdef char[20] digits
     cdef char* place
@@ -24,9 +26,9 @@ cdef inline int append_double(TextBuffer* out, double value) noexcept nogil:
     count = digit_count(significand)
     point = count + exponent
     put_digits(digits, significand, count)
-    if not reserve_text(out, 48):
+    if reserve(out, 48) != DECODE_OK:
         return DECODE_NO_MEMORY
-    start = place = out.data + out.length
+    start = place = <char*> out.data + out.length
     if signbit(value):                # also -0.0
         place[0] = c'-'
         place += 1
@@ -60,31 +62,39 @@ cdef inline int append_double(TextBuffer* out, double value) noexcept nogil:
     return DECODE_OK
 
 
+cdef enum:
+    PACKED_DECIMAL_MAX = 120  # bytes of the most digits that a byte can tell, 255
+
+
 cdef inline int append_packed_decimal(
-    TextBuffer* out, const uint8_t* data, size_t length, int precision, int scale
+    memory_t* out, const uint8_t* data, size_t length, int precision, int scale
 ) noexcept nogil:
     # NEWDECIMAL straight to text. The server computes with up to 81 digits, more than the 65 of
     # a column; as text any count will do.
-    cdef const uint8_t* group_bytes = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
-    cdef uint32_t* powers = [1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000]
+    cdef uint8_t[PACKED_DECIMAL_MAX + 8] packed      # room behind: groups are loaded in whole words
+    cdef const uint8_t* pos = packed
     cdef int whole = precision - scale
-    cdef size_t expected, n
+    cdef size_t expected
     cdef char* start
     cdef char* place
     cdef int digits
     cdef int left = precision
     cdef bint negative
+    cdef uint32_t flip
+    cdef uint32_t sign = 1
     cdef uint32_t group
-    cdef bint first = True
     if precision < 1 or whole < 0:
         return DECODE_BAD_VALUE
-    expected = 4u * <size_t> (whole // 9 + scale // 9) + group_bytes[whole % 9] + group_bytes[scale % 9]
+    expected = 4u * <size_t> (whole // 9 + scale // 9) + digits_len[whole % 9] + digits_len[scale % 9]
     if length != expected:
         return DECODE_BAD_VALUE
-    if not reserve_text(out, <size_t> precision + 4):
+    if reserve(out, <size_t> precision + 4) != DECODE_OK:
         return DECODE_NO_MEMORY
-    start = place = out.data + out.length
+    start = place = <char*> out.data + out.length
+    memset(packed, 0, sizeof(packed))
+    memcpy(packed, data, length)
     negative = not data[0] & 0x80
+    flip = 0xFFFFFFFFu if negative else 0
     if negative:
         place[0] = c'-'
         place += 1
@@ -100,18 +110,11 @@ cdef inline int append_packed_decimal(
                 place[0] = c'.'
                 place += 1
             digits = 9 if left >= 9 else left
-        n = group_bytes[digits]
-        group = <uint32_t> load_be(data, n)
-        if first:
-            group ^= <uint32_t> 0x80 << (8 * (n - 1))
-            first = False
-        if negative:
-            group ^= 0xFFFFFFFFu >> (32 - 8 * n)
-        if group >= powers[digits]:
+        group = take_digits(&pos, digits_len[digits], flip, &sign)
+        if group >= power_of_ten[digits]:
             return DECODE_BAD_VALUE
         put_digits(place, group, digits)
         place += digits
-        data += n
         left -= digits
         if left == scale and whole:
             place = start + negative + drop_leading_zeros(start + negative, place - start - negative)
@@ -131,7 +134,7 @@ cdef inline Py_ssize_t drop_leading_zeros(char* digits, Py_ssize_t count) noexce
     return count - zeros
 
 
-cdef inline int append_packed_datetime(TextBuffer* out, uint64_t packed, bint with_time) noexcept nogil:
+cdef inline int append_packed_datetime(memory_t* out, uint64_t packed, bint with_time) noexcept nogil:
     cdef uint32_t microsecond = packed & 0xFFFFFF
     cdef uint32_t second = (packed >> 24) & 63
     cdef uint32_t minute = (packed >> 30) & 63
@@ -141,9 +144,9 @@ cdef inline int append_packed_datetime(TextBuffer* out, uint64_t packed, bint wi
     cdef char* place
     if month_count > 9999u * 13 + 12 or hour > 23 or minute > 59 or second > 59 or microsecond > 999999:
         return DECODE_BAD_VALUE
-    if not reserve_text(out, 28):
+    if reserve(out, 28) != DECODE_OK:
         return DECODE_NO_MEMORY
-    place = out.data + out.length
+    place = <char*> out.data + out.length
     memcpy(place, b'"0000-00-00 00:00:00.000000"', 28)
     put_digits(place + 1, month_count // 13, 4)
     put_digits(place + 6, month_count % 13, 2)
@@ -160,7 +163,7 @@ cdef inline int append_packed_datetime(TextBuffer* out, uint64_t packed, bint wi
     return DECODE_OK
 
 
-cdef inline int append_packed_time(TextBuffer* out, int64_t packed) noexcept nogil:
+cdef inline int append_packed_time(memory_t* out, int64_t packed) noexcept nogil:
     cdef uint64_t size = 0 - <uint64_t> packed if packed < 0 else <uint64_t> packed
     cdef uint32_t microsecond = size & 0xFFFFFF
     cdef uint32_t second = (size >> 24) & 63
@@ -170,9 +173,9 @@ cdef inline int append_packed_time(TextBuffer* out, int64_t packed) noexcept nog
     cdef char* place
     if hour > 838 or minute > 59 or second > 59 or microsecond > 999999:
         return DECODE_BAD_VALUE
-    if not reserve_text(out, 20):
+    if reserve(out, 20) != DECODE_OK:
         return DECODE_NO_MEMORY
-    place = out.data + out.length
+    place = <char*> out.data + out.length
     memcpy(place, b'"-', 2)
     place += 1 + (packed < 0)
     put_digits(place, hour, hour_digits)
@@ -181,19 +184,19 @@ cdef inline int append_packed_time(TextBuffer* out, int64_t packed) noexcept nog
     put_digits(place + 1, minute, 2)
     put_digits(place + 4, second, 2)
     put_digits(place + 7, microsecond, 6)
-    out.length = <size_t> (place + 14 - out.data)
+    out.length = <size_t> (place + 14 - <char*> out.data)
     return DECODE_OK
 
 
-cdef inline int append_base64(TextBuffer* out, const uint8_t* data, size_t length) noexcept nogil:
+cdef inline int append_base64(memory_t* out, const uint8_t* data, size_t length) noexcept nogil:
     cdef const char* alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     cdef size_t i
     cdef uint32_t three
     cdef char* place
     # 4 characters for each 3 bytes, and 2 more for each line.
-    if not reserve_text(out, length // 3 * 4 + 4 + length // 57 * 2):
+    if reserve(out, length // 3 * 4 + 4 + length // 57 * 2) != DECODE_OK:
         return DECODE_NO_MEMORY
-    place = out.data + out.length
+    place = <char*> out.data + out.length
     for i in range(0, length, 3):
         if i and i % 57 == 0:
             memcpy(place, b"\\n", 2)      # the server's encoder breaks its lines after 76 characters
@@ -208,5 +211,5 @@ cdef inline int append_base64(TextBuffer* out, const uint8_t* data, size_t lengt
         place[2] = alphabet[(three >> 6) & 63] if i + 1 < length else c'='
         place[3] = alphabet[three & 63] if i + 2 < length else c'='
         place += 4
-    out.length = <size_t> (place - out.data)
+    out.length = <size_t> (place - <char*> out.data)
     return DECODE_OK

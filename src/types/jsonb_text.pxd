@@ -1,10 +1,10 @@
 # MySQL's binary JSON to text, as the server prints it, to the byte.
 # Header-only; no Python object is made per value. For other modules:
 #
-#   TextBuffer                                   growable bytes: data, length, capacity; zero it first
+#   memory_t                                     growable bytes; zero it first
 #   append_jsonb_text(data, length, &buffer)     one document; nogil; returns a status_t:
 #                                                DECODE_OK, DECODE_BAD_VALUE, DECODE_NO_MEMORY
-#   free_text(&buffer)                           when done; buffer.length = 0 starts anew without a malloc
+#   release(&buffer)                             when done; buffer.length = 0 starts anew without a malloc
 #
 # After a failure the buffer may hold a part of the document: cut it back to the length before.
 # The text is always valid UTF-8.
@@ -14,10 +14,12 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from memory.text_buffer cimport TextBuffer, append_signed, append_text, append_unsigned, free_text, reserve_text
+from memory.memory cimport append, memory_t, reserve
+from types.digits cimport append_signed, append_unsigned
 from types.jsonb_scalars cimport (
     append_base64, append_double, append_packed_datetime, append_packed_decimal, append_packed_time,
 )
+from types.utf8 cimport utf8_char_len
 from wire.codes cimport DECODE_BAD_VALUE, DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport load_u16, load_u32, load_u64
 
@@ -48,7 +50,7 @@ cdef enum:
 
 
 cdef struct JsonbPrinter:
-    TextBuffer* out
+    memory_t* out
     int depth                 # containers around the value
     # Bytes of the document not yet printed. A damaged document can point many entries at one
     # value; without this a few kilobytes could ask for exabytes of text.
@@ -151,16 +153,16 @@ cdef inline int append_container(
     if printer.depth >= JSONB_MAX_DEPTH or not spend(printer, c.entries_end):
         return DECODE_BAD_VALUE
     printer.depth += 1
-    status = append_text(printer.out, b"{" if c.is_object else b"[", 1)
+    status = append(printer.out, b"{" if c.is_object else b"[", 1)
     for i in range(c.count):
         if i and not status:
-            status = append_text(printer.out, b", ", 2)
+            status = append(printer.out, b", ", 2)
         if c.is_object and not status:
             status = container_key(&c, i, &key, &key_length)
             if not status:
                 status = append_quoted(printer, key, key_length)
             if not status:
-                status = append_text(printer.out, b": ", 2)
+                status = append(printer.out, b": ", 2)
         if not status:
             status = container_value(&c, i, &element)
         if not status:
@@ -168,44 +170,12 @@ cdef inline int append_container(
         if status:
             return status
     printer.depth -= 1
-    return status or append_text(printer.out, b"}" if c.is_object else b"]", 1)
+    return status or append(printer.out, b"}" if c.is_object else b"]", 1)
 
 
 # -- Strings ---------------------------------------------------------------------------------
 
-cdef inline size_t utf8_char_len(const uint8_t* p, size_t left) noexcept nogil:
-    # Bytes of the multi-byte character at p; 0: none that UTF-8 has (RFC 3629).
-    cdef uint8_t first = p[0]
-    cdef uint8_t low = 0x80
-    cdef uint8_t high = 0xBF
-    cdef size_t length, i
-    if first < 0xC2:
-        return 0
-    elif first < 0xE0:
-        length = 2
-    elif first < 0xF0:
-        length = 3
-        if first == 0xE0:
-            low = 0xA0
-        elif first == 0xED:
-            high = 0x9F        # surrogates
-    elif first < 0xF5:
-        length = 4
-        if first == 0xF0:
-            low = 0x90
-        elif first == 0xF4:
-            high = 0x8F        # beyond U+10FFFF
-    else:
-        return 0
-    if length > left or p[1] < low or p[1] > high:
-        return 0
-    for i in range(2, length):
-        if p[i] & 0xC0 != 0x80:
-            return 0
-    return length
-
-
-cdef inline size_t plain_run(const uint8_t* p, size_t left) noexcept nogil:
+cdef inline size_t plain_len(const uint8_t* p, size_t left) noexcept nogil:
     # Bytes from p on that stand for themselves: ASCII but for controls, quote and backslash.
     # Eight at a time; each term sets the high bit of a byte that it finds. A borrow can also
     # set that of a later byte, which only sends the rest to the loop below.
@@ -228,7 +198,7 @@ cdef inline size_t plain_run(const uint8_t* p, size_t left) noexcept nogil:
 
 cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_t length) noexcept nogil:
     # The content of a JSON string, without its quotes.
-    cdef TextBuffer* out = printer.out
+    cdef memory_t* out = printer.out
     cdef const char* hexadecimal = b"0123456789abcdef"
     cdef size_t run
     cdef uint8_t byte
@@ -237,8 +207,8 @@ cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_
         return DECODE_BAD_VALUE
     while True:
         # Most strings end here in the first turn.
-        run = plain_run(text, length)
-        if not reserve_text(out, run + 6):
+        run = plain_len(text, length)
+        if reserve(out, run + 6) != DECODE_OK:
             return DECODE_NO_MEMORY
         memcpy(out.data + out.length, text, run)
         out.length += run
@@ -247,7 +217,7 @@ cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_
         if not length:
             return DECODE_OK
         byte = text[0]
-        place = out.data + out.length
+        place = <char*> out.data + out.length
         if byte >= 0x80:
             run = utf8_char_len(text, length)
             if not run:
@@ -282,9 +252,9 @@ cdef inline int append_escaped(JsonbPrinter* printer, const uint8_t* text, size_
 
 cdef inline int append_quoted(JsonbPrinter* printer, const uint8_t* text, size_t length) noexcept nogil:
     return (
-        append_text(printer.out, b'"', 1)
+        append(printer.out, b'"', 1)
         or append_escaped(printer, text, length)
-        or append_text(printer.out, b'"', 1)
+        or append(printer.out, b'"', 1)
     )
 
 
@@ -309,7 +279,7 @@ cdef inline int take_data_length(const uint8_t** data, size_t* left, size_t* len
 # -- Values ---------------------------------------------------------------------------------
 
 cdef inline int append_opaque(JsonbPrinter* printer, const uint8_t* data, size_t length) noexcept nogil:
-    cdef TextBuffer* out = printer.out
+    cdef memory_t* out = printer.out
     cdef uint8_t type
     cdef size_t left
     cdef int status
@@ -336,21 +306,21 @@ cdef inline int append_opaque(JsonbPrinter* printer, const uint8_t* data, size_t
             return DECODE_BAD_VALUE
         return append_packed_time(out, <int64_t> load_u64(data))
     return (
-        append_text(out, b'"base64:type', 12)
+        append(out, b'"base64:type', 12)
         or append_unsigned(out, type)
-        or append_text(out, b":", 1)
+        or append(out, b":", 1)
         or append_base64(out, data, length)
-        or append_text(out, b'"', 1)
+        or append(out, b'"', 1)
     )
 
 
-cdef inline int append_literal(TextBuffer* out, uint8_t literal) noexcept nogil:
+cdef inline int append_literal(memory_t* out, uint8_t literal) noexcept nogil:
     if literal == 0:
-        return append_text(out, b"null", 4)
+        return append(out, b"null", 4)
     if literal == 1:
-        return append_text(out, b"true", 4)
+        return append(out, b"true", 4)
     if literal == 2:
-        return append_text(out, b"false", 5)
+        return append(out, b"false", 5)
     return DECODE_BAD_VALUE
 
 
@@ -370,7 +340,7 @@ cdef inline size_t number_len(uint8_t type) noexcept nogil:
 cdef inline int append_jsonb_value(
     JsonbPrinter* printer, uint8_t type, const uint8_t* data, size_t length
 ) noexcept nogil:
-    cdef TextBuffer* out = printer.out
+    cdef memory_t* out = printer.out
     cdef double number
     cdef size_t text_length = 0
     cdef int status
@@ -403,10 +373,10 @@ cdef inline int append_jsonb_value(
     return DECODE_BAD_VALUE
 
 
-cdef inline int append_jsonb_text(const uint8_t* data, size_t length, TextBuffer* out) noexcept nogil:
+cdef inline int append_jsonb_text(const uint8_t* data, size_t length, memory_t* out) noexcept nogil:
     cdef JsonbPrinter printer
     if length == 0:
-        return append_text(out, b"null", 4)
+        return append(out, b"null", 4)
     printer.out = out
     printer.depth = 0
     printer.budget = length

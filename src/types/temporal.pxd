@@ -3,27 +3,30 @@
 # A date that no calendar has (zero, partial, year 0, 31 February) is legal data in MySQL.
 # Decoders then return False and leave the fields in `at`, so that the caller can keep them.
 # Any bytes are safe: fields are masked to their width before they are used. Loads may read up
-# to 8 bytes from where a value begins: the caller sees to the room (see ROOM in _row_image.pxd).
+# to 8 bytes from where a value begins: the caller sees to the room (see ROOM in decode/plan.pxd).
 #
 # Source: MySQL server documentation, "Date and Time Data Type Representation";
 # MariaDB for the layouts of its own fractional types.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u32, load_u64
+
+from wire.cursor cimport load_be, load_be_over, load_u24, load_u24_over, load_u32, load_u64, unlikely
 
 cdef enum:
     DAYS_TO_1970 = 719528               # from 0000-01-01, proleptic Gregorian
     SECONDS_PER_DAY = 86400
     CYCLE_MONTHS = 400 * 13             # the calendar's own period, after which it repeats,
     CYCLE_DAYS = 146097                 # and the days that it has
+    TABLE_CYCLE = 4                     # the table is of years 1600 to 2399
+    TABLE_MONTHS = 2 * CYCLE_MONTHS
     FIRST_MONTH = 1 * 13                # of year 1; year 0 is none, and was a leap year
     END_MONTH = 10000 * 13
 
 cdef extern from *:
     """
-    /* By year * 13 + month, in years 0 to 399: days from 0000-01-01 to the month's first, times 32, plus its number
-       of days. 0 where there is no such month: its every day is then too many. */
+    /* By year * 13 + month, in years 1600 to 2399: days from 0000-01-01 to the month's first, times 32, plus its
+       number of days. 0 where there is no such month: its every day is then too many. */
     #define BINLOG_LEAP(y) ((y) % 4 == 0 && ((y) % 100 != 0 || (y) % 400 == 0))
     #define BINLOG_YEAR(y) (365 * (y) + ((y) + 3) / 4 - ((y) + 99) / 100 + ((y) + 399) / 400)
     #define BINLOG_MONTH(y, before, length) (BINLOG_YEAR(y) + (before)) << 5 | (length)
@@ -37,15 +40,16 @@ cdef extern from *:
     #define BINLOG_TWENTY(y) BINLOG_FIVE(y), BINLOG_FIVE(y + 5), BINLOG_FIVE(y + 10), BINLOG_FIVE(y + 15)
     #define BINLOG_HUNDRED(y) BINLOG_TWENTY(y), BINLOG_TWENTY(y + 20), BINLOG_TWENTY(y + 40), \
         BINLOG_TWENTY(y + 60), BINLOG_TWENTY(y + 80)
-    static const uint32_t binlog_calendar[400 * 13] = {
-        BINLOG_HUNDRED(0), BINLOG_HUNDRED(100), BINLOG_HUNDRED(200), BINLOG_HUNDRED(300),
+    static const uint32_t binlog_calendar[2 * 400 * 13] = {
+        BINLOG_HUNDRED(1600), BINLOG_HUNDRED(1700), BINLOG_HUNDRED(1800), BINLOG_HUNDRED(1900),
+        BINLOG_HUNDRED(2000), BINLOG_HUNDRED(2100), BINLOG_HUNDRED(2200), BINLOG_HUNDRED(2300),
     };
     static const uint32_t binlog_power_of_ten[10] = {
         1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u,
     };
     #define BINLOG_NAT INT64_MIN        /* NumPy's "not a time" */
     """
-    const uint32_t[5200] calendar "binlog_calendar"
+    const uint32_t[10400] calendar "binlog_calendar"
     const uint32_t[10] power_of_ten "binlog_power_of_ten"
     const int64_t NOT_A_TIME "BINLOG_NAT"
 
@@ -62,10 +66,20 @@ cdef struct datetime_fields_t:
 
 cdef inline bint days_of_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
     # False if the calendar lacks the day. Year 0 counts as none: no date type of Python has it.
+    cdef uint32_t place = year_month - TABLE_CYCLE * CYCLE_MONTHS
+    cdef uint32_t month
+    if unlikely(place >= TABLE_MONTHS):
+        return days_of_rare_date(year_month, day, out)
+    month = calendar[place]
+    out[0] = <int64_t> (month >> 5) + day - (DAYS_TO_1970 + 1)
+    return day - 1 < month & 31             # unsigned: day 0 is none
+
+
+cdef inline bint days_of_rare_date(uint32_t year_month, uint32_t day, int64_t* out) noexcept nogil:
+    # The same of years that are not in the table, by those of it that are like them
     cdef uint32_t cycle = year_month // CYCLE_MONTHS
     cdef uint32_t month = calendar[year_month - cycle * CYCLE_MONTHS]
-    out[0] = <int64_t> ((month >> 5) + cycle * CYCLE_DAYS + day) - (DAYS_TO_1970 + 1)
-    # Unsigned, both: day 0 is none
+    out[0] = <int64_t> (month >> 5) + (<int64_t> cycle - TABLE_CYCLE) * CYCLE_DAYS + day - (DAYS_TO_1970 + 1)
     return (day - 1 < month & 31) & (year_month - FIRST_MONTH < END_MONTH - FIRST_MONTH)
 
 

@@ -1,6 +1,6 @@
 # UTF-8: is it valid, and how other encodings become it.
 # Transcoders write at most three bytes for each byte that they read; the caller has reserved them.
-# Header-only: used by _columns.pyx.
+# Header-only.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -18,6 +18,10 @@ cdef extern from *:
     const uint64_t HIGH_BITS
 
 
+cdef extern from "types/ascii.h" nogil:
+    bint is_ascii "binlog_is_ascii"(const uint8_t* p, size_t n) noexcept
+
+
 cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
     # Bytes at the start that are ASCII for sure; up to 7 more may be.
     cdef size_t i = 0
@@ -32,56 +36,52 @@ cdef inline size_t ascii_prefix(const uint8_t* p, size_t length) noexcept nogil:
     return i
 
 
-cdef inline bint is_ascii(const uint8_t* p, size_t length) noexcept nogil:
-    # To the end always: a loop without a way out is one that compilers make wide steps of.
-    cdef size_t i, words = length // 8
-    cdef uint64_t bits = 0
-    for i in range(words):
-        bits |= load_u64(p + 8 * i)
-    for i in range(8 * words, length):
-        bits |= p[i]
-    return bits & HIGH_BITS == 0
+cdef inline size_t utf8_char_len(const uint8_t* p, size_t left) noexcept nogil:
+    # Bytes of the multi-byte character at p; 0: none that UTF-8 has (RFC 3629).
+    cdef uint8_t first = p[0]
+    cdef uint8_t low = 0x80
+    cdef uint8_t high = 0xBF
+    cdef size_t length, i
+    if first < 0xC2:
+        return 0
+    elif first < 0xE0:
+        length = 2
+    elif first < 0xF0:
+        length = 3
+        if first == 0xE0:
+            low = 0xA0
+        elif first == 0xED:
+            high = 0x9F        # surrogates
+    elif first < 0xF5:
+        length = 4
+        if first == 0xF0:
+            low = 0x90
+        elif first == 0xF4:
+            high = 0x8F        # beyond U+10FFFF
+    else:
+        return 0
+    if length > left or p[1] < low or p[1] > high:
+        return 0
+    for i in range(2, length):
+        if p[i] & 0xC0 != 0x80:
+            return 0
+    return length
 
 
 cdef inline bint is_utf8(const uint8_t* p, size_t length) noexcept nogil:
     # Strict: no surrogates, no overlong forms, nothing above U+10FFFF.
     cdef size_t i = 0
-    cdef uint8_t b, low, high
-    cdef int more
+    cdef size_t char_len
     while i < length:
-        b = p[i]
-        if b < 0x80:
+        if p[i] < 0x80:
             i += ascii_prefix(p + i, length - i)
             while i < length and p[i] < 0x80:
                 i += 1
             continue
-        low = 0x80
-        high = 0xBF
-        if b < 0xC2:
+        char_len = utf8_char_len(p + i, length - i)
+        if char_len == 0:
             return False
-        elif b < 0xE0:
-            more = 1
-        elif b < 0xF0:
-            more = 2
-            if b == 0xE0:
-                low = 0xA0      # shorter forms exist
-            elif b == 0xED:
-                high = 0x9F     # surrogates
-        elif b < 0xF5:
-            more = 3
-            if b == 0xF0:
-                low = 0x90
-            elif b == 0xF4:
-                high = 0x8F
-        else:
-            return False
-        if length - i <= <size_t> more or p[i + 1] < low or p[i + 1] > high:
-            return False
-        if more > 1 and p[i + 2] & 0xC0 != 0x80:
-            return False
-        if more > 2 and p[i + 3] & 0xC0 != 0x80:
-            return False
-        i += 1 + more
+        i += char_len
     return True
 
 

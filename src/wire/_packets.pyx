@@ -16,21 +16,17 @@ from libc.string cimport memmove
 
 from memory.memory cimport memory_t, release
 from wire.codes cimport (
-    ANONYMOUS_GTID_EVENT, FORMAT_DESCRIPTION_EVENT, GTID_EVENT, GTID_TAGGED_EVENT, HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2,
-    MARIADB_GTID_EVENT, MARIADB_GTID_LIST_EVENT, PREVIOUS_GTIDS_EVENT, ROTATE_EVENT, TRANSACTION_PAYLOAD_EVENT,
-    XA_PREPARE_EVENT, XID_EVENT,
+    FORMAT_DESCRIPTION_EVENT, HEARTBEAT_EVENT, HEARTBEAT_EVENT_V2, MARIADB_GTID_LIST_EVENT, PREVIOUS_GTIDS_EVENT,
+    ROTATE_EVENT, TRANSACTION_PAYLOAD_EVENT, XA_PREPARE_EVENT, XID_EVENT,
 )
-from wire.cursor cimport Cursor, load_u16, load_u24
+from wire.cursor cimport Cursor, load_u24
+from wire.gtid cimport decode_gtid_event, gtid_t, is_gtid_event
 from wire.gtid_runs cimport note_gtid_run
-from wire.header cimport length_of, next_position_of, server_id_of, type_of
-from wire.transactions cimport (
-    GTID_NONE, begin_transaction, decode_gtid, decode_gtid_tagged, decode_mariadb_gtid, transaction_t,
-)
+from wire.header cimport V4_MINIMUM_HEADER_LEN, flags_of, length_of, next_position_of, server_id_of, type_of
 
 cdef enum:
     PACKET_HEADER_LEN = 4
     LONGEST_PIECE = 0xFFFFFF
-    EVENT_HEADER_LEN = 19
     ARTIFICIAL = 0x20               # flag of an event that is in no log
     SEMI_SYNC_MAGIC = 0xEF
 
@@ -96,7 +92,7 @@ cdef class Packets:
     cdef bint asked                 # to acknowledge it
     cdef bint looks                 # … whether its first packet has what semi-sync adds
     cdef memory_t gtid_runs
-    cdef transaction_t running      # the transaction that began last
+    cdef gtid_t running             # the transaction that began last
     cdef readonly int begun         # 1: it may go on; 0: it has ended; -1: nothing of either was seen
     cdef readonly size_t state_at   # an event that says which GTIDs came before its log, among the whole ones …
     cdef readonly size_t state_len  # … if there is one
@@ -118,7 +114,7 @@ cdef class Packets:
 
     def running_gtid(self):
         """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction that began last."""
-        return (self.running.gtid_kind, (<uint8_t*> self.running.uuid)[:16], (<uint8_t*> self.running.tag)[:32],
+        return (self.running.kind, (<uint8_t*> self.running.uuid)[:16], (<uint8_t*> self.running.tag)[:32],
                 self.running.domain_id, self.running.server_id, self.running.sequence_number)
 
     def strip(self, uint8_t[::1] buffer not None):
@@ -145,7 +141,7 @@ cdef class Packets:
 
     def accept(self, uint8_t[::1] buffer not None, uint64_t position):
         """The event between whole and written belongs to the log, at this position."""
-        if self.written > <size_t> buffer.shape[0] or self.written - self.whole < EVENT_HEADER_LEN:
+        if self.written > <size_t> buffer.shape[0] or self.written - self.whole < V4_MINIMUM_HEADER_LEN:
             raise ValueError("there is no event")
         self.position = position
         self.take_over(&buffer[0])
@@ -236,9 +232,9 @@ cdef class Packets:
                 if self.written - self.whole > 4096:            # an error's text is 512 bytes long
                     return STRIP_NOT_AN_EVENT
                 continue
-            if self.event_length == 0 and self.written - self.whole >= EVENT_HEADER_LEN:
+            if self.event_length == 0 and self.written - self.whole >= V4_MINIMUM_HEADER_LEN:
                 self.event_length = length_of(data + self.whole)
-                if self.event_length < EVENT_HEADER_LEN:
+                if self.event_length < V4_MINIMUM_HEADER_LEN:
                     return STRIP_NOT_AN_EVENT
                 if self.event_length > self.event_bytes:
                     return STRIP_TOO_LARGE
@@ -256,7 +252,7 @@ cdef class Packets:
             return STRIP_NOT_AN_EVENT
         kind = type_of(event)
         log_pos = next_position_of(event)
-        if (load_u16(event + 17) & ARTIFICIAL or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
+        if (flags_of(event) & ARTIFICIAL or kind == HEARTBEAT_EVENT or kind == HEARTBEAT_EVENT_V2
                 or (log_pos == 0 and (kind == FORMAT_DESCRIPTION_EVENT or kind == ROTATE_EVENT))):
             return STRIP_SPECIAL
         if log_pos != 0 and log_pos != <uint32_t> (self.position + length):
@@ -271,18 +267,12 @@ cdef class Packets:
         cdef const uint8_t* event = data + self.whole
         cdef uint8_t kind = type_of(event)
         cdef Cursor body
-        cdef uint8_t standalone
-        cdef transaction_t* trx = &self.running
-        if (kind == GTID_EVENT or kind == MARIADB_GTID_EVENT or kind == GTID_TAGGED_EVENT
-                or kind == ANONYMOUS_GTID_EVENT):
-            body.pos = event + EVENT_HEADER_LEN
+        cdef uint8_t flags
+        if is_gtid_event(kind):
+            body.pos = event + V4_MINIMUM_HEADER_LEN
             body.end = data + self.written
-            begin_transaction(trx, self.position, 0, server_id_of(event))
-            if (decode_mariadb_gtid(&body, trx, &standalone) if kind == MARIADB_GTID_EVENT
-                    else decode_gtid_tagged(&body, trx) if kind == GTID_TAGGED_EVENT else decode_gtid(&body, trx)):
-                if kind == ANONYMOUS_GTID_EVENT:
-                    trx.gtid_kind = GTID_NONE
-                note_gtid_run(&self.gtid_runs, trx)     # without memory for it a failover would be refused
+            if decode_gtid_event(kind, server_id_of(event), &body, &self.running, &flags):
+                note_gtid_run(&self.gtid_runs, &self.running)   # without memory for it a failover would be refused
             self.begun = 1
         elif (kind == XID_EVENT or kind == XA_PREPARE_EVENT or kind == TRANSACTION_PAYLOAD_EVENT
                 or kind == ROTATE_EVENT):

@@ -5,9 +5,9 @@ cdef enum status_t:
     DECODE_OK = 0
     DECODE_TRUNCATED = 1      # the data ends inside an event: more may come
     DECODE_MALFORMED = 2      # a length, count or type that cannot be
-    DECODE_CHECKSUM = 3
-    DECODE_NO_MEMORY = 4
-    DECODE_BAD_VALUE = 5      # the bytes of one value cannot be
+    DECODE_NO_MEMORY = 3
+    DECODE_BAD_VALUE = 4      # the bytes of one value cannot be
+    DECODE_TOO_LARGE = 5      # more records than one event may make
 
 cdef enum event_type_t:
     UNKNOWN_EVENT = 0
@@ -87,8 +87,7 @@ cdef enum column_kind:        # twin of binlog_core._tables.column_types.Kind
     KIND_GEOMETRY = 16
     KIND_VECTOR = 17
 
-cdef enum change_op:          # image.op
-    OP_INSERT = 1
-    OP_UPDATE_PREIMAGE = 2
-    OP_UPDATE_POSTIMAGE = 3
-    OP_DELETE = 4
+cdef enum rows_op_t:          # what the rows of an event do; bits of Decoder.select(ops)
+    ROWS_INSERT = 1
+    ROWS_UPDATE = 2
+    ROWS_DELETE = 4

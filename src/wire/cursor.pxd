@@ -81,18 +81,8 @@ cdef inline uint64_t load_be(const uint8_t* p, size_t n) noexcept nogil:
 
 
 cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <stdlib.h>
-    #define binlog_swap64(v) _byteswap_uint64(v)
-    #define binlog_prefetch(p)
-    #else
-    #define binlog_swap64(v) __builtin_bswap64(v)
-    #define binlog_prefetch(p) __builtin_prefetch(p)
-    #endif
-    """
-    void prefetch "binlog_prefetch"(const void* p) nogil        # any address will do
-    uint64_t swap64 "binlog_swap64"(uint64_t v) nogil
+    void prefetch "__builtin_prefetch"(const void* p) nogil     # any address will do
+    uint64_t swap64 "__builtin_bswap64"(uint64_t v) nogil
     # Cython's macro. What is only called where it says so is not inlined, which keeps the loops short.
     bint unlikely(bint condition) nogil
 
@@ -114,21 +104,9 @@ cdef inline uint16_t take_u16(Cursor* cur) noexcept nogil:
     return v
 
 
-cdef inline uint32_t take_u24(Cursor* cur) noexcept nogil:
-    cdef uint32_t v = load_u24(cur.pos)
-    cur.pos += 3
-    return v
-
-
 cdef inline uint32_t take_u32(Cursor* cur) noexcept nogil:
     cdef uint32_t v = load_u32(cur.pos)
     cur.pos += 4
-    return v
-
-
-cdef inline uint64_t take_u48(Cursor* cur) noexcept nogil:
-    cdef uint64_t v = load_u48(cur.pos)
-    cur.pos += 6
     return v
 
 

@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy
 
 from memory.memory cimport memory_t, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
-from wire.transactions cimport GTID_MARIADB, GTID_NONE, transaction_t
+from wire.gtid cimport GTID_MARIADB, GTID_NONE, gtid_t
 
 
 cdef enum:
@@ -23,16 +23,16 @@ cdef packed struct gtid_run_t:          # twin of the format in binlog_core/exec
     uint64_t last
 
 
-cdef inline int note_gtid_run(memory_t* runs, const transaction_t* trx) noexcept nogil:
+cdef inline int note_gtid_run(memory_t* runs, const gtid_t* gtid) noexcept nogil:
     cdef gtid_run_t* run
     cdef size_t behind = sizeof(gtid_run_t)
     while behind <= runs.length and behind <= INTERLEAVED * sizeof(gtid_run_t):
         run = <gtid_run_t*> (runs.data + runs.length - behind)
-        if run.kind == trx.gtid_kind and run.kind == GTID_NONE:
+        if run.kind == gtid.kind and run.kind == GTID_NONE:
             return DECODE_OK                # what has none is noted once
-        if run.kind == trx.gtid_kind and run.last + 1 == trx.sequence_number and (
-            (run.domain_id == trx.domain_id and run.server_id == trx.server_id) if run.kind == GTID_MARIADB
-            else memcmp(run.uuid, trx.uuid, 16) == 0 and memcmp(run.tag, trx.tag, 32) == 0
+        if run.kind == gtid.kind and run.last + 1 == gtid.sequence_number and (
+            (run.domain_id == gtid.domain_id and run.server_id == gtid.server_id) if run.kind == GTID_MARIADB
+            else memcmp(run.uuid, gtid.uuid, 16) == 0 and memcmp(run.tag, gtid.tag, 32) == 0
         ):
             run.last += 1
             return DECODE_OK
@@ -40,11 +40,11 @@ cdef inline int note_gtid_run(memory_t* runs, const transaction_t* trx) noexcept
     if reserve(runs, sizeof(gtid_run_t)) != DECODE_OK:
         return DECODE_NO_MEMORY
     run = <gtid_run_t*> (runs.data + runs.length)
-    run.kind = trx.gtid_kind
-    memcpy(run.uuid, trx.uuid, 16)
-    memcpy(run.tag, trx.tag, 32)
-    run.domain_id = trx.domain_id
-    run.server_id = trx.server_id
-    run.first = run.last = trx.sequence_number
+    run.kind = gtid.kind
+    memcpy(run.uuid, gtid.uuid, 16)
+    memcpy(run.tag, gtid.tag, 32)
+    run.domain_id = gtid.domain_id
+    run.server_id = gtid.server_id
+    run.first = run.last = gtid.sequence_number
     runs.length += sizeof(gtid_run_t)
     return DECODE_OK

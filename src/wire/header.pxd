@@ -10,13 +10,12 @@ from crc.checksum cimport binlog_crc32_best, binlog_crc32_with, binlog_crc_t
 from wire.codes cimport (
     DECODE_MALFORMED, DECODE_OK, DECODE_TRUNCATED, FORMAT_DESCRIPTION_EVENT, ROTATE_EVENT, START_EVENT_V3,
 )
-from wire.cursor cimport Cursor, load_u32, remaining, skip, take_u16, take_u32, take_u8
+from wire.cursor cimport Cursor, load_u16, load_u32, remaining, skip, take_u16, take_u32, take_u8
 
 cdef enum:
     V1_HEADER_LEN = 13
     V4_MINIMUM_HEADER_LEN = 19
     CHECKSUM_LEN = 4
-    FLAG_IN_USE = 0x0001
 
 
 cdef struct descriptor_t:
@@ -24,7 +23,7 @@ cdef struct descriptor_t:
     uint32_t checksum_len                # 4 where events end with a CRC32, else 0
     uint8_t[256] post_header_len         # by today's type code
     uint8_t[256] canonical               # type code in the file to today's
-    uint8_t[256] handling                # type code in the file to what the decoding loop does (_walk.pxd)
+    uint8_t[256] handling                # type code in the file to what the decoding loop does (decode/walk.pxd)
 
 
 cdef struct event_header_t:
@@ -37,7 +36,7 @@ cdef struct event_header_t:
 
 
 # Fields of the header that begins at p. The caller knows that so many bytes are there: V1_HEADER_LEN, and
-# V4_MINIMUM_HEADER_LEN for next_position_of.
+# V4_MINIMUM_HEADER_LEN for next_position_of and flags_of.
 
 cdef inline uint32_t timestamp_of(const uint8_t* p) noexcept nogil:
     return load_u32(p)
@@ -61,16 +60,22 @@ cdef inline uint32_t next_position_of(const uint8_t* p) noexcept nogil:
     return load_u32(p + 13)
 
 
+cdef inline uint16_t flags_of(const uint8_t* p) noexcept nogil:
+    return load_u16(p + 17)
+
+
 cdef inline bint is_header_len(uint32_t length) noexcept nogil:
     # Of v1, or one that v4 may tell: what lies between has no place for the fields of v4.
     return length == V1_HEADER_LEN or V4_MINIMUM_HEADER_LEN <= length <= 255
 
 
+cdef inline bint is_descriptor(uint8_t type_code) noexcept nogil:
+    return type_code == FORMAT_DESCRIPTION_EVENT or type_code == START_EVENT_V3
+
+
 cdef inline uint32_t header_len_of(const descriptor_t* descriptor, uint8_t type_code) noexcept nogil:
     # These three are read before, or in spite of, the header length that a descriptor gives.
-    if descriptor.header_len > V4_MINIMUM_HEADER_LEN and (
-        type_code == FORMAT_DESCRIPTION_EVENT or type_code == ROTATE_EVENT or type_code == START_EVENT_V3
-    ):
+    if descriptor.header_len > V4_MINIMUM_HEADER_LEN and (is_descriptor(type_code) or type_code == ROTATE_EVENT):
         return V4_MINIMUM_HEADER_LEN
     return descriptor.header_len
 
@@ -100,7 +105,7 @@ cdef inline int take_event(Cursor* cur, const descriptor_t* descriptor, event_he
         header.next_position = take_u32(&at)
         header.flags = take_u16(&at)
         skip(&at, header_len - V4_MINIMUM_HEADER_LEN)      # extra header bytes
-    if header.type_code == FORMAT_DESCRIPTION_EVENT or header.type_code == START_EVENT_V3:
+    if is_descriptor(header.type_code):
         checksum_len = 0            # these say themselves whether they end with one
     if header.event_length < header_len + checksum_len:
         return DECODE_MALFORMED
@@ -120,9 +125,7 @@ cdef inline bint position_agrees(const event_header_t* header, uint64_t position
 cdef inline bint checksum_holds_with(binlog_crc_t crc, const uint8_t* start, uint32_t event_length) noexcept nogil:
     # CRC32 of all bytes of the event but its last four
     cdef const uint8_t* stored = start + event_length - CHECKSUM_LEN
-    return binlog_crc32_with(crc, 0, start, event_length - CHECKSUM_LEN) == (
-        stored[0] | <uint32_t> stored[1] << 8 | <uint32_t> stored[2] << 16 | <uint32_t> stored[3] << 24
-    )
+    return binlog_crc32_with(crc, 0, start, event_length - CHECKSUM_LEN) == load_u32(stored)
 
 
 cdef inline bint checksum_holds(const uint8_t* start, uint32_t event_length) noexcept nogil:

@@ -28,10 +28,9 @@ from binlog_core._core._values import (
     RowChange,
     RowReader,
     ValuePlan,
-    struct_sizes,
 )
-from binlog_core._tables.column_types import SPAN_DTYPE, Kind
-from binlog_core._tables.tables import Column, Table, image_dtype, record_dtype
+from binlog_core._tables.column_types import Kind
+from binlog_core._tables.tables import Column, Table, record_dtype
 from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.errors import DecodeError
 
@@ -111,15 +110,6 @@ def value_of(c: Column, stored: Any, **more: Any) -> Any:
 def same(got: object, want: object) -> None:
     assert type(got) is type(want)
     assert got == want
-
-
-def test_structs_are_the_twins_of_the_dtypes() -> None:
-    assert struct_sizes() == {
-        "image": image_dtype(0).itemsize,
-        "SPAN_DTYPE": SPAN_DTYPE.itemsize,
-        "TRANSACTION_DTYPE": TRANSACTION_DTYPE.itemsize,
-        "INVALID_DATE_DTYPE": INVALID_DATE_DTYPE.itemsize,
-    }
 
 
 # -- Numbers ---------------------------------------------------------------------------------

@@ -12,12 +12,13 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from batch.gathered cimport add_invalid_date, batch_t, span_t
+from batch.gathered cimport add_invalid_date, batch_t
+from batch.records cimport span_t
 from decode.plan cimport (
-    OP_BIT, OP_COPY1, OP_COPY2, OP_COPY4, OP_COPY8, OP_DATE, OP_DATETIME, OP_DATETIME2, OP_DECIMAL128,
-    OP_DECIMAL256, OP_DECIMAL64, OP_INT24, OP_MARIA_DATETIME, OP_MARIA_TIME, OP_MARIA_TIMESTAMP, OP_NOTHING,
-    OP_SKIP, OP_SKIP_VALUE, OP_SPAN, OP_SPAN1, OP_SPAN2, OP_TIME, OP_TIME2, OP_TIMESTAMP, OP_TIMESTAMP2,
-    OP_UINT24, OP_YEAR, image_set_t, rows_t, run_t, step_t,
+    WIRE_BIT, WIRE_COPY1, WIRE_COPY2, WIRE_COPY4, WIRE_COPY8, WIRE_DATE, WIRE_DATETIME, WIRE_DATETIME2,
+    WIRE_DECIMAL128, WIRE_DECIMAL256, WIRE_DECIMAL64, WIRE_INT24, WIRE_MARIA_DATETIME, WIRE_MARIA_TIME,
+    WIRE_MARIA_TIMESTAMP, WIRE_NOTHING, WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1, WIRE_SPAN2, WIRE_TIME,
+    WIRE_TIME2, WIRE_TIMESTAMP, WIRE_TIMESTAMP2, WIRE_UINT24, WIRE_YEAR, image_set_t, rows_t, step_t, strip_t,
 )
 from memory.memory cimport append
 from types.decimal cimport decimal_layout_t, decode_decimal128, decode_decimal256, decode_decimal64
@@ -30,7 +31,7 @@ from wire.cursor cimport load_be_over, load_le, load_u24_over, load_u64, unlikel
 
 
 cdef inline uint64_t bits_from(const uint8_t* bitmap, uint32_t i) noexcept nogil:
-    # Bit i and the RUN_MAX - 1 behind it, and some more
+    # Bit i and the STRIP_MAX - 1 behind it, and some more
     return load_u64(bitmap + (i >> 3)) >> (i & 7)
 
 
@@ -63,7 +64,7 @@ cdef inline const uint8_t* failed(rows_t* rows, const step_t* step, uint32_t k, 
 
 # ---------------------------------------------------------------- copies
 
-cdef inline const uint8_t* take_copies(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_copies(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                        size_t width) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t v = 0
@@ -78,27 +79,27 @@ cdef inline const uint8_t* take_copies(const step_t* step, const uint8_t* pos, u
     return pos
 
 
-cdef inline const uint8_t* run_copy1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_copy1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_copies(step, pos, out, nulls, 1)
+    return strip_copies(step, pos, out, nulls, 1)
 
 
-cdef inline const uint8_t* run_copy2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_copy2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_copies(step, pos, out, nulls, 2)
+    return strip_copies(step, pos, out, nulls, 2)
 
 
-cdef inline const uint8_t* run_copy4(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_copy4(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_copies(step, pos, out, nulls, 4)
+    return strip_copies(step, pos, out, nulls, 4)
 
 
-cdef inline const uint8_t* run_copy8(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_copy8(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_copies(step, pos, out, nulls, 8)
+    return strip_copies(step, pos, out, nulls, 8)
 
 
-cdef inline const uint8_t* run_joined(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_joined(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                       rows_t* rows) noexcept nogil:
     # Columns of a row without NULLs, whatever their widths; what spills over is written again
     cdef uint32_t i = 0
@@ -108,7 +109,7 @@ cdef inline const uint8_t* run_joined(const step_t* step, const uint8_t* pos, ui
     return pos + step.width
 
 
-cdef inline const uint8_t* run_skip(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_skip(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
     cdef uint32_t _k
     for _k in range(step.count):
@@ -132,7 +133,7 @@ cdef inline bint copy_value(batch_t* batch, const uint8_t* value, uint64_t lengt
     return append(&batch.heap, value, <size_t> length) == DECODE_OK
 
 
-cdef inline const uint8_t* take_spans(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_spans(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                       rows_t* rows, size_t width) noexcept nogil:
     # width: of the length before a value
     cdef span_t* span = <span_t*> out
@@ -161,22 +162,22 @@ cdef inline const uint8_t* take_spans(const step_t* step, const uint8_t* pos, ui
     return pos
 
 
-cdef inline const uint8_t* run_span1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_span1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_spans(step, pos, out, nulls, rows, 1)
+    return strip_spans(step, pos, out, nulls, rows, 1)
 
 
-cdef inline const uint8_t* run_span2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_span2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                      rows_t* rows) noexcept nogil:
-    return take_spans(step, pos, out, nulls, rows, 2)
+    return strip_spans(step, pos, out, nulls, rows, 2)
 
 
-cdef inline const uint8_t* run_span(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_span(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
-    return take_spans(step, pos, out, nulls, rows, step.width)
+    return strip_spans(step, pos, out, nulls, rows, step.width)
 
 
-cdef inline const uint8_t* run_skip_value(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_skip_value(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                           rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t length
@@ -203,7 +204,7 @@ cdef inline decimal_layout_t decimal_layout_of(const step_t* step) noexcept nogi
     return layout
 
 
-cdef inline const uint8_t* run_decimal64(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                          rows_t* rows) noexcept nogil:
     # Of at most 8 bytes
     cdef uint64_t keep
@@ -220,7 +221,7 @@ cdef inline const uint8_t* run_decimal64(const step_t* step, const uint8_t* pos,
     return pos
 
 
-cdef inline const uint8_t* run_decimal128(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_decimal128(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                           rows_t* rows) noexcept nogil:
     # Of at most 38 digits; those of 18 are stored in 8 bytes
     cdef decimal_layout_t layout = decimal_layout_of(step)
@@ -241,7 +242,7 @@ cdef inline const uint8_t* run_decimal128(const step_t* step, const uint8_t* pos
     return pos
 
 
-cdef inline const uint8_t* run_decimal256(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_decimal256(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                           rows_t* rows) noexcept nogil:
     cdef decimal_layout_t layout = decimal_layout_of(step)
     cdef uint64_t[4] limbs
@@ -262,37 +263,37 @@ cdef inline const uint8_t* run_decimal256(const step_t* step, const uint8_t* pos
 
 # ---------------------------------------------------------------- dates and times
 
-ctypedef bint (*take_time_t)(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil
+ctypedef bint (*read_time_t)(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil
 
 
-cdef inline bint take_date(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil:
+cdef inline bint read_date(const step_t* step, const uint8_t* pos, datetime_fields_t* at, int64_t* v) noexcept nogil:
     return decode_date(pos, at, v)
 
 
-cdef inline bint take_datetime2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+cdef inline bint read_datetime2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
                                 int64_t* v) noexcept nogil:
     return decode_datetime2(pos, step.a, at, v)
 
 
-cdef inline bint take_timestamp2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+cdef inline bint read_timestamp2(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
                                  int64_t* v) noexcept nogil:
     return decode_timestamp2(pos, step.a, at, v)
 
 
-cdef inline bint take_old_time(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
+cdef inline bint read_old_time(const step_t* step, const uint8_t* pos, datetime_fields_t* at,
                                int64_t* v) noexcept nogil:
     # DATETIME and TIMESTAMP before 5.6, and MariaDB's own
-    if step.code == OP_DATETIME:
+    if step.code == WIRE_DATETIME:
         return decode_datetime(pos, at, v)
-    if step.code == OP_TIMESTAMP:
+    if step.code == WIRE_TIMESTAMP:
         return decode_timestamp(pos, at, v)
-    if step.code == OP_MARIA_DATETIME:
+    if step.code == WIRE_MARIA_DATETIME:
         return decode_maria_datetime(pos, step.width, step.a, at, v)
     return decode_maria_timestamp(pos, step.width, step.a, at, v)
 
 
-cdef inline const uint8_t* take_times(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                      rows_t* rows, take_time_t take_time) noexcept nogil:
+cdef inline const uint8_t* strip_times(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                      rows_t* rows, read_time_t read_time) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -300,7 +301,7 @@ cdef inline const uint8_t* take_times(const step_t* step, const uint8_t* pos, ui
     cdef uint32_t k
     for k in range(step.count):
         keep = take_keep(&nulls)
-        valid = take_time(step, pos, &at, &v)
+        valid = read_time(step, pos, &at, &v)
         if unlikely(not valid and keep):
             v = NOT_A_TIME
             if add_invalid_date(rows.batch, <uint16_t> (step.column + k), &at) != DECODE_OK:
@@ -312,27 +313,27 @@ cdef inline const uint8_t* take_times(const step_t* step, const uint8_t* pos, ui
     return pos
 
 
-cdef inline const uint8_t* run_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                     rows_t* rows) noexcept nogil:
-    return take_times(step, pos, out, nulls, rows, take_date)
+    return strip_times(step, pos, out, nulls, rows, read_date)
 
 
-cdef inline const uint8_t* run_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                          rows_t* rows) noexcept nogil:
-    return take_times(step, pos, out, nulls, rows, take_datetime2)
+    return strip_times(step, pos, out, nulls, rows, read_datetime2)
 
 
-cdef inline const uint8_t* run_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                           rows_t* rows) noexcept nogil:
-    return take_times(step, pos, out, nulls, rows, take_timestamp2)
+    return strip_times(step, pos, out, nulls, rows, read_timestamp2)
 
 
-cdef inline const uint8_t* run_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                         rows_t* rows) noexcept nogil:
-    return take_times(step, pos, out, nulls, rows, take_old_time)
+    return strip_times(step, pos, out, nulls, rows, read_old_time)
 
 
-cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+cdef inline const uint8_t* strip_number(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                       rows_t* rows) noexcept nogil:
     # What fits 8 bytes and has every value valid
     cdef uint64_t keep
@@ -340,19 +341,19 @@ cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, ui
     cdef uint32_t _k
     for _k in range(step.count):
         keep = take_keep(&nulls)
-        if step.code == OP_INT24:
+        if step.code == WIRE_INT24:
             v = <int32_t> (load_u24_over(pos) << 8) >> 8
-        elif step.code == OP_UINT24:
+        elif step.code == WIRE_UINT24:
             v = load_u24_over(pos)
-        elif step.code == OP_YEAR:
+        elif step.code == WIRE_YEAR:
             v = 1900 + pos[0] if pos[0] else 0
-        elif step.code == OP_BIT:
+        elif step.code == WIRE_BIT:
             v = <int64_t> load_be_over(pos, step.width)
-        elif step.code == OP_TIME2:
+        elif step.code == WIRE_TIME2:
             v = decode_time2(pos, step.a)
-        elif step.code == OP_TIME:
+        elif step.code == WIRE_TIME:
             v = decode_time(pos)
-        elif step.code == OP_MARIA_TIME:
+        elif step.code == WIRE_MARIA_TIME:
             v = decode_maria_time(pos, step.width, step.a)
         else:                                   # WIDEN, and copies of no common width
             v = <int64_t> load_le(pos, step.width)
@@ -370,38 +371,38 @@ cdef inline const uint8_t* run_number(const step_t* step, const uint8_t* pos, ui
     return pos
 
 
-cdef inline run_t run_of(const step_t* step) noexcept nogil:
+cdef inline strip_t strip_of(const step_t* step) noexcept nogil:
     cdef uint8_t code = step.code
-    if code == OP_COPY1:
-        return run_copy1
-    if code == OP_COPY2:
-        return run_copy2
-    if code == OP_COPY4:
-        return run_copy4
-    if code == OP_COPY8:
-        return run_copy8
-    if code == OP_SKIP or code == OP_NOTHING:
-        return run_skip
-    if code == OP_SPAN1:
-        return run_span1
-    if code == OP_SPAN2:
-        return run_span2
-    if code == OP_SPAN:
-        return run_span
-    if code == OP_SKIP_VALUE:
-        return run_skip_value
-    if code == OP_DECIMAL64:
-        return run_decimal64 if step.width <= 8 else run_decimal128
-    if code == OP_DECIMAL128:
-        return run_decimal128
-    if code == OP_DECIMAL256:
-        return run_decimal256
-    if code == OP_DATE:
-        return run_date
-    if code == OP_DATETIME2:
-        return run_datetime2
-    if code == OP_TIMESTAMP2:
-        return run_timestamp2
-    if code == OP_DATETIME or code == OP_TIMESTAMP or code == OP_MARIA_DATETIME or code == OP_MARIA_TIMESTAMP:
-        return run_old_time
-    return run_number
+    if code == WIRE_COPY1:
+        return strip_copy1
+    if code == WIRE_COPY2:
+        return strip_copy2
+    if code == WIRE_COPY4:
+        return strip_copy4
+    if code == WIRE_COPY8:
+        return strip_copy8
+    if code == WIRE_SKIP or code == WIRE_NOTHING:
+        return strip_skip
+    if code == WIRE_SPAN1:
+        return strip_span1
+    if code == WIRE_SPAN2:
+        return strip_span2
+    if code == WIRE_SPAN:
+        return strip_span
+    if code == WIRE_SKIP_VALUE:
+        return strip_skip_value
+    if code == WIRE_DECIMAL64:
+        return strip_decimal64 if step.width <= 8 else strip_decimal128
+    if code == WIRE_DECIMAL128:
+        return strip_decimal128
+    if code == WIRE_DECIMAL256:
+        return strip_decimal256
+    if code == WIRE_DATE:
+        return strip_date
+    if code == WIRE_DATETIME2:
+        return strip_datetime2
+    if code == WIRE_TIMESTAMP2:
+        return strip_timestamp2
+    if code == WIRE_DATETIME or code == WIRE_TIMESTAMP or code == WIRE_MARIA_DATETIME or code == WIRE_MARIA_TIMESTAMP:
+        return strip_old_time
+    return strip_number

@@ -1,0 +1,158 @@
+# What Python takes over of a group. Included by decode/_rows.pyx, whose Decoder fills it: types of another module
+# could only be made through Python.
+
+NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
+NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
+
+
+@cython.no_gc_clear
+cdef class Memory:
+    """A block of the loop's memory, handed to Python: bytes-like, given back with its last view."""
+
+    cdef uint8_t* data
+    cdef Py_ssize_t length
+    cdef size_t capacity
+
+    def __dealloc__(self):
+        give_back(&POOL, self.data, self.capacity)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, key):
+        return memoryview(self)[key]
+
+
+cdef Memory take_memory(memory_t* memory):
+    # Hands the block over; a copy, where little of it is used. Of more, fresh memory would cost too much.
+    cdef Memory out = Memory.__new__(Memory)
+    cdef uint8_t* data
+    if memory.length < memory.capacity // 8:
+        data = <uint8_t*> malloc(memory.length + 1)
+        if data != NULL:
+            memcpy(data, memory.data, memory.length)
+            give_back(memory.pool, memory.data, memory.capacity)
+            memory.data = data
+            memory.capacity = memory.length + 1
+    out.data = memory.data
+    out.length = <Py_ssize_t> memory.length
+    out.capacity = memory.capacity
+    memory.data = NULL
+    memory.length = 0
+    memory.capacity = 0
+    return out
+
+
+@cython.final
+@cython.no_gc       # nothing that it holds refers back to it
+cdef class Definition:
+    """What a TABLE_MAP event says of a table: its shape, the plan of its rows, and its names.
+
+    Parameters
+    ----------
+    plan : Plan
+    shape : Shape
+        Makes a Table of names, by its `table_of`.
+    names : bytes
+        Both names, as the event has them.
+    table : Table or None
+        None: it is made when somebody asks for it.
+    """
+
+    cdef readonly object plan
+    cdef object shape
+    cdef bytes names
+    cdef object made
+    cdef object columns
+    cdef cnp.dtype dtype
+
+    def __cinit__(self, plan=None, shape=None, bytes names=b"", table=None):
+        # Without arguments: definition_of fills it in
+        if plan is None:
+            return
+        self.plan = plan
+        self.shape = shape
+        self.names = names
+        self.made = table
+        self.columns = plan.columns
+        self.dtype = plan.dtype
+
+    @property
+    def table(self):
+        if self.made is None and self.shape is not None:
+            self.made = self.shape.table_of(self.names)
+        return self.made
+
+
+cdef Definition definition_of(Definition like, bytes names):
+    # Of the same shape
+    cdef Definition out = Definition.__new__(Definition)
+    out.plan = like.plan
+    out.shape = like.shape
+    out.names = names
+    out.columns = like.columns
+    out.dtype = like.dtype
+    return out
+
+
+ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
+
+
+cdef class Records:
+    """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
+    a group of many tables has thousands of batches, of which few may be of interest."""
+
+    cdef public object columns
+    cdef public object buffer
+    cdef public object transactions
+    cdef public object invalid
+    cdef public object json_diffs
+    cdef public object path
+    cdef public size_t arrow_bytes  # what its columns may take in Arrow
+    cdef object own_table
+    cdef object own_array
+    cdef Definition definition      # from here on: of a batch that the loop has made
+    cdef Memory memory
+    cdef uint8_t* data              # in memory
+    cdef cnp.npy_intp count
+
+    def __cinit__(self):
+        self.arrow_bytes = ARROW_BYTES
+
+    @property
+    def plan(self):
+        """The plan that its records were decoded by; None of a batch that is made by hand."""
+        return None if self.definition is None else self.definition.plan
+
+    @property
+    def table(self):
+        if self.own_table is None and self.definition is not None:
+            self.own_table = self.definition.table
+        return self.own_table
+
+    @table.setter
+    def table(self, table):
+        self.own_table = table
+
+    @property
+    def array(self):
+        if self.own_array is None and self.memory is not None:
+            Py_INCREF(self.definition.dtype)            # which the array takes over
+            self.own_array = PyArray_NewFromDescr(
+                cnp.ndarray, self.definition.dtype, 1, &self.count, NULL, self.data,
+                cnp.NPY_ARRAY_CARRAY, NULL
+            )
+            cnp.set_array_base(self.own_array, self.memory)
+        return self.own_array
+
+    @array.setter
+    def array(self, array):
+        self.own_array = array
+        self.memory = None
+
+    def __len__(self):
+        """Number of records: row images, so an update counts twice."""
+        return self.count if self.memory is not None else len(self.own_array)

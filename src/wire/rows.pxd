@@ -1,0 +1,43 @@
+# Post-headers of rows events and their TABLE_MAP: the fields in wire order.
+#
+# Source: MySQL server documentation, "Rows_event", "Table_map_event".
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from wire.codes cimport PRE_GA_DELETE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT
+from wire.cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip
+
+cdef enum:
+    SHORT_TABLE_ID_LEN = 4          # of 5.1's first versions
+    TABLE_ID_LEN = 6
+    FLAGS_LEN = 2
+    SHORT_POST_HEADER_LEN = 6       # with a short table id
+    TABLE_MAP_POST_HEADER_LEN = 8   # and of rows events of version 1
+    ROWS_V2_POST_HEADER_LEN = 10    # extra_row_info_len behind it
+    EXTRA_INFO_LEN_LEN = 2          # which counts itself
+
+    DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
+
+
+cdef inline uint32_t table_id_len_of(uint32_t post_header_len) noexcept nogil:
+    return SHORT_TABLE_ID_LEN if post_header_len < TABLE_MAP_POST_HEADER_LEN else TABLE_ID_LEN
+
+
+cdef inline uint64_t load_table_id(const uint8_t* p, uint32_t table_id_len) noexcept nogil:
+    return load_u32(p) if table_id_len == SHORT_TABLE_ID_LEN else load_u48(p)
+
+
+cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
+    return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
+
+
+cdef inline bint skip_extra_info(Cursor* body, uint32_t post_header_len) noexcept nogil:
+    # From behind the post-header to the column count. False: it runs past the event.
+    cdef uint32_t extra_info_len
+    if post_header_len < ROWS_V2_POST_HEADER_LEN:
+        return True
+    extra_info_len = load_u16(body.pos - post_header_len + TABLE_ID_LEN + FLAGS_LEN)
+    if extra_info_len < EXTRA_INFO_LEN_LEN or extra_info_len - EXTRA_INFO_LEN_LEN > remaining(body):
+        return False
+    skip(body, extra_info_len - EXTRA_INFO_LEN_LEN)
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import re
 import shutil
 import threading
@@ -20,6 +21,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogError, BinlogWarning, DecodeError, Limits, NotABinlogError, SchemaError
 from binlog_core import Log as Opened
+from binlog_core._decode.gtid_selection import gtid_text
 from binlog_core._decode.merge import ChangeReader
 from binlog_core._decode.selection import matches
 from binlog_core.errors import GtidError
@@ -698,3 +700,25 @@ def test_read_table_gives_the_wider_type() -> None:
     log.commit()
     found = binlog_core.read_table(log.getvalue(), "t", change_columns=False)
     assert sorted(found["id"].to_pylist()) == [-1, 2**40]
+
+
+@pytest.mark.parametrize("golden", [GTID, MARIA_GTID], ids=str)
+def test_changes_and_events_tell_their_file_and_commit_time(golden: Golden) -> None:
+    path = path_of(golden)
+    with binlog_core.open(path) as log:
+        changes, events = list(log.rows()), list(log.events())
+        told = {}
+        for group in log.groups():
+            for one in group.transactions:
+                told[gtid_text(one)] = int(one["commit_time"]) if one["commit_time"] >= 0 else None
+    assert {change.path for change in changes} == {event.path for event in events} == {path}
+    for change in changes:
+        assert change.commit_time == told[change.gtid]
+        assert change.commit_time is None or abs(change.commit_time / 1e6 - change.timestamp) < 60
+    assert (golden is GTID) == (changes[0].commit_time is not None)
+    again = pickle.loads(pickle.dumps(changes[0]))
+    assert (again, again.path, again.commit_time) == (changes[0], path, changes[0].commit_time)
+    assert pickle.loads(pickle.dumps(events[-1])).path == path
+    elsewhere = all_rows(golden.data)
+    assert elsewhere == changes  # the same changes, wherever they were read
+    assert elsewhere[0].path == "<bytes>"

@@ -44,6 +44,11 @@ class RowChange:
         Of the event's header, seconds since 1970 UTC.
     gtid : str or None
         As the server prints it; None without one, or an anonymous one.
+    commit_time : int or None
+        Of the transaction's commit where it was made, microseconds since 1970 UTC; None where the log does
+        not tell.
+    path : str or None
+        The file, or name of the source. Changes that differ in nothing else are equal.
     """
 
     op: Literal["insert", "update", "delete"]
@@ -54,7 +59,20 @@ class RowChange:
     position: int
     timestamp: int
     gtid: str | None
-    __match_args__ = ("op", "database", "table", "before", "after", "position", "timestamp", "gtid")
+    commit_time: int | None
+    path: str | None
+    __match_args__ = (
+        "op",
+        "database",
+        "table",
+        "before",
+        "after",
+        "position",
+        "timestamp",
+        "gtid",
+        "commit_time",
+        "path",
+    )
     def __init__(
         self,
         op: Literal["insert", "update", "delete"],
@@ -65,6 +83,8 @@ class RowChange:
         position: int = 0,
         timestamp: int = 0,
         gtid: str | None = None,
+        commit_time: int | None = None,
+        path: str | None = None,
     ) -> None: ...
     def __eq__(self, other: object) -> bool: ...
 

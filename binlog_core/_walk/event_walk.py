@@ -295,7 +295,9 @@ def _parse(track: Track, fields: EventHeader, body: memoryview, description: For
         if not track.skip_errors:
             raise
         track.report.add("skipped_events", path=track.path, offset=fields.position, detail=error.message)
-        return OpaqueEvent(*fields, body=bytes(body))
+        event = OpaqueEvent(*fields, body=bytes(body))
+    object.__setattr__(event, "path", track.path)  # frozen for everybody else
+    return event
 
 
 def packed_events(

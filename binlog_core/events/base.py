@@ -42,6 +42,11 @@ class Event:
         compressed transaction, MariaDB 11.4 and later inside a transaction); in relay logs the source's.
     flags : int
         Of the header; 0 in v1.
+
+    Attributes
+    ----------
+    path : str or None
+        The file, or name of the source. Events that differ in nothing else are equal.
     """
 
     position: int
@@ -51,6 +56,7 @@ class Event:
     event_length: int
     next_position: int
     flags: int
+    path: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:

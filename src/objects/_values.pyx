@@ -77,6 +77,11 @@ cdef class RowChange:
         Of the event's header, seconds since 1970 UTC.
     gtid : str or None
         As the server prints it; None without one, or an anonymous one.
+    commit_time : int or None
+        Of the transaction's commit where it was made, microseconds since 1970 UTC; None where the log does
+        not tell.
+    path : str or None
+        The file, or name of the source. Changes that differ in nothing else are equal.
 
     All of them are attributes.
     """
@@ -89,10 +94,15 @@ cdef class RowChange:
     cdef readonly object position
     cdef readonly object timestamp
     cdef readonly object gtid
+    cdef readonly object commit_time
+    cdef readonly object path
 
-    __match_args__ = ("op", "database", "table", "before", "after", "position", "timestamp", "gtid")
+    __match_args__ = (
+        "op", "database", "table", "before", "after", "position", "timestamp", "gtid", "commit_time", "path",
+    )
 
-    def __init__(self, op, database, table, before=None, after=None, position=0, timestamp=0, gtid=None):
+    def __init__(self, op, database, table, before=None, after=None, position=0, timestamp=0, gtid=None,
+                 commit_time=None, path=None):
         self.op = op
         self.database = database
         self.table = table
@@ -101,15 +111,17 @@ cdef class RowChange:
         self.position = position
         self.timestamp = timestamp
         self.gtid = gtid
+        self.commit_time = commit_time
+        self.path = path
 
     cdef tuple fields(self):
         return (
             self.op, self.database, self.table, self.before, self.after,
-            self.position, self.timestamp, self.gtid,
+            self.position, self.timestamp, self.gtid, self.commit_time,
         )
 
     def __repr__(self):
-        named = zip(self.__match_args__, self.fields(), strict=True)
+        named = zip(self.__match_args__, (*self.fields(), self.path), strict=True)
         return f"RowChange({', '.join([f'{name}={value!r}' for name, value in named])})"
 
     def __eq__(self, other):
@@ -118,7 +130,7 @@ cdef class RowChange:
         return self.fields() == (<RowChange> other).fields()
 
     def __reduce__(self):
-        return RowChange, self.fields()
+        return RowChange, (*self.fields(), self.path)
 
 
 # -- The plan --------------------------------------------------------------------------------
@@ -387,8 +399,9 @@ cdef class RowReader:
     cdef const invalid_date_t* invalid
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
-    cdef Py_ssize_t gtid_of           # the transaction whose GTID is in `gtid`
+    cdef Py_ssize_t gtid_of           # the transaction whose GTID and commit time are in the two below
     cdef object gtid
+    cdef object commit_time
 
     def __cinit__(self, batch, ValuePlan plan=None, on_error="raise"):
         if on_error not in ("raise", "skip"):
@@ -740,8 +753,12 @@ cdef class RowReader:
                     record, -1, f"transaction {image.transaction} of {self.transaction_count}"
                 )
             self.gtid = gtid_text(&self.transactions[image.transaction])
+            committed = self.transactions[image.transaction].commit_time
+            self.commit_time = committed if committed >= 0 else None
             self.gtid_of = <Py_ssize_t> image.transaction
         change.gtid = self.gtid
+        change.commit_time = self.commit_time
+        change.path = self.path
         return change
 
     cdef dict row(self, Py_ssize_t record):

@@ -290,7 +290,7 @@ def bodies_in(run: Run, headers: np.ndarray) -> Iterator[tuple[EventHeader, memo
 
 def _parse(track: Track, fields: EventHeader, body: memoryview, description: FormatDescription) -> Event:
     try:
-        return parse_event(fields, body, description, track.path)
+        event = parse_event(fields, body, description, track.path)
     except BinlogError as error:
         if not track.skip_errors:
             raise

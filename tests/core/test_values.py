@@ -566,10 +566,10 @@ def test_changes() -> None:
     ops = [INSERT, PREIMAGE, POSTIMAGE, DELETE, PREIMAGE, POSTIMAGE]
     reader = RowReader(make_batch(wide(1), [[i] for i in range(6)], ops))
     assert list(reader) == [
-        RowChange("insert", "shop", "orders", None, {"c0": 0}, 1000, 1700000000, None),
-        RowChange("update", "shop", "orders", {"c0": 1}, {"c0": 2}, 1001, 1700000001, None),
-        RowChange("delete", "shop", "orders", {"c0": 3}, None, 1003, 1700000003, None),
-        RowChange("update", "shop", "orders", {"c0": 4}, {"c0": 5}, 1004, 1700000004, None),
+        RowChange("insert", "shop", "orders", None, {"c0": 0}, 1000, 1700000000, None, 0),
+        RowChange("update", "shop", "orders", {"c0": 1}, {"c0": 2}, 1001, 1700000001, None, 0),
+        RowChange("delete", "shop", "orders", {"c0": 3}, None, 1003, 1700000003, None, 0),
+        RowChange("update", "shop", "orders", {"c0": 4}, {"c0": 5}, 1004, 1700000004, None, 0),
     ]
     assert reader.change(3).op == "delete"
 
@@ -676,7 +676,7 @@ def test_row_change_behaves_as_a_value() -> None:
     change = RowChange("update", "shop", "orders", {"id": 1}, {"id": 2}, 4, 1700000000, "0-1-2")
     assert repr(change) == (
         "RowChange(op='update', database='shop', table='orders', before={'id': 1}, after={'id': 2}, "
-        "position=4, timestamp=1700000000, gtid='0-1-2')"
+        "position=4, timestamp=1700000000, gtid='0-1-2', commit_time=None, path=None)"
     )
     assert pickle.loads(pickle.dumps(change)) == copy.copy(change) == change
     assert change != RowChange("update", "shop", "orders", {"id": 1}, {"id": 3}, 4, 1700000000, "0-1-2")

@@ -34,7 +34,7 @@ from ._sources.log_names import LogName, name_key
 from ._sources.places import is_url
 from ._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, first_anchor, walk_to_anchor, window_at
 from ._walk.track import Tail
-from .errors import BinlogError, DecodeError
+from .errors import BinlogError, DecodeError, MissingFileError
 from .gtids import parse_gtid_set
 
 if TYPE_CHECKING:
@@ -194,6 +194,8 @@ def _numbered(target: Logs, storage_options: dict[str, Any] | None) -> Iterator[
     for one in targets:
         for file in resolve(one, storage_options=storage_options):
             path = file.path if is_url(file.path) else os.path.abspath(file.path)
+            if not is_url(path) and not os.path.exists(path):  # a log that is not divided is not opened here
+                raise MissingFileError("cannot be opened: No such file or directory", path=path)
             files[path] = replace(file, path=path)
     if not files:
         raise BinlogError("no logs given")

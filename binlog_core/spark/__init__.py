@@ -11,7 +11,7 @@ from .doors.dataframe import changes_df, primary_key, read_changes, register, sp
 from .doors.export import Progress, export_logs
 from .lake.results import ExportResult
 from .lake.writer import WriteLimits
-from .rows.reader import ReadOptions, SplitReader, read_split
+from .rows.reader import ReadOptions, SplitRows, read_split
 from .session import start_session
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "ReadOptions",
     "SparkTarget",
     "Split",
-    "SplitReader",
+    "SplitRows",
     "WriteLimits",
     "apply_changes",
     "changes_df",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Applied", "ApplyStopped", "apply_changes"]
 
 
-class Target(Protocol):
+class MergeTarget(Protocol):
     """A table that changes are applied to."""
 
     @property
@@ -60,7 +60,7 @@ class Applied:
 
 def apply_changes(
     batch: DataFrame | pa.Table,
-    target: str | os.PathLike[str] | Target,
+    target: str | os.PathLike[str] | MergeTarget,
     *,
     keys: Sequence[str] | None = None,
     app_id: str | None = None,
@@ -78,7 +78,7 @@ def apply_changes(
     batch : DataFrame or pyarrow.Table
         Of the data source with ``table``, ``images=both`` and ``ddl=rows``. It is gathered on the driver:
         bound it with ``maxBytesPerTrigger``.
-    target : str, path or Target
+    target : str, path or MergeTarget
         Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; or a
         ``SparkTarget``, a table that Spark itself merges into.
     keys : sequence of str or None
@@ -119,7 +119,7 @@ def apply_changes(
     pa = import_pyarrow()
     if (app_id is None) != (batch_id is None):
         raise ValueError("app_id and batch_id: both or none")
-    into: Target
+    into: MergeTarget
     if isinstance(target, str | os.PathLike):
         into = DeltaTarget(os.fspath(target), storage_options or {})
     else:
@@ -167,7 +167,7 @@ def _rows(table: pa.Table) -> Iterator[Row]:
         yield from batch.to_pylist()
 
 
-def _complete(folded: Folded, target: Target, keys: Sequence[str], names: Sequence[str]) -> None:
+def _complete(folded: Folded, target: MergeTarget, keys: Sequence[str], names: Sequence[str]) -> None:
     """Columns that no image had come from the row as the target has it."""
     wanted: dict[Key, Key] = {}
     for key, row in folded.rows.items():

@@ -13,11 +13,11 @@ from ...splits import Split
 from ..options import SourceOptions
 from ..plan.parts import Part
 from ..plan.statements import kind_of
-from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, Target, special_fields
+from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..rows.images import ABSENT, METADATA
 from ..rows.json_rows import JsonRows, all_tables_schema
 from ..rows.observers import Statement
-from ..rows.reader import Chunk, ReadOptions, SplitReader
+from ..rows.reader import Chunk, ReadOptions, SplitRows
 from ..rows.types import CHANGE_COLUMNS, import_pyarrow
 from .inference import Found, find_definitions
 
@@ -174,7 +174,7 @@ class ChangeReader:
         reading = self.reading
         if part.definitions is not None:
             reading = replace(reading, schema=part.definitions)
-        reader = SplitReader(part.split, reading, exact=part.exact, prepared=part.prepared)
+        reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)
@@ -182,14 +182,14 @@ class ChangeReader:
         except BinlogError as error:
             raise error.located(path=part.split.path) from error.__cause__
 
-    def _batches(self, reader: SplitReader, split: Split) -> Iterator[pa.RecordBatch]:
+    def _batches(self, reader: SplitRows, split: Split) -> Iterator[pa.RecordBatch]:
         options = self.options
         if options.table is None:
             variant = options.documents == "variant"
             yield from JsonRows(self.schema, options.images, variant=variant).read(reader)
             return
         fitter = Fitter(
-            Target(
+            FrameSchema(
                 options.table,
                 self.schema,
                 self.projected,

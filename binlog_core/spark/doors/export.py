@@ -23,7 +23,7 @@ from ..lake.writer import PartWriter, WriteLimits
 from ..plan.definitions import follow_definitions, tracker_of
 from ..plan.statements import kind_of, read_statement
 from ..plan.xa import XaHistory
-from ..rows.reader import Chunk, ReadOptions, SplitReader
+from ..rows.reader import Chunk, ReadOptions, SplitRows
 from ..rows.types import import_pyarrow
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class SplitWriter:
             compression=self.compression,
             limits=self.limits,
         )
-        reader = SplitReader(split, self.options)
+        reader = SplitRows(split, self.options)
         statements: list[LoggedStatement] = []
         try:
             with warnings.catch_warnings():

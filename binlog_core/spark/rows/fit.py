@@ -42,7 +42,7 @@ def special_fields() -> dict[str, pa.DataType]:
 
 
 @dataclass(frozen=True)
-class Target:
+class FrameSchema:
     """The schema of a DataFrame of one table.
 
     Parameters
@@ -93,10 +93,10 @@ class Fitter:
 
     Parameters
     ----------
-    target : Target
+    target : FrameSchema
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: FrameSchema) -> None:
         self.target = target
         self._fits: dict[int, tuple[Table, _Fit]] = {}  # by id of the table, which the entry keeps alive
         self._types = special_fields()

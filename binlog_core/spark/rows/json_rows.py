@@ -14,7 +14,7 @@ from ...report import Place
 from .fit import CORRUPT, special_fields, to_json
 from .images import METADATA, Images, metadata_column
 from .ordinals import Ordinals
-from .reader import SplitReader
+from .reader import SplitRows
 from .types import CHANGE_COLUMNS, import_pyarrow
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class JsonRows:
         self._images = images
         self._variant = variant
 
-    def read(self, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+    def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
         ordinals = Ordinals()
         base = reader.split.version_base
@@ -103,7 +103,7 @@ class JsonRows:
             yield from self._damage(reader, base)
         yield from self._damage(reader, base)
 
-    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         pa = import_pyarrow()
         image = batch.array["image"]
         # An update is one row, at its postimage; it has the number of its preimage, where its change began.
@@ -160,7 +160,7 @@ class JsonRows:
             return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
         return records[i]
 
-    def _damage(self, reader: SplitReader, base: int) -> Iterator[pa.RecordBatch]:
+    def _damage(self, reader: SplitRows, base: int) -> Iterator[pa.RecordBatch]:
         damaged = reader.report.take_damaged()
         if CORRUPT in self._names:
             for place in damaged:

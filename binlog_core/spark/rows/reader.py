@@ -161,7 +161,7 @@ class Chunk(NamedTuple):
         return absent_names(self.source, self.rows, filled=self.filled)
 
 
-class SplitReader:
+class SplitRows:
     """Iterator over the rows of one split; `read_split` makes it.
 
     Attributes
@@ -380,7 +380,7 @@ def read_split(
     verify_checksum: bool = True,
     storage_options: dict[str, Any] | None = None,
     absent: bool = False,
-) -> SplitReader:
+) -> SplitRows:
     """Rows of a split as record batches in the types of Spark and lakes.
 
     Parameters
@@ -393,7 +393,7 @@ def read_split(
 
     Returns
     -------
-    SplitReader
+    SplitRows
         Iterator of ``(Table, pyarrow.RecordBatch)``: the table's columns in the types of
         ``schema.lake_type``, then `_change_type`, `_commit_version` (number of the file * 2**40 + offset of
         the transaction's first event), `_commit_timestamp` and `_change_ordinal` (number of the row image
@@ -422,4 +422,4 @@ def read_split(
         storage_options=storage_options,
         absent=absent,
     )
-    return SplitReader(split, options)
+    return SplitRows(split, options)

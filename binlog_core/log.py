@@ -37,6 +37,7 @@ from ._format.format_description import FormatDescription
 from ._sources.archives import check_share
 from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
+from ._sources.places import is_server
 from ._sources.sources import READ_ONCE
 from ._tables.tables import Table
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
@@ -50,7 +51,6 @@ from .passes import Pass, Reading
 from .position import Position
 from .report import Report
 from .schema.definitions import Definitions, load
-from .server.address import is_server
 
 if TYPE_CHECKING:
     from ._sources.sources import Source
@@ -170,6 +170,8 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+    if isinstance(target, list | tuple) and len(target) == 1:
+        target = target[0]
     live = is_server(target)
     if not live and (server, password_file, defaults_file) != (None, None, None):
         raise ValueError(
@@ -629,6 +631,19 @@ class Log:
             yield from reader.changes(group)
 
     # ------------------------------------------------------------ life
+
+    def acknowledge(self, position: Position) -> None:
+        """Tell a semi-synchronous server that everything before a position is stored safely.
+
+        With ``server={"semi_sync": True}`` the server's commits wait for this. Else it does nothing.
+
+        Parameters
+        ----------
+        position : Position
+            Of a group whose batches are stored.
+        """
+        for opened in list(self._open.values()):
+            opened.acknowledge(position)
 
     def stop(self) -> None:
         """End the waiting of all passes that follow a growing log, from another thread or a signal handler.

@@ -17,7 +17,7 @@ from ..report import Report
 from .archives import archived_logs, timeline_among
 from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
-from .places import LocalFiles, Place, is_url, logs_among, place_of
+from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, SharedFile, Source
 from .timeline import Share
 
@@ -199,6 +199,11 @@ def resolve(
     def log(path: str, found: Any = None) -> LogFile:
         return LogFile(path, found, keys, mmap, storage_options)
 
+    if is_server(target):
+        raise BinlogError(
+            "this reads files, not servers: archive the server's logs first (binlog-core archive)",
+            path=shown_url(str(target)),
+        )
     if isinstance(target, (list, tuple)):
         return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in target])
     if not isinstance(target, (str, os.PathLike, IndexFile)):

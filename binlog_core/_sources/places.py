@@ -10,9 +10,15 @@ from typing import Any, Protocol
 from ..errors import BinlogError, DecompressionError
 from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, Source, open_local
 
+_SERVERS = ("mysql://", "mariadb://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-:]+://")  # fsspec chains them: simplecache::s3://…
 _SNIFF_LEN = 64 << 10
 _LOOKING_THREADS = 32
+
+
+def is_server(target: object) -> bool:
+    """Whether a target is the address of a server, which sends its logs itself."""
+    return isinstance(target, str) and target.lower().startswith(_SERVERS)
 
 
 def is_url(path: str) -> bool:

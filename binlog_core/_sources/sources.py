@@ -21,6 +21,7 @@ from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:
     from ..gtids import GtidSet, MariadbGtidSet
+    from ..position import Position
 
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
@@ -230,6 +231,9 @@ class Source(ABC):
     def _move(self, position: int) -> None:
         """Make `position` the next byte that `_fetch` gives; only called where `seekable`."""
         raise NotImplementedError
+
+    def acknowledge(self, position: Position) -> None:  # noqa: B027 - only servers wait for it
+        """Tell who sends it that everything before a position is stored safely."""
 
     @abstractmethod
     def close(self) -> None:

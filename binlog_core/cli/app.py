@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import archive, events, export, info, report, rows, sql, verify, versions
+from . import archive, doctor, events, export, info, report, rows, sql, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
@@ -44,4 +44,5 @@ app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.command("archive")(archive.archive)
+app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)

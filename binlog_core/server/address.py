@@ -11,15 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-SCHEMES = ("mysql://", "mariadb://")
 SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _PORT = 3306
 _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
-
-
-def is_server(target: object) -> bool:
-    """Whether a target of `binlog_core.open` is a server's address."""
-    return isinstance(target, str) and target.lower().startswith(SCHEMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
     ("same server_uuid", IdentityError, _SAME_ID),
     ("same server_id", IdentityError, _SAME_ID),
     ("gtid_mode", ServerError, _NO_GTIDS),
-    ("cannot handle replication events with the checksum", ServerError, "the checksum was not agreed on"),
+    ("replication events with the checksum", ServerError, "the checksum was not agreed on"),
     ("impossible position", PositionError, _NO_EVENT),
     ("> file size", PositionError, _NO_EVENT),
     ("position < 4", PositionError, _NO_EVENT),

@@ -7,6 +7,7 @@ from typing import Literal
 
 from .._sources.sources import MAGIC, Source
 from ..errors import BinlogError, NotABinlogError
+from ..position import Position
 from ..report import Report
 from .run import Run
 from .stream import ServerStream
@@ -123,6 +124,10 @@ class ServerSource(Source):
         self.stream.begun = run if run is not None and run.kind == "file" else None
         self.next_file = None if run is None else run.file
         self.failed_over = run is not None and run.kind == "failover"
+
+    def acknowledge(self, position: Position) -> None:
+        """Tell a semi-synchronous server that everything before a position is stored safely."""
+        self.stream.acknowledge(position.file, position.offset)
 
     def _fetch(self, size: int) -> bytes:
         raise NotImplementedError

@@ -1,0 +1,68 @@
+"""``binlog-core doctor``: what will fail when a server's logs are read, and what mends it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from .._sources.places import is_server
+from ..server.address import Address
+from ..server.doctor import Finding, examine
+from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results
+
+_STYLES = {"ok": "green", "note": "yellow", "fails": "red"}
+
+
+def doctor(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="mysql://user@host:port or mariadb://…")],
+    password_file: Annotated[
+        Path | None, typer.Option(help="The password is its first line; without it: MYSQL_PWD.")
+    ] = None,
+    defaults_file: Annotated[
+        Path | None, typer.Option(help="Option file, as the vendors' clients read it.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object per finding, for programs.")
+    ] = False,
+) -> None:
+    """Say before anything is read what will fail, and how to mend it.
+
+    Exit code 0: reading works; 1: it fails, or the server cannot be reached.
+
+    Example:
+
+      binlog-core doctor mysql://repl@db1 --password-file ~/.repl
+    """
+    with errors_as_lines():
+        if not is_server(server):
+            messages().print(
+                f"binlog-core: {printable(server)} is not a server's address: mysql://user@host:port"
+            )
+            raise typer.Exit(EXIT_USAGE)
+        try:
+            address = Address.of(server, password_file=password_file, defaults_file=defaults_file)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        findings = examine(address)
+        for finding in findings:
+            _tell(finding, as_json=as_json)
+    if any(finding.state == "fails" for finding in findings):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _tell(finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        json.dump(dataclasses.asdict(finding), sys.stdout)
+        sys.stdout.write("\n")
+        return
+    line = Text(f"{finding.state:<6}", style=_STYLES[finding.state])
+    line.append(f"{finding.subject}: {printable(finding.found)}", style="default")
+    results().print(line, soft_wrap=True)
+    if finding.cure:
+        results().print(Text(f"      → {printable(finding.cure)}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,204 @@
+"""What a server's settings mean for whoever reads its logs: what will fail, and what mends it.
+
+Source: MySQL Reference Manual, "Binary Logging Options and Variables"; MariaDB, "Replication and Binary Log
+System Variables".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import ServerError
+from .address import Address
+from .connection import Connection, Facts
+from .refusals import clean_text
+from .start import logs_of, status_of
+
+_ENOUGH = 24 * 3600  # seconds of logs, before we say that little is kept
+_RIGHTS = ("REPLICATION SLAVE", "ALL PRIVILEGES", "REPLICATION REPLICA")
+_NAMES = [
+    *(
+        "binlog_format",
+        "binlog_row_image",
+        "binlog_row_metadata",
+        "binlog_row_value_options",
+        "binlog_checksum",
+    ),
+    *("binlog_expire_logs_seconds", "expire_logs_days", "binlog_transaction_compression", "log_bin_compress"),
+    *("gtid_mode", "enforce_gtid_consistency", "gtid_strict_mode", "time_zone", "system_time_zone"),
+    *("server_id", "binlog_annotate_row_events", "log_slave_updates", "log_replica_updates", "read_only"),
+    *(
+        "encrypt_binlog",
+        "binlog_encryption",
+        "binlog_storage_engine",
+        "sync_binlog",
+        "require_secure_transport",
+    ),
+    *("max_binlog_size", "binlog_legacy_event_pos", "binlog_ignore_db", "binlog_do_db"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Parameters
+    ----------
+    subject : str
+        What it is: "row format", "rights" …
+    state : str
+        "ok"; "note": works, and could be better; "fails": reading will fail, or changes will be missing.
+    found : str
+        What the server says.
+    cure : str
+        What mends it; "" where nothing needs to be.
+    """
+
+    subject: str
+    state: Literal["ok", "note", "fails"]
+    found: str
+    cure: str = ""
+
+
+def examine(address: Address) -> list[Finding]:
+    """Look at a server before anything is read from it.
+
+    Parameters
+    ----------
+    address : Address
+
+    Returns
+    -------
+    list of Finding
+        Reading works if none of them "fails".
+
+    Raises
+    ------
+    ServerError
+        It cannot be asked: it is not there, or does not let us in.
+    """
+    with Connection(address) as connection:
+        try:
+            facts = connection.facts()
+        except ServerError as error:
+            return [Finding("binary log", "fails", error.message, "set log_bin in the server's option file")]
+        settings = {name: clean_text(value) for name, value in connection.variables(_NAMES).items()}
+        return [
+            Finding("server", "ok", f"{facts.version}, server id {facts.server_id}"),
+            *_rights(connection),
+            *_rows(settings, facts),
+            *_gtids(settings, facts),
+            *_logs(connection, settings),
+            *_others(settings, facts),
+        ]
+
+
+def _rights(connection: Connection) -> list[Finding]:
+    grants = " ".join(str(row[0]).upper() for row in connection.query("SHOW GRANTS"))
+    out = []
+    if any(re.search(rf"\b{right}\b", grants) for right in _RIGHTS):
+        out.append(Finding("rights", "ok", "REPLICATION SLAVE"))
+    else:
+        cure = "GRANT REPLICATION SLAVE ON *.* TO the user"
+        out.append(Finding("rights", "fails", "the user may not read the logs", cure))
+    if status_of(connection) is None or logs_of(connection) is None:
+        out.append(
+            Finding(
+                "rights",
+                "note",
+                "without REPLICATION CLIENT the server does not say which logs it has, and where it stands",
+                "GRANT REPLICATION CLIENT ON *.* TO the user",
+            )
+        )
+    return out
+
+
+def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
+    out = []
+    style = settings.get("binlog_format", "ROW").upper()  # the latest servers know no other
+    if style == "ROW":
+        out.append(Finding("row format", "ok", "binlog_format=ROW"))
+    else:
+        found = f"binlog_format={style}: changes are logged as statements, without their rows"
+        out.append(Finding("row format", "fails", found, "SET GLOBAL binlog_format = ROW, and connect anew"))
+    image = settings.get("binlog_row_image", "FULL").upper()
+    if image in ("FULL", "FULL_NODUP"):
+        out.append(Finding("row image", "ok", f"binlog_row_image={image}"))
+    else:
+        found = f"binlog_row_image={image}: columns that did not change are absent from the images"
+        out.append(Finding("row image", "note", found, "SET GLOBAL binlog_row_image = FULL"))
+    metadata = settings.get("binlog_row_metadata")
+    if metadata == "FULL":
+        out.append(Finding("metadata", "ok", "binlog_row_metadata=FULL"))
+    else:
+        found = (
+            "this version logs no names of columns"
+            if metadata is None
+            else f"binlog_row_metadata={metadata}: the logs name no columns"
+        )
+        cure = 'schema="server" asks the server for them'
+        if metadata is not None:
+            cure = f"SET GLOBAL binlog_row_metadata = FULL; or {cure}"
+        out.append(Finding("metadata", "note", found, cure))
+    if "PARTIAL_JSON" in settings.get("binlog_row_value_options", "").upper():
+        found = "PARTIAL_JSON: updates of JSON columns may be logged as what changed in them"
+        out.append(Finding("partial JSON", "note", found, "SET GLOBAL binlog_row_value_options = ''"))
+    for name in ("binlog_do_db", "binlog_ignore_db"):
+        if settings.get(name):
+            found = f"{name}={settings[name]}: other databases are not in the logs"
+            out.append(Finding("filters", "note", found))
+    return out
+
+
+def _gtids(settings: dict[str, str], facts: Facts) -> list[Finding]:
+    if facts.gtids:
+        mode = "" if facts.mariadb else "gtid_mode=ON"
+        return [Finding("GTIDs", "ok", mode or "on MariaDB transactions always have them")]
+    found = f"gtid_mode={settings.get('gtid_mode', 'OFF')}: after a failover nobody can tell where to go on"
+    return [Finding("GTIDs", "note", found, "set gtid_mode = ON, and enforce_gtid_consistency = ON")]
+
+
+def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
+    seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
+    if not seconds:
+        seconds = int(float(settings.get("expire_logs_days") or 0) * 86400)
+    kept = f"logs are kept for {seconds / 3600:g} h" if seconds else "logs are not purged by their age"
+    logs = logs_of(connection)
+    if logs:
+        kept += f"; it has {len(logs)}, from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}"
+    if 0 < seconds < _ENOUGH:
+        cure = f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400} (on RDS: mysql.rds_set_configuration)"
+        return [Finding("retention", "note", f"{kept}: who is away longer loses changes", cure)]
+    return [Finding("retention", "ok", kept)]
+
+
+def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
+    out = []
+    if settings.get("binlog_checksum", "CRC32").upper() == "NONE":
+        found = "binlog_checksum=NONE: damage on the way is not noticed"
+        out.append(Finding("checksums", "note", found, "SET GLOBAL binlog_checksum = CRC32"))
+    else:
+        out.append(Finding("checksums", "ok", "CRC32"))
+    if facts.server_id == 0:
+        out.append(Finding("server id", "fails", "server_id=0: it serves no replicas", "set server_id"))
+    if settings.get("binlog_storage_engine", "").lower() == "innodb":
+        found = "binlog_storage_engine=innodb: its logs have no positions in files"
+        out.append(Finding("binary log", "note", found, "start from GTIDs"))
+    compressed = "ON" in (settings.get("binlog_transaction_compression"), settings.get("log_bin_compress"))
+    if settings.get("binlog_transaction_compression") == "ON":
+        out.append(
+            Finding("compression", "note", "transactions are compressed by zstd", "install the extra zstd")
+        )
+    elif compressed:
+        out.append(Finding("compression", "ok", "events are compressed by zlib"))
+    zone = settings.get("time_zone", "SYSTEM")
+    zone = settings.get("system_time_zone", zone) if zone == "SYSTEM" else zone
+    out.append(
+        Finding("time zone", "ok", f"{zone}; TIMESTAMP is UTC in the logs, DATETIME is as it was written")
+    )
+    if settings.get("sync_binlog", "1") != "1":
+        found = f"sync_binlog={settings['sync_binlog']}: after a power cut it may lack what was read from it"
+        out.append(Finding("durability", "note", found, "SET GLOBAL sync_binlog = 1"))
+    return out

@@ -1,0 +1,131 @@
+"""Servers that are none, or mean harm: an error of our own, in bounded time and memory."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+import binlog_core
+from binlog_core.errors import ServerError
+
+GREETING = (
+    b"\x0a8.0.36\0\x01\0\0\0abcdefgh\0\xff\xf7\x2d\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0"
+    b"mysql_native_password\0"
+)
+
+
+def packet(number: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "little") + bytes([number]) + payload
+
+
+@contextmanager
+def serving(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                with client, suppress(OSError):
+                    talk(client)
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"mysql://me:geheim@127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        with suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+
+
+def login(client: socket.socket) -> None:
+    client.sendall(packet(0, GREETING))
+    client.recv(65536)
+    client.sendall(packet(2, b"\0\0\0\x02\0\0\0"))
+
+
+def says(data: bytes) -> Callable[[socket.socket], None]:
+    def talk(client: socket.socket) -> None:
+        client.sendall(data)
+        client.recv(65536)
+
+    return talk
+
+
+def answers(payload: bytes) -> Callable[[socket.socket], None]:
+    """Lets everybody in, and gives the same answer to every question."""
+
+    def talk(client: socket.socket) -> None:
+        login(client)
+        while client.recv(65536):
+            client.sendall(packet(1, payload))
+
+    return talk
+
+
+def trickles(client: socket.socket) -> None:
+    for byte in packet(0, GREETING) * 100:
+        client.sendall(bytes([byte]))
+        time.sleep(0.1)
+
+
+def floods(client: socket.socket) -> None:
+    while True:
+        client.sendall(packet(0, bytes(0xFFFFFF)))
+
+
+def floods_answers(client: socket.socket) -> None:
+    login(client)
+    client.recv(65536)
+    number = 1
+    while True:
+        client.sendall(packet(number % 256, bytes(0xFFFFFF)))
+        number += 1
+
+
+_TALKS: dict[str, Callable[[socket.socket], None]] = {
+    "nothing": says(b""),
+    "http": says(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "empty packet": says(packet(0, b"")),
+    "half a greeting": says(packet(0, GREETING[:20])),
+    "an error": says(packet(0, b"\xff\x10\x04Too many \x1b[31mconnections\n")),
+    "a local file is asked for": answers(b"\xfb/etc/passwd"),
+    "nonsense": answers(b"\x05nonsense"),
+    "columns without end": answers(b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"),
+    "trickles": trickles,
+    "floods": floods,
+    "floods answers": floods_answers,
+}
+
+
+@pytest.mark.parametrize("name", _TALKS)
+def test_it_is_an_error_of_our_own(name: str) -> None:
+    begun = time.monotonic()
+    with serving(_TALKS[name]) as url, pytest.raises(ServerError) as refused:
+        binlog_core.open(url, server={"connect_timeout": 2})
+    assert time.monotonic() - begun < 60  # not forever: the timeout bounds the whole exchange
+    text = str(refused.value) + repr(refused.value)
+    assert "geheim" not in text
+    assert text.replace("\\x1b", "").isprintable()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packets_of_every_wrong_kind(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def talk(client: socket.socket) -> None:
+        data = bytearray(packet(0, GREETING))
+        for _ in range(chance.randrange(4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        client.sendall(data)
+        while client.recv(65536):
+            client.sendall(packet(chance.randrange(4), chance.randbytes(chance.randrange(60))))
+
+    with serving(talk) as url, pytest.raises(ServerError):
+        binlog_core.open(url, server={"connect_timeout": 1, "ssl_mode": "DISABLED"})

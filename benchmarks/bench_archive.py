@@ -109,9 +109,8 @@ def main() -> None:
     for name, several in took.items():
         seconds = statistics.median(one.seconds for one in several)
         cpu = statistics.median(one.cpu for one in several)
-        print(
-            f"{name:18} {size / seconds / 1e6:7,.0f} MB/s  ratio {base / seconds:.2f}  {cpu / size * 1e9:.2f} ms CPU/MB"
-        )
+        rate, share = size / seconds / 1e6, base / seconds
+        print(f"{name:18} {rate:7,.0f} MB/s  ratio {share:.2f}  {cpu / size * 1e9:.2f} ms CPU/MB")
 
 
 if __name__ == "__main__":

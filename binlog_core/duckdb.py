@@ -42,9 +42,10 @@ __all__ = ["CHANGE_COLUMNS", "connect", "query", "register"]
 
 _PREFIX = "binlog:"  # of the names under which scans are registered: no table of the user's has one such
 _MACRO = (
-    f"CREATE OR REPLACE TEMP MACRO changes(name) AS TABLE FROM query_table('\"{_PREFIX}' || name || '\"')"
+    "CREATE OR REPLACE TEMP MACRO changes(name) AS TABLE"
+    f" FROM query_table('\"{_PREFIX}' || hex(encode(name)) || '\"')"
 )
-_UNKNOWN = re.compile(rf"name {_PREFIX}(?P<table>.+?) does not exist", re.DOTALL)
+_UNKNOWN = re.compile(rf"name {_PREFIX}(?P<table>[0-9A-F]*) does not exist")
 _VIEWS = {
     "events": (
         "SELECT file, position, to_timestamp(timestamp) AS timestamp, server_id, event_length, type,"
@@ -53,7 +54,8 @@ _VIEWS = {
     "transactions": (
         "SELECT file, begin_position, nullif(end_position, 0) AS end_position,"
         " to_timestamp(timestamp) AS timestamp,"
-        " CASE WHEN commit_time >= 0 THEN make_timestamptz(commit_time) END AS commit_timestamp,"
+        " CASE WHEN commit_time >= 0 THEN make_timestamptz(commit_time) ELSE to_timestamp(timestamp) END"
+        " AS commit_timestamp,"
         " nullif(gtid, '') AS gtid, server_id, nullif(xid, 0) AS xid, outcome, row_images"
     ),
 }
@@ -104,7 +106,12 @@ def _register_changes(
     for name, full_name in by_any_name(tables).items():
         if full_name in wanted:
             changes = ChangesScan(log, full_name, tables[full_name], wide_decimals="text")
-            con.register(_PREFIX + name, _scanned(changes))
+            con.register(_PREFIX + _exactly(name), _scanned(changes))
+
+
+def _exactly(name: str) -> str:
+    """A table's name as DuckDB tells it from others that differ in case only, and from views of ours."""
+    return name.encode("utf-8", "surrogateescape").hex().upper()
 
 
 def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyConnection:
@@ -150,9 +157,10 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
             if unknown is None:
                 raise
             # A name that the query computes, maybe.
-            full_name = by_any_name(tables).get(unknown["table"])
+            name = bytes.fromhex(unknown["table"]).decode("utf-8", "replace")
+            full_name = by_any_name(tables).get(name)
             if full_name is None or full_name in known:
-                raise unknown_table(unknown["table"], tables) from None
+                raise unknown_table(name, tables) from None
             known.add(full_name)
             _register_changes(con, log, find_tables(log, full_name.__eq__), {full_name})
 
@@ -165,6 +173,7 @@ def connect() -> duckdb.DuckDBPyConnection:
         raise MissingExtraError.of("duckdb", "duckdb", "SQL over logs") from None
     con = duckdb.connect()
     _run(con, "SET TimeZone = 'UTC'")
+    _run(con, "SET python_enable_replacements = false")  # names are of tables, never of Python variables
     _run(con, "SET enable_progress_bar = false")  # it would be drawn into the results
     return con
 

@@ -33,7 +33,9 @@ from ._decode.selection import (
     ops_mask,
     timestamp_of,
 )
+from ._format.event_types import EventType
 from ._format.format_description import FormatDescription
+from ._format.statements import may_change_definitions
 from ._sources.archives import check_share
 from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
@@ -45,6 +47,7 @@ from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
 from .errors import BinlogError, NotABinlogError
+from .events import QueryEvent
 from .gtids import parse_gtid_set
 from .limits import Limits
 from .passes import Pass, Reading
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from .server.source import ServerFollower
 
 T = TypeVar("T")
+
+_STATEMENTS = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
 
 
 def open(
@@ -536,6 +541,8 @@ class Log:
 
     def _groups(self, reading: Reading, selection: Selection) -> Iterator[Group]:
         definitions = self._definitions()
+        if definitions is not None and definitions.follows:
+            self._follow_up_to_start(definitions, reading)
         selection = replace(selection, met=NamesMet())
         any_rows = False
         for decoder in self._decoders(reading, selection, definitions, follow=self._follow):
@@ -731,6 +738,41 @@ class Log:
         if source.read_once:
             self._read_once.add(i)
         return source
+
+    def _follow_up_to_start(self, definitions: Definitions, reading: Reading) -> None:
+        """Apply the statements in front of a position to start at: the rows are of those definitions."""
+        if self._start is None or isinstance(self._start, dt.datetime):
+            return  # the logs are read from their beginning
+        position = self._start[1] if isinstance(self._start, tuple) else self._start
+        first, _ = self._file_range()
+        if position <= 4 and not first:
+            return
+        for i in range(first + 1):
+            if i in self._read_once:
+                reading.report.add(
+                    "ddl_not_followed",
+                    path=self.files[i].path,
+                    detail="statements before the start: the log can be read only once",
+                )
+                continue
+            with self.files[i].open() as source:
+                # Who reads the rows verifies; what is damaged here is not asked for.
+                selection = Selection()
+                decoder = LogDecoder(
+                    source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
+                )
+                for event in events_of(decoder.track, _STATEMENTS):
+                    if i == first and event.position >= position:
+                        break
+                    if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
+                        mariadb = decoder.format is not None and decoder.format.is_mariadb
+                        definitions.follow(
+                            event,
+                            reading.report,
+                            mariadb=mariadb,
+                            path=source.path,
+                            transaction=event.position,
+                        )
 
     def _decoders(
         self,

@@ -389,3 +389,73 @@ def test_a_query_knows_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch)
             sql_over_logs.register(sql_over_logs.connect(), log)
         with pytest.raises(SchemaError, match=r"wide\.t99"):
             sql_over_logs.query(log, "SELECT c0 FROM changes('wide.t99')")
+
+
+def hostile_names() -> bytes:
+    """Tables whose names differ in case only, and one that is called as a view is."""
+    from support.writer import Log as Written
+    from support.writer import Table
+
+    written = Written("8.4.0")
+    for number, (database, name) in enumerate(
+        (("shop", "Orders"), ("shop", "orders"), ("shop", "events"), ("a", "t"), ("a.b", "t"))
+    ):
+        table = Table(database, name, [("id", "INT")])
+        written.begin(database)
+        written.insert(table, [{"id": number}])
+        written.commit()
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "want"), [("shop.Orders", 0), ("shop.orders", 1), ("orders", 1), ("Orders", 0), ("events", 2)]
+)
+def test_names_are_exact(name: str, want: int) -> None:
+    with binlog_core.open(hostile_names()) as opened:
+        assert sql_over_logs.query(opened, f"SELECT id FROM changes('{name}')").fetchall() == [(want,)]
+        assert sql_over_logs.query(opened, "SELECT count(*) FROM events").fetchall() == [(21,)]
+        with pytest.raises(binlog_core.SchemaError, match=r"'shop\.ORDERS'"):
+            sql_over_logs.query(opened, "FROM changes('shop.ORDERS')")
+
+
+def test_a_database_is_not_the_beginning_of_another_name() -> None:
+    with binlog_core.open(hostile_names(), tables="a.*") as opened:
+        assert [change.after for change in opened.rows()] == [{"id": 3}]
+    with binlog_core.open(hostile_names(), tables="a.b.*") as opened:
+        assert [change.after for change in opened.rows()] == [{"id": 4}]
+
+
+def test_a_name_is_never_a_python_variable(log: Log) -> None:
+    import duckdb
+
+    tables = [1, 2]
+    with pytest.raises(duckdb.CatalogException, match="tables"):
+        sql_over_logs.query(log, "SELECT * FROM tables")
+    assert tables
+
+
+def test_transactions_of_mariadb_have_a_commit_time() -> None:
+    """The one that their rows have."""
+    with binlog_core.open(DATA / "maria118" / "types_ints.binlog") as opened:
+        found = sql_over_logs.query(
+            opened,
+            "SELECT count(*), count(commit_timestamp), min(commit_timestamp = timestamp) FROM transactions",
+        ).fetchall()
+    assert found[0][0] == found[0][1] > 0
+    assert found[0][2]
+
+
+def test_forms_of_the_command_line() -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    path = DATA / "mysql97" / "types_ints.binlog"
+    wide = "select " + ", ".join(f"{i} as column_{i}" for i in range(40))
+    ran = run("sql", wide, path, "-f", "vertical")
+    assert [line.strip() for line in ran.lines] == ["-- row 1"] + [f"column_{i}: {i}" for i in range(40)]
+    ran = run("sql", wide, path, "-f", "table")
+    assert "of 40 columns are left out" in ran.text
+    ran = run("sql", "select nope\nfrom nowhere", path)
+    assert ran.code == 1
+    assert "\\n" not in ran.err
+    assert len(ran.err.splitlines()) == 1

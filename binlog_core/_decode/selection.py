@@ -84,7 +84,15 @@ class Selection:
 
 def matches(table: Table, pattern: str) -> bool:
     """A name or glob pattern of "database.table", or of the table alone."""
-    return fnmatchcase(table.full_name if "." in pattern else table.name, pattern)
+    if "." not in pattern:
+        return fnmatchcase(table.name, pattern)
+    if "." not in table.database:  # else the dot in the middle is one of several
+        return fnmatchcase(table.full_name, pattern)
+    parts = pattern.split(".")
+    return any(
+        fnmatchcase(table.database, ".".join(parts[:i])) and fnmatchcase(table.name, ".".join(parts[i:]))
+        for i in range(1, len(parts))
+    )
 
 
 def matches_name(full_name: str, pattern: str) -> bool:

@@ -120,7 +120,10 @@ def events(
                     sys.stdout.write(json_line(_as_dict(path, event, told, name)).decode())
                 else:
                     line = f"{path.rpartition('/')[2]}{_SEPARATOR}{line}" if several else line
-                    sys.stdout.write(printable(line[:width]) + "\n")
+                    line = printable(line)
+                    if width is not None and len(line) > width:
+                        line = line[: width - 1] + "…"
+                    sys.stdout.write(line + "\n")
                 if following.follow:
                     sys.stdout.flush()
             if table:

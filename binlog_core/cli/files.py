@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import BinlogError
+from .output import standard_output
 
 
 @contextmanager
@@ -39,8 +39,9 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
         The disk is full, the pipe broken …; nothing is left under the final name.
     """
     if path is None or str(path) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        file = standard_output()
+        yield file
+        file.flush()
         return
     if path.exists() and not path.is_file():  # a device or pipe: nothing to rename
         if path.is_dir():

@@ -176,7 +176,11 @@ def _events(found: LogSummary) -> Table:
 def _tables(found: LogSummary, most: int | None) -> Table:
     every = found.tables()
     shown = list(every.items())[:most]
-    title = f"{len(every):,} tables" if len(shown) == len(every) else f"{len(shown)} of {len(every):,} tables"
+    title = (
+        f"{len(every):,} table{'s' * (len(every) != 1)}"
+        if len(shown) == len(every)
+        else f"{len(shown)} of {len(every):,} tables"
+    )
     table = _table(title, "table", "inserts", "updates", "deletes", "bytes")
     for name, one in shown:
         numbers = (f"{one.inserts:,}", f"{one.updates:,}", f"{one.deletes:,}", size(one.bytes))

@@ -195,7 +195,7 @@ class RowOptions:
 
     def selection(self) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
-        ops = [name.strip() for item in self.op or () for name in item.split(",")]
+        ops = [name.strip().lower() for item in self.op or () for name in item.split(",")]
         for name in ops:
             if name not in ("insert", "update", "delete"):
                 raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")

@@ -7,13 +7,14 @@ Exit codes: 0 done, 1 the work failed (a damaged log, an unknown table, output t
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import typer
 from rich.console import Console
@@ -69,6 +70,8 @@ def errors_as_lines() -> Iterator[None]:
         # What Python would flush at its exit goes nowhere, and says nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(EXIT_BROKEN_PIPE) from None
+    except MemoryError as error:  # pyarrow's is one too
+        _fail(f"out of memory{f': {error}' if str(error) else ''}")
     except OSError as error:
         _discard_stdout()
         _fail(f"{error.strerror or error}{f' (file {error.filename})' if error.filename else ''}")
@@ -139,6 +142,28 @@ def duration(seconds: float) -> str:
 def is_terminal() -> bool:
     """Whether a person reads the results."""
     return sys.stdout.isatty()
+
+
+class _Printable:
+    """Standard output of a person: lines in which nothing is a command to the terminal.
+
+    Control characters, and those that turn the direction of writing, come as JSON escapes them.
+    """
+
+    def write(self, data: bytes) -> int:
+        text = data.decode("utf-8", "backslashreplace")
+        if not text.isprintable():
+            text = "".join(c if c.isprintable() or c in "\n\t" else json.dumps(c)[1:-1] for c in text)
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        return len(data)
+
+    def flush(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+def standard_output() -> BinaryIO:
+    """Where results go that are not for people alone: bytes as they are, escaped on a terminal."""
+    return cast(BinaryIO, _Printable()) if is_terminal() else sys.stdout.buffer
 
 
 def printable(text: str) -> str:

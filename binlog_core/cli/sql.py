@@ -12,12 +12,13 @@ from rich.text import Text
 
 from ..errors import BinlogError
 from .options import LogOptions, RangeOptions, spread
-from .output import errors_as_lines, is_terminal, printable, results
+from .output import errors_as_lines, is_terminal, printable, results, standard_output
 from .progress import patience
 from .text import csv_line, json_line, plain
 
 _MOST_ROWS = 1000  # of a table for people
 _BATCH = 1000
+_LEAST_WIDTH = 9  # characters of a column in a table, borders included
 
 
 @spread
@@ -28,8 +29,10 @@ def sql(
     logs: LogOptions,
     part: RangeOptions,
     form: Annotated[
-        Literal["table", "csv", "jsonl"] | None,
-        typer.Option("--format", "-f", help="What to write; a table on a terminal, else csv."),
+        Literal["table", "vertical", "csv", "jsonl"] | None,
+        typer.Option(
+            "--format", "-f", help="What to write: a table on a terminal, else csv; vertical: a value a line."
+        ),
     ] = None,
     schema: Annotated[
         str | None,
@@ -64,7 +67,7 @@ def sql(
                 names = [column[0] for column in cursor.description or ()]
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
             except duckdb.Error as error:
-                raise BinlogError(f"the query failed: {error}") from None
+                raise BinlogError(f"the query failed: {' '.join(str(error).split())}") from None
             except RuntimeError as error:
                 if "interrupted" in str(error):  # so DuckDB tells of Ctrl-C
                     raise KeyboardInterrupt from None
@@ -73,24 +76,53 @@ def sql(
 
 def _write(cursor: Any, names: list[str], form: str) -> None:
     if form == "table":
-        table = Table(box=box.SIMPLE_HEAD)
-        for name in names:
-            table.add_column(Text(name), overflow="fold")
-        rows = cursor.fetchmany(_MOST_ROWS + 1)
-        for row in rows[:_MOST_ROWS]:
-            table.add_row(*(Text(_cell(value)) for value in row))
-        console = results()
-        console.print(table)
-        if len(rows) > _MOST_ROWS:
-            console.print(f"… the first {_MOST_ROWS:,} rows; --format csv or jsonl has all")
+        _write_table(cursor, names)
         return
-    out = sys.stdout.buffer
+    if form == "vertical":
+        _write_vertical(cursor, names)
+        return
+    out = standard_output()
     if form == "csv":
         out.write(csv_line(names))
     while rows := cursor.fetchmany(_BATCH):
         for row in rows:
             out.write(csv_line(row) if form == "csv" else json_line(dict(zip(names, row, strict=True))))
     out.flush()
+
+
+def _write_table(cursor: Any, names: list[str]) -> None:
+    console = results()
+    # As many columns as have room for something, the first ones and the last.
+    room = max(2, console.width // _LEAST_WIDTH)
+    left_out = len(names) - room if len(names) > room else 0
+    first = len(names) if not left_out else (room + 1) // 2
+    last = first + left_out
+
+    def shown(cells: list[str]) -> list[Text]:
+        return [Text(cell) for cell in (cells if not left_out else [*cells[:first], "…", *cells[last:]])]
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in shown([printable(name) for name in names]):
+        table.add_column(name, overflow="fold")
+    rows = cursor.fetchmany(_MOST_ROWS + 1)
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*shown([_cell(value) for value in row]))
+    console.print(table)
+    if len(rows) > _MOST_ROWS:
+        console.print(f"… the first {_MOST_ROWS:,} rows; --format csv or jsonl has all")
+    if left_out:
+        console.print(f"… {left_out} of {len(names)} columns are left out; --format vertical has all")
+
+
+def _write_vertical(cursor: Any, names: list[str]) -> None:
+    width = max(map(len, names), default=0)
+    number = 0
+    while rows := cursor.fetchmany(_BATCH):
+        for row in rows:
+            number += 1
+            sys.stdout.write(f"-- row {number}\n")
+            for name, value in zip(names, row, strict=True):
+                sys.stdout.write(f"{printable(name):>{width}}: {_cell(value)}\n")
 
 
 def _cell(value: Any) -> str:

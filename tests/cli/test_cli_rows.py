@@ -486,3 +486,48 @@ def test_a_table_that_is_quiet_in_the_range_is_no_mistake(command: str) -> None:
     ran = run(command, LOG, "--table", f"{table}x", *later)
     assert ran.code == 1
     assert f"near: shop.{table}" in ran.err
+
+
+def test_a_terminal_gets_no_commands_of_values(tmp_path: Path) -> None:
+    """Raw control and bidirectional characters of values come as escapes, on a terminal only."""
+    from support.writer import Log, Table
+
+    log = Log("8.4.0")
+    log.begin("shop")
+    evil = "a\x1b[2J\x9b1m\u202eb"
+    log.insert(Table("shop", "t", [("id", "INT"), ("v", "VARCHAR(50)")]), [{"id": 1, "v": evil}])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    assert evil in run("rows", path, "-f", "csv").text
+    for form in ("csv", "jsonl"):
+        master, slave = pty.openpty()
+        process = start("rows", path, "-f", form, stdout=slave, stderr=subprocess.DEVNULL)
+        os.close(slave)
+        said = b""
+        try:
+            while chunk := os.read(master, 65536):
+                said += chunk
+        except OSError:
+            pass
+        os.close(master)
+        assert process.wait(60) == 0
+        text = said.decode().replace("\r\n", "\n")
+        assert "\\u202eb" in text
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_operations_in_capitals() -> None:
+    assert rows(LOG, "--op", "UPDATE,Delete") == rows(LOG, "--op", "update,delete") != []
+
+
+def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from binlog_core.cli import writers
+
+    def fail(*_: object) -> None:
+        raise MemoryError("realloc of 8 GB failed")
+
+    monkeypatch.setattr(writers.JsonWriter, "write", fail)
+    ran = run("rows", LOG)
+    assert ran.code == 1
+    assert ran.err.strip() == "error: out of memory: realloc of 8 GB failed"

@@ -587,3 +587,24 @@ def test_a_statement_is_read_up_to_its_limit() -> None:
         ("d.t", True)
     ]
     assert tracker.definition("d", "t") is None
+
+
+def test_statements_in_front_of_the_start_count() -> None:
+    """The definition is in the log before the position at which reading starts."""
+    from support.writer import Log as Written
+    from support.writer import Table as WrittenTable
+
+    import binlog_core
+
+    log = Written("8.4.0")
+    log.query("CREATE TABLE t (id INT PRIMARY KEY, total INT)", "shop")
+    log.query("ALTER TABLE t RENAME COLUMN total TO price", "shop")
+    start = log.position
+    log.begin("shop")
+    table = WrittenTable("shop", "t", [("id", "INT"), ("total", "INT")])
+    log.table_map(table, with_metadata=False)
+    log.insert(table, [{"id": 1, "total": 2}], mapped=True)
+    log.commit()
+    log.query("ALTER TABLE t RENAME COLUMN price TO later", "shop")
+    with binlog_core.open(log.getvalue(), schema="ddl", start=start) as opened:
+        assert [change.after for change in opened.rows()] == [{"id": 1, "price": 2}]

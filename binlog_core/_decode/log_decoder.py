@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
 from .._format.compression import inflate_columns, payload_chunks
-from .._format.event_types import EventType
+from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription, parse_next_descriptor
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
@@ -51,24 +51,9 @@ if TYPE_CHECKING:
 
 _ENDLESS = 2**64 - 1
 
-_COMPRESSED_ROWS = range(
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
-)
-_GTID_EVENTS = frozenset(
-    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-)
 _LOAD_EVENTS = frozenset(
     (EventType.LOAD, EventType.NEW_LOAD, EventType.EXECUTE_LOAD_QUERY, EventType.EXEC_LOAD)
 )
-_ROWS = frozenset(
-    (
-        *range(EventType.WRITE_ROWS_V1, EventType.DELETE_ROWS_V1 + 1),
-        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
-        EventType.PARTIAL_UPDATE_ROWS,
-        *_COMPRESSED_ROWS,
-    )
-)
-_ROWS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
 _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
     (
         EventType.SLAVE,
@@ -438,7 +423,7 @@ class LogDecoder:
                 loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
             )
             yield from self._walk_inside(chunks)
-        elif kind in _COMPRESSED_ROWS:
+        elif kind in COMPRESSED_ROWS_EVENTS:
             assert self.format is not None
             inflated = inflate_rows_event(
                 loop.event_bytes(),
@@ -452,7 +437,7 @@ class LogDecoder:
             yield from self._walk_inside(iter((inflated,)))
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.START_V3):
             yield from self._on_descriptor(offset)
-        elif kind in _GTID_EVENTS:
+        elif kind in GTID_EVENTS:
             if self.selection.selects_gtids:
                 self._select_transaction()
             if (
@@ -474,7 +459,7 @@ class LogDecoder:
             loop.end_statement()
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
             self._note("statement", "LOAD DATA")
-        elif kind in _ROWS_V0:
+        elif kind in ROWS_EVENTS_V0:
             self.report.add("rows_v0", path=self.path, offset=offset)
             self._lose_rows(offset, "rows events of version 0")
         elif kind == EventType.MARIADB_START_ENCRYPTION:
@@ -692,7 +677,7 @@ class LogDecoder:
             loop.break_off()
             if self.selection.selects_gtids:
                 self._select_transaction()
-        elif loop.event_type not in _ROWS and not found.begins_at(position):
+        elif loop.event_type not in ROWS_EVENTS and not found.begins_at(position):
             loop.forget_table_maps()  # what it would have mapped is not known
         if found.offset is not None:
             self._feed(found.offset)

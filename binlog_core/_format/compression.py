@@ -17,6 +17,7 @@ import numpy as np
 from .._tables.column_types import SPAN_KINDS
 from .._tables.tables import Column
 from ..errors import DecodeError, DecompressionError, MissingExtraError
+from .cursor import Cursor
 
 TRANSACTION_PAYLOAD_EVENT = 40
 
@@ -76,31 +77,25 @@ def parse_payload_header(body: Any, offset: int | None = None, path: str | None 
     all packed integers; type 0 ends them.
     """
     where: dict[str, Any] = {"path": path, "offset": offset, "type_code": TRANSACTION_PAYLOAD_EVENT}
-    view = memoryview(body).cast("B")
+    cur = Cursor(memoryview(body).cast("B"))
     fields: dict[int, int] = {}
-    pos = 0
-    while True:
-        field_type, pos = _packed_integer(view, pos, where)
-        if field_type == 0:
-            break
-        length, pos = _packed_integer(view, pos, where)
-        if length > len(view) - pos:
-            raise DecodeError(
-                f"payload field {field_type} of {length} bytes, {len(view) - pos} are left", **where
-            )
-        if field_type <= 3:
-            value, end = _packed_integer(view[: pos + length], pos, where)
-            if end != pos + length:
-                raise DecodeError(f"payload field {field_type} of {length} bytes has {end - pos}", **where)
-            fields[field_type] = value
-        pos += length  # later servers may add fields: stepped over
+    try:
+        while (field_type := cur.take_lenenc()) != 0:
+            length = cur.take_lenenc()
+            value = cur.take_slice(length)
+            if field_type <= 3:  # later servers may add fields: stepped over
+                fields[field_type] = value.take_lenenc()
+                if value.remaining:
+                    raise DecodeError(f"field {field_type} of {length} bytes has {value.pos}")
+    except DecodeError as error:
+        raise DecodeError(f"the fields before a payload cannot be: {error.message}", **where) from None
     for field_type, name in ((1, "payload size"), (2, "compression")):
         if field_type not in fields:
             raise DecodeError(f"a compressed transaction without its {name}", **where)
     size = fields[1]
-    if size > len(view) - pos:
-        raise DecodeError(f"a payload of {size} bytes, {len(view) - pos} are left", **where)
-    return PayloadHeader(fields[2], view[pos : pos + size], fields.get(3))
+    if size > cur.remaining:
+        raise DecodeError(f"a payload of {size} bytes, {cur.remaining} are left", **where)
+    return PayloadHeader(fields[2], cur.data[cur.pos : cur.pos + size], fields.get(3))
 
 
 def payload_chunks(
@@ -376,18 +371,3 @@ def _inflate(view: memoryview, wbits: int, limit: int, what: str, where: dict[st
     if stream.unused_data:
         raise DecompressionError(f"{len(stream.unused_data)} bytes follow a compressed {what}", **where)
     return data
-
-
-def _packed_integer(view: memoryview, pos: int, where: dict[str, Any]) -> tuple[int, int]:
-    """A packed integer and the position after it."""
-    if pos >= len(view):
-        raise DecodeError("the fields before a payload end early", **where)
-    first = view[pos]
-    if first <= 250:
-        return first, pos + 1
-    width = {252: 2, 253: 3, 254: 8}.get(first)
-    if width is None or width > len(view) - pos - 1:
-        raise DecodeError(
-            f"a packed integer that begins with {first}, {len(view) - pos - 1} bytes are left", **where
-        )
-    return int.from_bytes(view[pos + 1 : pos + 1 + width], "little"), pos + 1 + width

@@ -72,6 +72,25 @@ class EventType(IntEnum):
     MARIADB_ROWS_FRAGMENT = 172
 
 
+# A transaction begins with one of these, where the log has GTIDs.
+GTID_EVENTS = frozenset(
+    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+)
+ROWS_EVENTS_V0 = range(EventType.PRE_GA_WRITE_ROWS, EventType.PRE_GA_DELETE_ROWS + 1)
+COMPRESSED_ROWS_EVENTS = range(
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1
+)
+# Of versions 1 and 2, plain, partial or compressed.
+ROWS_EVENTS = frozenset(
+    (
+        *range(EventType.WRITE_ROWS_V1, EventType.DELETE_ROWS_V1 + 1),
+        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
+        EventType.PARTIAL_UPDATE_ROWS,
+        *COMPRESSED_ROWS_EVENTS,
+    )
+)
+
+
 # What SHOW BINLOG EVENTS prints in its column Event_type.
 EVENT_NAMES: dict[int, str] = {
     EventType.START_V3: "Start_v3",

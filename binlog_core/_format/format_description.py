@@ -33,9 +33,8 @@ import numpy as np
 
 from ..errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from .event_types import EventType
+from .magic import ENCRYPTED_MAGIC, MAGIC
 
-BINLOG_MAGIC = b"\xfebin"
-ENCRYPTED_MAGIC = b"\xfdbin"  # MySQL 8.0.14 and later, binlog_encryption=ON
 FIRST_EVENT_POSITION = 4
 
 HEADER_LENGTH_V1 = 13
@@ -288,7 +287,7 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
         raise EncryptionError(
             "the log is encrypted: give keys= (the server's keyring file)", path=path, offset=0
         )
-    if magic != BINLOG_MAGIC:
+    if magic != MAGIC:
         found = f"{len(magic)} bytes" if len(magic) < 4 else magic.hex(" ")
         raise NotABinlogError(
             f"not a binary log: one begins with fe 62 69 6e, this with {found}", path=path, offset=0

@@ -6,6 +6,7 @@ import struct
 
 from ..errors import DecodeError
 from .compression import inflate_block
+from .cursor import Cursor
 from .event_types import EventType
 from .format_description import FormatDescription
 
@@ -57,18 +58,17 @@ def inflate_rows_event(
     plain = _PLAIN_TYPES[EventType(type_code)]
     v2 = plain >= EventType.WRITE_ROWS
     before = description.post_header_length(type_code) or (10 if v2 else 8)
+    cur = Cursor(body)
     try:
-        at = before
+        cur.skip(before)
         if before >= 10:
-            at += struct.unpack_from("<H", body, 8)[0] - 2
-        width, at = _packed_integer(body, at)
-        at += (width + 7) // 8 * (2 if plain in _UPDATES else 1)
-        if at > len(body):
-            raise IndexError
-    except (struct.error, IndexError):
+            cur.skip(struct.unpack_from("<H", body, 8)[0] - 2)
+        cur.skip((cur.take_lenenc() + 7) // 8 * (2 if plain in _UPDATES else 1))
+    except (struct.error, DecodeError):
         raise DecodeError(
             "compressed rows event too short", path=path, offset=offset, type_code=type_code
         ) from None
+    at = cur.pos
     rows = inflate_block(body[at:], limit=limit, path=path, offset=offset, type_code=type_code)
     # The loop steps over the post-header that the descriptor gives for the plain type.
     plain_before = description.post_header_length(plain) or (10 if v2 else 8)
@@ -82,13 +82,3 @@ def inflate_rows_event(
     length = _HEADER_LEN + at + len(rows)
     header = event[:4] + bytes((plain,)) + event[5:9] + struct.pack("<I", length) + event[13:_HEADER_LEN]
     return b"".join((header, body[:at], rows))
-
-
-def _packed_integer(data: bytes, at: int) -> tuple[int, int]:
-    first = data[at]
-    if first < 251:
-        return first, at + 1
-    size = {252: 2, 253: 3, 254: 8}.get(first)
-    if size is None or at + 1 + size > len(data):
-        raise IndexError
-    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

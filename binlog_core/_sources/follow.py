@@ -10,11 +10,12 @@ import zlib
 from typing import Literal
 
 from .._format.event_types import EventType
+from .._format.magic import ENCRYPTED_MAGIC
 from ..errors import BinlogError
 from ..report import Report
 from .log_names import Gap, LogName
 from .places import LocalFiles, is_log
-from .sources import ENCRYPTED_MAGIC, Source
+from .sources import Source
 
 _HEADER = struct.Struct("<IBIIIH")
 _ROTATE_POSITION_LEN = 8

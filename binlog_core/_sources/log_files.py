@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from .._format.magic import ENCRYPTED_MAGIC, MAGIC
 from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
@@ -18,7 +19,7 @@ from .archives import archived_logs, timeline_among
 from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
-from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, SharedFile, Source
+from .sources import BufferSource, SharedFile, Source
 from .timeline import Share
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from .._format.magic import MAGIC
 from ..errors import BinlogError, DecodeError, EncryptionError
 from .encryption_keys import BINLOG_KEY, ciphers_of, mariadb_key
-from .sources import MAGIC, Source
+from .sources import Source
 
 START_ENCRYPTION_EVENT = 164
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from .._format.magic import ENCRYPTED_MAGIC, MAGIC
 from ..errors import EncryptionError
 from .encryption_keys import ciphers_of, mysql_key
-from .sources import ENCRYPTED_MAGIC, MAGIC, Source
+from .sources import Source
 
 _HEADER_LEN = 512
 _BLOCK_LEN = 16

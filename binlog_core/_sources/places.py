@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from .._format.magic import ENCRYPTED_MAGIC, MAGIC
 from ..errors import BinlogError, DecompressionError
-from .sources import ENCRYPTED_MAGIC, MAGIC, BufferSource, Source, open_local
+from .sources import BufferSource, Source, open_local
 
 _SERVERS = ("mysql://", "mariadb://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-:]+://")  # fsspec chains them: simplecache::s3://…

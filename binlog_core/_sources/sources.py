@@ -16,15 +16,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from .._format.magic import MAGIC
 from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:
     from ..gtids import GtidSet, MariadbGtidSet
     from ..position import Position
-
-MAGIC = b"\xfebin"
-ENCRYPTED_MAGIC = b"\xfdbin"
 
 # One read never allocates more, whatever it was asked for.
 MAX_READ_LEN = 64 << 20

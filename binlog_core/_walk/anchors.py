@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core import _resync
 from .._core._rows import FAULTS, WRONG_POSITION
-from .._format.event_types import EventType
+from .._format.event_types import GTID_EVENTS, EventType
 from .._format.format_description import (
     FIRST_EVENT_POSITION,
     FormatDescription,
@@ -31,7 +31,6 @@ _HEAD_LEN = 64 << 10
 _STEP_OVER = 1 << 20  # events that are longer are not read to find what follows them
 
 _ANCHOR_GTID, _ANCHOR_BEGIN = 1, 2  # twin of anchor_t in src/find/anchor.pxd
-_GTIDS = frozenset((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID))
 _GTID_STATES = frozenset((EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST))
 # Since then every transaction has a GTID event, if only an anonymous one.
 _GTIDS_SINCE_MYSQL = (5, 7, 6)
@@ -89,7 +88,9 @@ def _has_gtids(description: FormatDescription, types: set[int]) -> bool:
     # To be wrong here must not hurt: where there are none after all the first split owns the log. BEGIN in
     # a log with GTIDs would part a transaction from its GTID.
     since = _GTIDS_SINCE_MARIADB if description.is_mariadb else _GTIDS_SINCE_MYSQL
-    return split_server_version(description.server_version) >= since or bool(types & (_GTIDS | _GTID_STATES))
+    return split_server_version(description.server_version) >= since or bool(
+        types & (GTID_EVENTS | _GTID_STATES)
+    )
 
 
 def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._sources.sources import MAGIC
+from .._format.magic import MAGIC
 from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
 from ..log import open as open_log
 from .files import Files, told, write_all

@@ -13,7 +13,7 @@ from rich.console import Console
 from .._decode.given_names import near_names
 from .._decode.gtid_selection import gtid_set, is_selected
 from .._decode.selection import matches_name
-from .._format.event_types import EVENT_NAMES, EventType
+from .._format.event_types import EVENT_NAMES, GTID_EVENTS, EventType
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
@@ -25,7 +25,6 @@ from .text import json_line
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
 _NAMED_BY_TABLE_MAPS = frozenset(code for code in EventType if "ROWS" in code.name)
-_GTIDS = frozenset((EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID))
 _OUTSIDE = frozenset(  # of any transaction
     (
         EventType.FORMAT_DESCRIPTION,
@@ -174,7 +173,7 @@ class _Gtids:
 
     def needed(self, types: frozenset[int] | None) -> frozenset[int] | None:
         """Types of events that have to be read to tell."""
-        return types if types is None or not self._choose else types | _GTIDS
+        return types if types is None or not self._choose else types | GTID_EVENTS
 
     def wants(self, event: Event) -> bool:
         """Whether the event that comes next is wanted; those outside of transactions are in no set."""

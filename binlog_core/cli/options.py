@@ -19,7 +19,7 @@ from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 import typer
 
 from .._decode.selection import Place
-from .._format.event_types import EventType
+from .._format.event_types import GTID_EVENTS
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
@@ -29,9 +29,6 @@ from ..log import open as open_log
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
-_ANCHORS = frozenset(
-    (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
-)
 
 
 @dataclasses.dataclass(slots=True)
@@ -272,7 +269,7 @@ def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool
     with options.open() as log:
         for one in log.each_file():
             passed = False
-            for event in one.events(types=_ANCHORS):
+            for event in one.events(types=GTID_EVENTS):
                 if passed:
                     return one.files[0].path, event.position
                 passed = isinstance(event, GtidEvent | MariadbGtidEvent) and event.gtid == gtid

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._format.cursor import Cursor
-from .._format.event_types import EventType, event_name
+from .._format.event_types import ROWS_EVENTS, ROWS_EVENTS_V0, EventType, event_name
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError
 from . import control, gtid, load, query, rows, user_var
@@ -122,12 +122,7 @@ _DECODERS: dict[int, Decoder] = {
     EventType.MARIADB_QUERY_COMPRESSED: query.decode_query,
     EventType.MARIADB_ROWS_FRAGMENT: rows.decode_rows_fragment,
 } | dict.fromkeys(
-    (
-        *range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1),
-        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
-        EventType.PARTIAL_UPDATE_ROWS,
-        *range(EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1),
-    ),
+    (*ROWS_EVENTS_V0, *ROWS_EVENTS),
     rows.decode_rows,
 )
 

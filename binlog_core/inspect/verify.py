@@ -19,7 +19,7 @@ import numpy as np
 
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
-from .._format.event_types import EventType
+from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from .._sources.sources import BufferSource
 from .._walk.event_walk import Damage, Run, bodies_in, packed_events, walk
@@ -38,16 +38,7 @@ _COPY_LEN = 1 << 20
 _MOST_CONTENTS = 65536  # of events that were parsed: others like them need not be
 # Where what differs between events that are otherwise the same ends: a table's id; thread and duration.
 _OFTEN_THE_SAME = {int(EventType.TABLE_MAP): 6, int(EventType.QUERY): 8}
-_DECODED_WITH_ROWS = np.array(
-    [
-        *(EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID),
-        *range(EventType.PRE_GA_WRITE_ROWS, EventType.DELETE_ROWS_V1 + 1),
-        *range(EventType.WRITE_ROWS, EventType.DELETE_ROWS + 1),
-        *range(EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1),
-        *(EventType.XID, EventType.PARTIAL_UPDATE_ROWS),
-    ],
-    np.uint8,
-)
+_DECODED_WITH_ROWS = np.array(sorted((*GTID_EVENTS, *ROWS_EVENTS_V0, *ROWS_EVENTS, EventType.XID)), np.uint8)
 MOST_PLACES = 10_000  # of damage that are kept; all are counted
 
 Progress = Callable[[str, int], None]

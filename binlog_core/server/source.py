@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Literal
 
-from .._sources.sources import MAGIC, Source
+from .._format.magic import MAGIC
+from .._sources.sources import Source
 from ..errors import BinlogError, NotABinlogError
 from ..position import Position
 from ..report import Report

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._format.event_types import EventType
+from ..._format.event_types import GTID_EVENTS, EventType
 from ..._walk.event_walk import events_of
 from ..._walk.track import Track
 from ...errors import BinlogError
@@ -26,7 +26,7 @@ from ...splits import Split
 from ..access import Access
 from ..rows.prepared import Prepared
 
-_GTIDS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID)
+_GTIDS = tuple(GTID_EVENTS)
 _END = re.compile(
     r"XA\s+(?P<how>COMMIT|ROLLBACK)\s+X'(?P<gtrid>[0-9a-f]*)'\s*,\s*X'(?P<bqual>[0-9a-f]*)'\s*,\s*(?P<format>\d+)",
     re.IGNORECASE,

@@ -134,19 +134,21 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    if (home := _HOMES.get(name)) is not None:
-        found = getattr(import_module(f"{__name__}.{home}"), name)
-    elif name in _MODULES:
-        found = import_module(f"{__name__}.{name}")
-    elif name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # to a type checker only the names above are there
 
-        found = version("binlog_core")
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> Any:
+        if (home := _HOMES.get(name)) is not None:
+            found = getattr(import_module(f"{__name__}.{home}"), name)
+        elif name in _MODULES:
+            found = import_module(f"{__name__}.{name}")
+        elif name == "__version__":
+            from importlib.metadata import version
+
+            found = version("binlog_core")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._decode.gtid_selection import AnyGtidSet, gtid_text
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
+from .._reading import opened
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..events import (
@@ -72,16 +73,18 @@ _TALLY_DTYPE = np.dtype(
 )  # of a transaction: images, and when the first was
 
 
-def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
+def summarize(log: Any, progress: Progress | None = None, **options: Any) -> LogSummary:
     """Summarize a log, or several.
 
     Parameters
     ----------
-    log : Log
+    log : Log, or what `binlog_core.open` takes
         What it was opened to select holds for the rows: tables, operations, GTIDs. The range and `server_id`
         hold for events too.
     progress : callable of (path, position), optional
         Called now and then, with a position of the file in bytes.
+    **options
+        For `binlog_core.open`.
 
     Returns
     -------
@@ -92,8 +95,9 @@ def summarize(log: Log, progress: Progress | None = None) -> LogSummary:
     BinlogError
         As reading the log does.
     """
-    files = [_Summarizer(one, progress).run() for one in log.each_file()]
-    return LogSummary(files, log.files.gaps)
+    with opened(log, **options) as found:
+        files = [_Summarizer(one, progress).run() for one in found.each_file()]
+        return LogSummary(files, found.files.gaps)
 
 
 class _Summarizer:

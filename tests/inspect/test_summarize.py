@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from support.golden import golden_logs
 from support.growth import assert_linear
 from support.writer import Log, Table
 
@@ -133,3 +134,10 @@ def test_spans_that_touch_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spans([(4, 9), (9, 20)], [(20, 30), (31, 40)], [(40, 50)]) == [(4, 30), (31, 50)]
     monkeypatch.setattr("binlog_core.inspect.summarize._MOST_SPANS", 2)
     assert spans([(1, 2), (3, 4), (5, 6)], [(7, 8), (9, 10)], [(11, 12)]) == [(1, 2), (3, 4), (11, 12)]
+
+
+def test_a_target_is_opened_and_closed() -> None:
+    path = f"{golden_logs('mysql97/gtid')[0].base}.binlog"
+    with binlog_core.open(path) as log:
+        assert summarize(log).tables() == summarize(path).tables()
+        assert list(summarize(path, tables="nowhere").tables()) == []

@@ -743,7 +743,10 @@ class Log:
         """Apply the statements in front of a position to start at: the rows are of those definitions."""
         if self._start is None or isinstance(self._start, dt.datetime):
             return  # the logs are read from their beginning
-        position = self._start[1] if isinstance(self._start, tuple) else self._start
+        start = self._start
+        if isinstance(start, Position):
+            start = start.file, start.offset
+        position = start[1] if isinstance(start, tuple) else start
         first, _ = self._file_range()
         if position <= 4 and not first:
             return

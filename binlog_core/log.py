@@ -751,7 +751,7 @@ class Log:
         if position <= 4 and not first:
             return
         for i in range(first + 1):
-            if i in self._read_once:
+            if i in self._read_once or self.files[i].chained:  # a stream, of a server maybe
                 reading.report.add(
                     "ddl_not_followed",
                     path=self.files[i].path,

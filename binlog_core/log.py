@@ -39,6 +39,7 @@ from ._format.statements import may_change_definitions
 from ._sources.archives import check_share
 from ._sources.follow import Follower
 from ._sources.log_files import LogFile, LogFiles, resolve
+from ._sources.log_names import name_within
 from ._sources.places import is_server
 from ._sources.sources import READ_ONCE
 from ._tables.tables import Table
@@ -883,7 +884,8 @@ class Log:
                 place = place.file, place.offset
             if not isinstance(place, tuple):
                 return default
-            found = [i for i, f in enumerate(self.files) if _same_name(f, place[0])]
+            found = [i for i, f in enumerate(self.files) if place[0] in (f.path, name_within(f.path))]
+            found = found or [i for i, f in enumerate(self.files) if os.path.basename(f.path) == place[0]]
             if not found:
                 raise BinlogError(f"no file {place[0]!r} among those given", path=self.files[0].path)
             return found[0]
@@ -921,7 +923,3 @@ def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | Position
     if isinstance(place, Position):
         return place
     return place[1] if isinstance(place, tuple) else place
-
-
-def _same_name(file: LogFile, name: str) -> bool:
-    return file.path == name or os.path.basename(file.path) == name

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<digits>[0-9]{1,19})(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
 
+_SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
+
 
 class LogName(NamedTuple):
     """A log's path or URL, taken apart.
@@ -41,6 +43,12 @@ class LogName(NamedTuple):
     def doubt(self) -> tuple[bool, bool]:
         """Greater where it is less likely the server's own name: six digits, more if needed; not packed."""
         return self.digits != f"{self.number:06}", bool(self.packed)
+
+
+def name_within(path: str) -> str:
+    """The name that tells a log from others of its archive: with the folder of a later segment."""
+    *_, folder, name = ["", *re.split(r"[/\\]", path)]
+    return f"{folder}/{name}" if _SEGMENT.fullmatch(folder) else name
 
 
 def name_key(path: str) -> tuple[str, int, str]:

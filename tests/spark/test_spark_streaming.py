@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archive import FakeServer
 from support.golden import DATA
 from support.lake_tables import plain
 from support.writer import Log, Table
+
+from binlog_core.archive.archiver import Archiver
+from binlog_core.archive.keeper import Keeper
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -394,3 +398,36 @@ def test_a_table_follows_a_server_through_failures(spark: SparkSession, tmp_path
     rows = delta.DeltaTable(target).to_pyarrow_table().to_pylist()
     rows.sort(key=lambda row: (row["id"], row["k"]))
     assert [plain({name: row[name] for name in state[0]}) for row in rows] == state
+
+
+@pytest.mark.spark
+def test_an_archive_over_a_failover_and_a_reset(spark: Any, tmp_path: Path) -> None:
+    folder, out, checkpoint = (str(tmp_path / name) for name in ("archive", "out", "checkpoint"))
+
+    def keep(server: FakeServer) -> None:
+        Archiver(server.connect, folder, keeper=Keeper(), until_now=True).run()
+        frame = spark.readStream.format("binlog").option("table", "shop.orders").load(folder)
+        writer = frame.select("id", "_commit_version").writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer.start(out).awaitTermination()
+
+    first = FakeServer()
+    second = FakeServer(uuid=first.uuid.replace("3e", "4e"), server_id=2)
+    for number in range(1, 6):
+        first.transaction()
+        second.transaction(gtid=(first.uuid, number), key=number)
+    second.next_id = 6
+    keep(first)
+    second.transaction()
+    second.rotate()
+    second.transaction()
+    keep(second)
+    second.reset()
+    second.transaction()
+    keep(second)
+    second.transaction()
+    keep(second)
+    rows = spark.read.parquet(out).orderBy("_commit_version").collect()
+    assert [row["id"] for row in rows] == list(range(1, 10))
+    batch = spark.read.format("binlog").option("table", "shop.orders").load(folder)
+    assert sorted(row["id"] for row in batch.select("id").collect()) == list(range(1, 10))

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ..._decode.boundaries import boundary_behind, last_boundary
+from ..._sources.log_names import name_within
 from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...splits import Split
@@ -139,7 +140,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note where the logs end now."""
         last = self._logs()[-1]
         with self._options.access.file(last.path).open() as source:
-            self._until = os.path.basename(last.path), source.size or 1 << 63
+            self._until = name_within(last.path), source.size or 1 << 63
         self._target = None
 
     # ------------------------------------------------------------ reading
@@ -216,7 +217,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self) -> list[Split]:
         logs = plan_logs(self._paths, self._options)
         for log, following in pairwise(logs):
-            if following.file_number != log.file_number + 1:
+            # Between segments of an archive its timeline says what follows; the plan has read that.
+            one_segment = os.path.dirname(log.path) == os.path.dirname(following.path)
+            if one_segment and following.file_number != log.file_number + 1:
                 raise BinlogError(
                     f"logs are missing between this one and {os.path.basename(following.path)}: a stream over"
                     " them would lose changes",
@@ -273,7 +276,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _offset(logs: list[Split], place: Place, kept: dict[str, Any]) -> Offset:
-    return {"file": os.path.basename(logs[place[0]].path), "position": place[1], **kept}
+    return {"file": name_within(logs[place[0]].path), "position": place[1], **kept}
 
 
 def _place(logs: list[Split], offset: Offset) -> Place:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..._decode.boundaries import boundary_behind
+from ..._sources.log_names import name_within
 from ...errors import BinlogError
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..options import SourceOptions
@@ -84,7 +84,7 @@ def index_of(splits: list[Split], file: str) -> int:
         It is not among them.
     """
     for i, split in enumerate(splits):
-        if file in (split.path, os.path.basename(split.path)):
+        if file in (split.path, name_within(split.path)):
             return i
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 

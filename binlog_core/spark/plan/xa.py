@@ -6,7 +6,6 @@ plan walks over the event headers first and tells each part what became of the t
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._format.event_types import GTID_EVENTS, EventType
+from ..._sources.log_names import name_within
 from ..._walk.event_walk import events_of
 from ..._walk.track import Track
 from ...errors import BinlogError
@@ -94,7 +94,7 @@ class XaHistory:
     def open(self) -> list[Open]:
         """What is prepared and has not ended where following has ended."""
         return [
-            Open(os.path.basename(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
+            Open(name_within(one.log.path), one.begin, one.last, kind, gtrid.hex(), bqual.hex())
             for (kind, gtrid, bqual), one in self._open.items()
         ]
 

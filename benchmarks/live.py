@@ -2,8 +2,8 @@
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/live.py [MEGABYTES]
 
-Workloads of so many megabytes are made on the server and read to its end: rows in bulk and one-row
-transactions behind them, and those alone. Printed are MB/s of the best of five runs, in turns, and their ratio to the bare loop's.
+So many megabytes of each workload are made on the server: rows in bulk with one-row transactions behind them,
+and those alone. Printed are MB/s of the best of five runs, in turns, and the ratio to the bare loop's.
 """
 
 from __future__ import annotations

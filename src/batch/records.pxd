@@ -50,7 +50,7 @@ cdef packed struct json_diff_t:     # twin of JSON_DIFF_DTYPE: a value that is a
     uint16_t column
 
 
-cdef packed struct header_record_t: # twin of HEADER_DTYPE
+cdef packed struct header_record_t:  # twin of HEADER_DTYPE
     uint64_t position
     uint32_t timestamp
     uint8_t type_code

@@ -1,6 +1,11 @@
 # What Python takes over of a group. Included by decode/_rows.pyx, whose Decoder fills it: types of another module
 # could only be made through Python.
 
+from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
+from cpython.ref cimport Py_INCREF
+
+from memory.memory cimport give_back
+
 NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
 NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 

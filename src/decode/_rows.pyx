@@ -11,8 +11,8 @@ import numpy as np
 
 cimport cython
 cimport numpy as cnp
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer, Py_buffer
-from cpython.ref cimport Py_INCREF, PyObject
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.ref cimport PyObject
 from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -41,7 +41,7 @@ from decode.table_cache cimport (
 from decode.table_map_events cimport has_room
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
-from memory.memory cimport give_back, lock_pool, memory_t, pool_t, release, unlock_pool
+from memory.memory cimport lock_pool, memory_t, pool_t, release, unlock_pool
 from wire.codes cimport DECODE_OK, QUERY_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport Cursor, cursor_over, load_u16, remaining, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, event_header_t, is_header_len
@@ -613,7 +613,9 @@ cdef class Decoder:
         """Bytes are lost here: what was open will never end, and table ids may mean other tables."""
         self.loop.trx.open = False
         self.loop.trx.index = -1
-        self.loop.trx.record = <transaction_t*> (self.loop.group.transactions.data + self.loop.group.transactions.length)
+        self.loop.trx.record = <transaction_t*> (
+            self.loop.group.transactions.data + self.loop.group.transactions.length
+        )
         begin_transaction(self.loop.trx.record, self.loop.event.position, self.loop.header.timestamp,
                           self.loop.header.server_id)
         self.loop.told = True           # no event is before the next

@@ -38,7 +38,7 @@ cdef struct strides_t:
 
 
 cdef inline bint strip_rows(const step_t* step, const strides_t* at, size_t offset, rows_t* rows,
-                              strip_t strip) noexcept nogil:
+                            strip_t strip) noexcept nogil:
     cdef step_t own = step[0]       # which no store into a record can change, as the compiler sees it
     cdef const uint8_t* pos = at.pos + offset
     cdef uint8_t* out = at.record + own.out

@@ -77,7 +77,7 @@ cdef struct rows_t:
 
 # Decodes the columns of a step; bits of nulls: which are NULL. NULL: see rows.status.
 ctypedef const uint8_t* (*strip_t)(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                 rows_t* rows) noexcept nogil
+                                   rows_t* rows) noexcept nogil
 
 
 # Neighbouring columns that are stored alike, on the wire and in the record.

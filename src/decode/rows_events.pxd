@@ -120,6 +120,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef uint32_t count
     cdef size_t dates
     cdef int status
+    cdef int fault = FAULT_VALUE
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     skip(&body, plan.bitmap_len)
@@ -163,8 +164,13 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len
     if unlikely(status != DECODE_OK):
         forget_side_entries(batch)
-        fail(loop, event.position, FAULT_ROW if status == DECODE_MALFORMED else FAULT_NO_MEMORY
-             if status == DECODE_NO_MEMORY else FAULT_RECORDS if status == DECODE_TOO_LARGE else FAULT_VALUE, definition)
+        if status == DECODE_MALFORMED:
+            fault = FAULT_ROW
+        elif status == DECODE_NO_MEMORY:
+            fault = FAULT_NO_MEMORY
+        elif status == DECODE_TOO_LARGE:
+            fault = FAULT_RECORDS
+        fail(loop, event.position, fault, definition)
         if status != DECODE_TOO_LARGE:
             loop.failure.column = rows.failed_column
         return RUN_ERROR
@@ -172,7 +178,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
 
 
 cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
-                          uint8_t kind, rows_t* rows) noexcept nogil:
+                            uint8_t kind, rows_t* rows) noexcept nogil:
     # All rows of an event. after: of an update's second image, else NULL
     cdef bint v0 = is_rows_v0(kind)
     cdef batch_t* batch = rows.batch

@@ -65,7 +65,7 @@ cdef inline const uint8_t* failed(rows_t* rows, const step_t* step, uint32_t k, 
 # ---------------------------------------------------------------- copies
 
 cdef inline const uint8_t* strip_copies(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                       size_t width) noexcept nogil:
+                                        size_t width) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t v = 0
     cdef uint32_t _k
@@ -80,27 +80,27 @@ cdef inline const uint8_t* strip_copies(const step_t* step, const uint8_t* pos, 
 
 
 cdef inline const uint8_t* strip_copy1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_copies(step, pos, out, nulls, 1)
 
 
 cdef inline const uint8_t* strip_copy2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_copies(step, pos, out, nulls, 2)
 
 
 cdef inline const uint8_t* strip_copy4(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_copies(step, pos, out, nulls, 4)
 
 
 cdef inline const uint8_t* strip_copy8(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_copies(step, pos, out, nulls, 8)
 
 
 cdef inline const uint8_t* strip_joined(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                      rows_t* rows) noexcept nogil:
+                                        rows_t* rows) noexcept nogil:
     # Columns of a row without NULLs, whatever their widths; what spills over is written again
     cdef uint32_t i = 0
     while i < step.width:
@@ -110,7 +110,7 @@ cdef inline const uint8_t* strip_joined(const step_t* step, const uint8_t* pos, 
 
 
 cdef inline const uint8_t* strip_skip(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                    rows_t* rows) noexcept nogil:
+                                      rows_t* rows) noexcept nogil:
     cdef uint32_t _k
     for _k in range(step.count):
         pos += step.width & take_keep(&nulls)
@@ -134,7 +134,7 @@ cdef inline bint copy_value(batch_t* batch, const uint8_t* value, uint64_t lengt
 
 
 cdef inline const uint8_t* strip_spans(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                      rows_t* rows, size_t width) noexcept nogil:
+                                       rows_t* rows, size_t width) noexcept nogil:
     # width: of the length before a value
     cdef span_t* span = <span_t*> out
     cdef int64_t budget = rows.budget
@@ -163,22 +163,22 @@ cdef inline const uint8_t* strip_spans(const step_t* step, const uint8_t* pos, u
 
 
 cdef inline const uint8_t* strip_span1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_spans(step, pos, out, nulls, rows, 1)
 
 
 cdef inline const uint8_t* strip_span2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                     rows_t* rows) noexcept nogil:
+                                       rows_t* rows) noexcept nogil:
     return strip_spans(step, pos, out, nulls, rows, 2)
 
 
 cdef inline const uint8_t* strip_span(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                    rows_t* rows) noexcept nogil:
+                                      rows_t* rows) noexcept nogil:
     return strip_spans(step, pos, out, nulls, rows, step.width)
 
 
 cdef inline const uint8_t* strip_skip_value(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                          rows_t* rows) noexcept nogil:
+                                            rows_t* rows) noexcept nogil:
     cdef uint64_t keep
     cdef uint64_t length
     cdef uint32_t k
@@ -205,7 +205,7 @@ cdef inline decimal_layout_t decimal_layout_of(const step_t* step) noexcept nogi
 
 
 cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                         rows_t* rows) noexcept nogil:
+                                           rows_t* rows) noexcept nogil:
     # Of at most 8 bytes
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -222,7 +222,7 @@ cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* po
 
 
 cdef inline const uint8_t* strip_decimal128(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                          rows_t* rows) noexcept nogil:
+                                            rows_t* rows) noexcept nogil:
     # Of at most 38 digits; those of 18 are stored in 8 bytes
     cdef decimal_layout_t layout = decimal_layout_of(step)
     cdef uint64_t[2] limbs
@@ -243,7 +243,7 @@ cdef inline const uint8_t* strip_decimal128(const step_t* step, const uint8_t* p
 
 
 cdef inline const uint8_t* strip_decimal256(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                          rows_t* rows) noexcept nogil:
+                                            rows_t* rows) noexcept nogil:
     cdef decimal_layout_t layout = decimal_layout_of(step)
     cdef uint64_t[4] limbs
     cdef uint64_t keep
@@ -293,7 +293,7 @@ cdef inline bint read_old_time(const step_t* step, const uint8_t* pos, datetime_
 
 
 cdef inline const uint8_t* strip_times(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                      rows_t* rows, read_time_t read_time) noexcept nogil:
+                                       rows_t* rows, read_time_t read_time) noexcept nogil:
     cdef datetime_fields_t at
     cdef uint64_t keep
     cdef int64_t v = 0
@@ -314,27 +314,27 @@ cdef inline const uint8_t* strip_times(const step_t* step, const uint8_t* pos, u
 
 
 cdef inline const uint8_t* strip_date(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                    rows_t* rows) noexcept nogil:
+                                      rows_t* rows) noexcept nogil:
     return strip_times(step, pos, out, nulls, rows, read_date)
 
 
 cdef inline const uint8_t* strip_datetime2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                         rows_t* rows) noexcept nogil:
+                                           rows_t* rows) noexcept nogil:
     return strip_times(step, pos, out, nulls, rows, read_datetime2)
 
 
 cdef inline const uint8_t* strip_timestamp2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                          rows_t* rows) noexcept nogil:
+                                            rows_t* rows) noexcept nogil:
     return strip_times(step, pos, out, nulls, rows, read_timestamp2)
 
 
 cdef inline const uint8_t* strip_old_time(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                        rows_t* rows) noexcept nogil:
+                                          rows_t* rows) noexcept nogil:
     return strip_times(step, pos, out, nulls, rows, read_old_time)
 
 
 cdef inline const uint8_t* strip_number(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
-                                      rows_t* rows) noexcept nogil:
+                                        rows_t* rows) noexcept nogil:
     # What fits 8 bytes and has every value valid
     cdef uint64_t keep
     cdef int64_t v = 0

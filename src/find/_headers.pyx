@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from batch.records cimport header_record_t

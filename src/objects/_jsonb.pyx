@@ -204,7 +204,7 @@ cdef class Cells:
         for block in self.blocks:
             yield from block
 
-    cdef int append(self, cell) except -1:
+    cdef int add(self, cell) except -1:
         cdef list block = <list> self.blocks[len(self.blocks) - 1]  # no index from the end: wraparound is off
         if len(block) >= BLOCK_CELLS:
             block = []
@@ -215,7 +215,7 @@ cdef class Cells:
 
     cdef int insert(self, Py_ssize_t index, cell) except -1:
         if index >= self.count:
-            return self.append(cell)
+            return self.add(cell)
         cdef Py_ssize_t number
         cdef list block
         number, index = self.place(index)
@@ -295,7 +295,7 @@ cdef object expand(parent, key):
             check(container_key(&container, i, &name, &name_len), fragment.length)
             members[<bytes> name[:name_len]] = child
         else:
-            cells.append(child)
+            cells.add(child)
     if container.is_object and <size_t> len(members) != container.count:
         raise DecodeError("a JSON object has the same key twice")
     parent[key] = members if container.is_object else cells

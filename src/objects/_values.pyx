@@ -642,8 +642,6 @@ cdef class RowReader:
         cdef calendar_t at
         cdef span_t span
         cdef const char* data
-        cdef char* text
-        cdef size_t begin
         if form == FORM_UTF8 or form == FORM_ASCII or form == FORM_TEXT or (form == FORM_BYTES and bytes_are_text):
             memcpy(&span, p, sizeof(span))
             data = self.span_data(record, i, &span)
@@ -671,7 +669,6 @@ cdef class RowReader:
             return True
         if form == FORM_DECIMAL:
             memcpy(limbs, p, 8 * <size_t> field.limb_count)
-            begin = out.length
             if wanted == TEXT_JSON:
                 put_quote(out, wanted)
             out.length += decimal_text(limbs, field.limb_count, field.scale, <char*> out.data + out.length)

@@ -11,7 +11,7 @@ Source: MySQL server documentation, "Packets", "COM_BINLOG_DUMP"; semi-synchrono
 ``plugin/semisync``.
 """
 
-from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from memory.memory cimport memory_t, release

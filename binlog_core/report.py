@@ -29,7 +29,7 @@ class BinlogWarning(UserWarning):
 # What is counted, and what is said of it.
 KINDS = {
     "skipped_events": "damaged events were skipped",
-    "unknown_events": "events of a type that nobody has told us of",
+    "unknown_events": "events of unknown type",
     "rows_without_table_map": "rows events whose table map was not seen",
     "undecodable_tables": "tables whose rows cannot be decoded",
     "statement_changes": "changes were logged as statements, not as rows",

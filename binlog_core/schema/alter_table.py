@@ -18,7 +18,14 @@ from .create_table import (
     read_column,
     settle_charset,
 )
-from .table_definitions import ColumnSchema, TableSchema, UniqueKey, convert_charset, with_keys
+from .table_definitions import (
+    ColumnSchema,
+    TableSchema,
+    UniqueKey,
+    convert_charset,
+    with_keys,
+    without_assumed_charset,
+)
 from .tokens import TokenKind, TokenReader
 
 
@@ -274,7 +281,7 @@ class Alteration:
         if self.converted:
             table = convert_charset(table, charset)
         elif charset is not None:
-            table = replace(table, charset=charset)
+            table = replace(without_assumed_charset(table), charset=charset)
 
         columns: list[ColumnSchema] = []
         moved: list[tuple[ColumnSchema, _Place | None]] = []

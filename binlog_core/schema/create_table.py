@@ -428,7 +428,12 @@ def new_table_options() -> TableOptions:
 
 
 def read_table_body(
-    reader: TokenReader, database: str, name: str, dialect: Dialect, database_charset: str | None = None
+    reader: TokenReader,
+    database: str,
+    name: str,
+    dialect: Dialect,
+    database_charset: str | None = None,
+    server_charset: str | None = None,
 ) -> TableSchema:
     """Take ``( columns and keys ) options`` of CREATE TABLE, after the table's name.
 
@@ -439,6 +444,8 @@ def read_table_body(
     dialect : Dialect
     database_charset : str or None
         The default character set of the database; None: not known.
+    server_charset : str or None
+        That of new databases, which is assumed where nothing else tells.
 
     Raises
     ------
@@ -476,9 +483,11 @@ def read_table_body(
         _add_period(definitions, keys)
     if not definitions:
         raise SchemaError("a table without columns", table=f"{database}.{name}")
-    charset = options.charset.name or database_charset
+    told = options.charset.name or database_charset
+    charset = told or server_charset
     columns = tuple(settle_charset(definition, charset) for definition in definitions)
-    return with_keys(TableSchema(database, name, columns, charset=charset), keys.primary, keys.unique)
+    table = TableSchema(database, name, columns, charset=charset, charset_assumed=told != charset)
+    return with_keys(table, keys.primary, keys.unique)
 
 
 def check_columns(count: int) -> None:

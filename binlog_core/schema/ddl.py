@@ -170,7 +170,8 @@ class DdlTracker:
         sql_mode : int
             From the event's status variables.
         server_collation : int or None
-            From the event's status variables: a database gets it where CREATE DATABASE names none.
+            From the event's status variables: a database gets it where CREATE DATABASE names none, and a
+        table whose database nothing is known of is assumed to have it.
         gtid_flags_extra : int
             From the event's status variables, or of the MariaDB GTID event before it. An ALTER that
             is only announced (START ALTER), or taken back, changes nothing.
@@ -351,7 +352,8 @@ class _Statement:
             return
         if reader.symbol() != "(":
             raise NotADefinition
-        self.put(read_table_body(reader, *key, self.dialect, self.tracker.database_charset(key[0])))
+        told = self.tracker.database_charset(key[0])
+        self.put(read_table_body(reader, *key, self.dialect, told, self.server_charset))
 
     def _create_sequence(self) -> None:
         reader = self.reader

@@ -25,6 +25,7 @@ from .table_definitions import (
     UTF8MB4_BIN,
     ColumnSchema,
     TableSchema,
+    without_assumed_charset,
 )
 from .tokens import TokenReader, tokenize_statements
 
@@ -320,6 +321,10 @@ def apply(table: Table, schema: TableSchema) -> Table:
         raise SchemaError(
             f"the schema has {len(columns)} columns, the log {len(table.columns)}", table=table.full_name
         )
+    if schema.charset_assumed and any(
+        _length_difference(column, known) for column, known in zip(table.columns, columns, strict=True)
+    ):
+        return apply(table, without_assumed_charset(schema))
     merged = tuple(_merge(table, column, known) for column, known in zip(table.columns, columns, strict=True))
     names: set[str] = set()
     for column in merged:

@@ -118,6 +118,9 @@ class TableSchema:
     charset : str or None
         The table's default character set; None where the text does not say.
     unique_keys : tuple of UniqueKey
+    charset_assumed : bool
+        `charset` is the server's default when the table was made, since nothing tells its database's. What
+        the lengths in the log contradict is not kept.
     """
 
     database: str
@@ -126,6 +129,7 @@ class TableSchema:
     primary_key: tuple[str, ...] | None = None
     charset: str | None = None
     unique_keys: tuple[UniqueKey, ...] = ()
+    charset_assumed: bool = False
 
     @property
     def row_key(self) -> tuple[str, ...] | None:
@@ -225,9 +229,23 @@ def _index_name(columns: tuple[str, ...], taken: set[str]) -> str:
 
 def convert_charset(table: TableSchema, charset: str | None) -> TableSchema:
     """The table after ``CONVERT TO CHARACTER SET``; None: a set that is not known here."""
-    return replace(
-        table, charset=charset, columns=tuple(_convert_column(column, charset) for column in table.columns)
+    columns = tuple(_convert_column(column, charset) for column in table.columns)
+    return replace(table, charset=charset, charset_assumed=False, columns=columns)
+
+
+def without_assumed_charset(table: TableSchema) -> TableSchema:
+    """The table as its text alone has it; columns that have no character set of their own get none."""
+    if not table.charset_assumed:
+        return table
+    assert table.charset is not None
+    collation = charsets.default_collation(table.charset)
+    columns = tuple(
+        column.with_charset(None)
+        if (column.charset, column.collation_id) == (table.charset, collation)
+        else column
+        for column in table.columns
     )
+    return replace(table, charset=None, charset_assumed=False, columns=columns)
 
 
 def _convert_column(column: ColumnSchema, charset: str | None) -> ColumnSchema:

@@ -14,12 +14,13 @@ from test_given import told_by_server
 import binlog_core
 from binlog_core._format.event_types import EventType
 from binlog_core._format.statements import may_change_definitions
+from binlog_core._tables.tables import Column, Kind, Table
 from binlog_core.errors import SchemaError
 from binlog_core.events.base import EventHeader
 from binlog_core.events.query import QueryEvent, QueryStatus
 from binlog_core.limits import Limits
 from binlog_core.schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER, DdlTracker
-from binlog_core.schema.given import Schema
+from binlog_core.schema.given import Schema, apply
 from binlog_core.schema.table_definitions import TableSchema
 
 
@@ -104,6 +105,44 @@ def test_an_event_brings_its_status() -> None:
     assert table is not None
     assert [(c.name, c.charset) for c in table.columns] == [("a", "latin1")]
     assert [change.position for change in tracker.timeline] == [77]
+
+
+def test_a_database_that_nothing_is_known_of_has_the_server_s_default() -> None:
+    def charsets_after(*statements: str, server: int = 8) -> list[str | None]:
+        tracker = DdlTracker()
+        for sql in statements:
+            tracker.apply_statement("d", sql, server_collation=server)
+        table = tracker.definition("d", "t")
+        assert table is not None
+        return [column.charset for column in table.columns]
+
+    create = "CREATE TABLE t (a text, b text CHARACTER SET cp1251)"
+    assert charsets_after(create) == ["latin1", "cp1251"]
+    assert charsets_after(create, server=45) == ["utf8mb4", "cp1251"]
+    assert charsets_after(create + " CHARSET koi8r") == ["koi8r", "cp1251"]
+    # What the log tells goes before what it lets one assume.
+    assert charsets_after("ALTER DATABASE d CHARSET greek", create) == ["greek", "cp1251"]
+    assert charsets_after(create, "ALTER TABLE t ADD c char(3)") == ["latin1", "cp1251", "latin1"]
+    # The new default says nothing of the columns that were there.
+    assert charsets_after(create, "ALTER TABLE t CHARSET greek, ADD c char(3)") == [None, "cp1251", "greek"]
+    assert charsets_after(create, "ALTER TABLE t CONVERT TO CHARSET greek") == ["greek", "greek"]
+
+
+def test_an_assumed_character_set_yields_to_the_lengths_of_the_log() -> None:
+    def names_and_charsets(length: int) -> list[tuple[str, str | None]]:
+        tracker = DdlTracker()
+        tracker.apply_statement("d", "CREATE TABLE t (a varchar(10), b text)", server_collation=45)
+        definition = tracker.definition("d", "t")
+        assert definition is not None
+        columns = (
+            Column("c0", 0, 15, Kind.BINARY, named=False, length=length),
+            Column("c1", 1, 252, Kind.BINARY, named=False, length=2),
+        )
+        merged = apply(Table("d", "t", columns), definition)
+        return [(column.name, column.charset) for column in merged.columns]
+
+    assert names_and_charsets(40) == [("a", "utf8mb4"), ("b", "utf8mb4")]  # four bytes a character
+    assert names_and_charsets(10) == [("a", None), ("b", None)]  # one byte: the database had another set
 
 
 # ---------------------------------------------------------------------------------------

@@ -191,6 +191,8 @@ cdef class _Columns:
         cdef size_t items_len = <size_t> layout.count * sizeof(column_t)
         cdef size_t nulls_len = (8 * <size_t> layout.bitmap_len + 1) * NULL_BYTES
         cdef size_t seen_len = 2 * <size_t> layout.bitmap_len + 1
+        if records.ndim != 1:
+            raise ValueError(f"records: {records.ndim} dimensions, expected 1")
         if records.dtype is not layout.dtype and records.dtype != layout.dtype:
             raise ValueError(f"records of {records.dtype}, the layout is of {layout.dtype}")
         self.layout = layout
@@ -587,8 +589,6 @@ def export_batch(
         A span reaches outside the buffer, text is invalid, a value cannot be of its type, or the columns are larger
         than `most`. It tells neither table nor file.
     """
-    if records.ndim != 1:
-        raise ValueError(f"records: {records.ndim} dimensions, expected 1")
     if text_errors not in ("raise", "replace", "binary"):
         raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
     gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions, most)

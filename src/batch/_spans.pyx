@@ -36,7 +36,7 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     DecodeError
         A span reaches outside the buffer.
     """
-    cdef int64_t i, count = records.shape[0], stride = records.strides[0]
+    cdef int64_t i, count, stride
     cdef uint8_t* base = <uint8_t*> cnp.PyArray_DATA(records)
     cdef uint8_t* span
     cdef uint64_t offset, total = 0, size
@@ -44,10 +44,12 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     cdef const uint8_t* source
     cdef Py_buffer view
     cdef char* out
-    row, row_offset = records.dtype.fields["row"][:2]
-    spans = [column for column in columns if column.kind in SPAN_KINDS]
     if records.ndim != 1 or not records.flags.writeable:
         raise ValueError("records: one dimension expected, and that they can be written to")
+    count = records.shape[0]
+    stride = records.strides[0]
+    row, row_offset = records.dtype.fields["row"][:2]
+    spans = [column for column in columns if column.kind in SPAN_KINDS]
     for column in spans:
         if row.fields[column.name][0] != SPAN_DTYPE:
             raise ValueError(f"column {column.name!r}: {row.fields[column.name][0]} is not a span")
@@ -92,61 +94,61 @@ def twins():
     dict of str to (int, dict of str to int)
         By the struct's name: its bytes, and the offset of each field.
     """
-    cdef image_t* image = NULL
-    cdef span_t* span = NULL
-    cdef transaction_t* trx = NULL
-    cdef invalid_date_t* date = NULL
-    cdef json_diff_t* diff = NULL
-    cdef header_record_t* header = NULL
+    cdef image_t image
+    cdef span_t span
+    cdef transaction_t trx
+    cdef invalid_date_t date
+    cdef json_diff_t diff
+    cdef header_record_t header
     return {
         "image_t": (sizeof(image_t), {
-            "op": <size_t> &image.op,
-            "timestamp": <size_t> &image.timestamp,
-            "server_id": <size_t> &image.server_id,
-            "position": <size_t> &image.position,
-            "row": <size_t> &image.row,
-            "transaction": <size_t> &image.transaction,
+            "op": <size_t> &image.op - <size_t> &image,
+            "timestamp": <size_t> &image.timestamp - <size_t> &image,
+            "server_id": <size_t> &image.server_id - <size_t> &image,
+            "position": <size_t> &image.position - <size_t> &image,
+            "row": <size_t> &image.row - <size_t> &image,
+            "transaction": <size_t> &image.transaction - <size_t> &image,
         }),
         "span_t": (sizeof(span_t), {
-            "offset": <size_t> &span.offset,
-            "length": <size_t> &span.length,
+            "offset": <size_t> &span.offset - <size_t> &span,
+            "length": <size_t> &span.length - <size_t> &span,
         }),
         "transaction_t": (sizeof(transaction_t), {
-            "begin_position": <size_t> &trx.begin_position,
-            "end_position": <size_t> &trx.end_position,
-            "timestamp": <size_t> &trx.timestamp,
-            "commit_time": <size_t> &trx.commit_time,
-            "gtid_kind": <size_t> &trx.gtid_kind,
-            "uuid": <size_t> &trx.uuid,
-            "domain_id": <size_t> &trx.domain_id,
-            "server_id": <size_t> &trx.server_id,
-            "sequence_number": <size_t> &trx.sequence_number,
-            "tag": <size_t> &trx.tag,
-            "xid": <size_t> &trx.xid,
-            "outcome": <size_t> &trx.outcome,
+            "begin_position": <size_t> &trx.begin_position - <size_t> &trx,
+            "end_position": <size_t> &trx.end_position - <size_t> &trx,
+            "timestamp": <size_t> &trx.timestamp - <size_t> &trx,
+            "commit_time": <size_t> &trx.commit_time - <size_t> &trx,
+            "gtid_kind": <size_t> &trx.gtid_kind - <size_t> &trx,
+            "uuid": <size_t> &trx.uuid - <size_t> &trx,
+            "domain_id": <size_t> &trx.domain_id - <size_t> &trx,
+            "server_id": <size_t> &trx.server_id - <size_t> &trx,
+            "sequence_number": <size_t> &trx.sequence_number - <size_t> &trx,
+            "tag": <size_t> &trx.tag - <size_t> &trx,
+            "xid": <size_t> &trx.xid - <size_t> &trx,
+            "outcome": <size_t> &trx.outcome - <size_t> &trx,
         }),
         "invalid_date_t": (sizeof(invalid_date_t), {
-            "record": <size_t> &date.record,
-            "column": <size_t> &date.column,
-            "year": <size_t> &date.year,
-            "month": <size_t> &date.month,
-            "day": <size_t> &date.day,
-            "hour": <size_t> &date.hour,
-            "minute": <size_t> &date.minute,
-            "second": <size_t> &date.second,
-            "microsecond": <size_t> &date.microsecond,
+            "record": <size_t> &date.record - <size_t> &date,
+            "column": <size_t> &date.column - <size_t> &date,
+            "year": <size_t> &date.year - <size_t> &date,
+            "month": <size_t> &date.month - <size_t> &date,
+            "day": <size_t> &date.day - <size_t> &date,
+            "hour": <size_t> &date.hour - <size_t> &date,
+            "minute": <size_t> &date.minute - <size_t> &date,
+            "second": <size_t> &date.second - <size_t> &date,
+            "microsecond": <size_t> &date.microsecond - <size_t> &date,
         }),
         "json_diff_t": (sizeof(json_diff_t), {
-            "record": <size_t> &diff.record,
-            "column": <size_t> &diff.column,
+            "record": <size_t> &diff.record - <size_t> &diff,
+            "column": <size_t> &diff.column - <size_t> &diff,
         }),
         "header_record_t": (sizeof(header_record_t), {
-            "position": <size_t> &header.position,
-            "timestamp": <size_t> &header.timestamp,
-            "type_code": <size_t> &header.type_code,
-            "server_id": <size_t> &header.server_id,
-            "event_length": <size_t> &header.event_length,
-            "next_position": <size_t> &header.next_position,
-            "flags": <size_t> &header.flags,
+            "position": <size_t> &header.position - <size_t> &header,
+            "timestamp": <size_t> &header.timestamp - <size_t> &header,
+            "type_code": <size_t> &header.type_code - <size_t> &header,
+            "server_id": <size_t> &header.server_id - <size_t> &header,
+            "event_length": <size_t> &header.event_length - <size_t> &header,
+            "next_position": <size_t> &header.next_position - <size_t> &header,
+            "flags": <size_t> &header.flags - <size_t> &header,
         }),
     }

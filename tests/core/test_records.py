@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.batches import column, make_batch
 
+from binlog_core._core._columns import span_values
 from binlog_core._core._headers import HEADER_DTYPE
-from binlog_core._core._spans import twins
-from binlog_core._tables.column_types import SPAN_DTYPE
+from binlog_core._core._spans import compact_spans, twins
+from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 from binlog_core._tables.tables import image_dtype
+from binlog_core.arrow.types import ArrowField
 
 DTYPES = {
     "span_t": SPAN_DTYPE,
@@ -45,3 +48,15 @@ def test_the_image_is_followed_by_its_bitmaps() -> None:
 
 def test_no_twin_is_left_out() -> None:
     assert set(twins()) == {*DTYPES, "image_t"}
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1)])
+def test_records_have_one_dimension(shape: tuple[int, ...]) -> None:
+    """An array of none has no first length to ask for."""
+    text = column("t", Kind.TEXT, charset="utf8mb4")
+    batch = make_batch([text], [{"t": b"a"}])
+    records = batch.array.reshape(shape)
+    with pytest.raises(ValueError, match="one dimension expected"):
+        compact_spans(records, batch.value_columns, batch.buffer)
+    with pytest.raises(ValueError, match=f"{len(shape)} dimensions, expected 1"):
+        span_values(records, text, ArrowField("t", "u"), batch.buffer, most=1 << 20)

@@ -183,6 +183,8 @@ def open(
         raise ValueError(
             "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
         )
+    if live and (keys, mmap, storage_options) != (None, None, None):
+        raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
     checked = (None, None) if live else (start, stop)
     check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start)
     if schema is not None:

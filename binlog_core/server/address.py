@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from .._sources.places import is_server
+
 SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _PORT = 3306
 _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
@@ -121,6 +123,9 @@ def _bracketed(host: str) -> str:
 
 
 def _parse_url(url: str) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]]:
+    if not is_server(url):
+        # What stands there may hold a password: it is not shown.
+        raise ValueError("a server's address begins with mysql:// or mariadb://")
     rest = url.split("://", 1)[1]
     rest, _, query = rest.partition("?")
     rest, _, path = rest.partition("/")

@@ -81,7 +81,9 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
 
 def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
     """Everything that is not in a set (on MariaDB: behind the last GTID of each domain)."""
-    if facts.mariadb != isinstance(gtids, MariadbGtidSet) and gtids:
+    if not gtids:  # an empty set is of both vendors
+        gtids = _nothing(facts)
+    if facts.mariadb != isinstance(gtids, MariadbGtidSet):
         ours = "MariaDB" if facts.mariadb else "MySQL"
         raise ServerError(f"the GTIDs are not of this server's vendor, {ours}", path=connection.name)
     if not facts.gtids:

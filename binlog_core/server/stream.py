@@ -15,6 +15,7 @@ from ..errors import (
     AuthenticationError,
     DivergedError,
     IdentityError,
+    PositionError,
     ServerError,
     UnreachableError,
 )
@@ -122,6 +123,8 @@ class ServerStream:
         self._identity: bytes | None = None  # of the log at hand: its descriptor's time and server
         self._files = 0
         self._closed = False
+        self._lost_at: float | None = None  # nothing has come since
+        self._pause = 0.0  # seconds before the next try to connect
         self._dump: Dump | None = None
         self._running: Gtid | MariadbGtid | None = None  # may have begun and not ended
         self._known_descriptor = False
@@ -165,11 +168,15 @@ class ServerStream:
                 run = self._dump.next_run(left)
             except LineLost as lost:
                 self._lost(str(lost))
+                if self._stopping.is_set():
+                    return None
                 if self._successor is not None:
                     return Run("failover", self.file, self.position, memoryview(b""), False)
                 continue
             except IdentityError as error:
                 self._other_identity(error)
+                if self._stopping.is_set():
+                    return None
                 continue
             if run is None:
                 self.ended = self._dump.ended
@@ -241,9 +248,14 @@ class ServerStream:
         if run.kind == "file":
             known = self._files and run.file == self.file and run.position == self.position
             self.file, self.position = run.file, run.position
-            if self._files and not known and self._stop is not None and self._is_over():
+            if self._files and not known and self._reaches_stop(run.file, run.position):
                 self.ended = True
                 return None
+            if not self._files and self._stop is not None and self._reaches_stop(run.file, -1):
+                raise PositionError(
+                    f"stop= lies in {self._stop[0]}, in front of the log that reading begins with",
+                    path=run.file,
+                )
             self._files += 1
             if known:
                 return None  # the line was mended
@@ -253,12 +265,15 @@ class ServerStream:
             self._check_identity(run)
             if self._known_descriptor and run.kind == "descriptor":
                 return None
+        if run.kind in ("events", "heartbeat"):
+            self._lost_at, self._pause = None, 0.0
         if run.kind != "events":
             return run
         self._note_gtids()
-        if self._stop is not None and run.file == self._stop[0] and run.end >= self._stop[1]:
+        if self._stop is not None and self._reaches_stop(run.file, run.end):
             self.ended = True
-            run = run._replace(events=run.events[: max(0, self._stop[1] - run.position)])
+            wanted = self._stop[1] - run.position if run.file == self._stop[0] else 0
+            run = run._replace(events=run.events[: max(0, wanted)])
             if not run.events:
                 return None
         self.position = run.end
@@ -290,11 +305,12 @@ class ServerStream:
             found = self._dump.running_gtid()
             self._running = gtid_of(found) if found is not None else None
 
-    def _is_over(self) -> bool:
-        """Whether `stop` lies behind us."""
-        assert self._stop is not None
-        here, there = _number(self.file), _number(self._stop[0])
-        return here > there or (here == there and self.position >= self._stop[1])
+    def _reaches_stop(self, file: str, position: int) -> bool:
+        """Whether a place is `stop`, or behind it; of logs under another name nobody can tell."""
+        if self._stop is None:
+            return False
+        (base, number), (last_base, last_number) = _number(file), _number(self._stop[0])
+        return base == last_base and (number, position) >= (last_number, self._stop[1])
 
     # ------------------------------------------------------------ one connection after another
 
@@ -311,7 +327,10 @@ class ServerStream:
         )
 
     def _lost(self, why: str) -> None:
-        """Connect again, for as long as the address says: to the same server or to another."""
+        """Connect again, to the same server or to another.
+
+        The address says for how long: a server that lets us in and sends nothing is none that came back.
+        """
         if self._closed or self.stopping.is_set():
             return
         hosts = list(self.address.hosts)
@@ -319,23 +338,26 @@ class ServerStream:
             self._note_running()
             self._dump.close()
             hosts.sort(key=lambda host: host != self._dump_host)
-        end = time.monotonic() + self.address.reconnect
-        pause = _FIRST_PAUSE
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+        end = self._lost_at + self.address.reconnect
+        problem: ServerError = UnreachableError(why, path=self.address.name)
         while True:
-            problem = self._try(hosts)
-            if problem is None:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise problem
+            if self._pause and (self.stopping.wait(min(self._pause, left)) or self._closed):
+                return
+            self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+            found = self._try(hosts)
+            if found is None:
                 self.reconnects += 1
                 if self.told is not None:
                     host = f"{self._dump_host[0]}:{self._dump_host[1]}"
                     self.told(f"{why}; went on at {self.file} {self.position} with {host}")
                 return
-            left = end - time.monotonic()
-            if left <= 0:
-                problem.message = f"{why}, and {problem.message}"
-                raise problem
-            if self.stopping.wait(min(pause, left)) or self._closed:
-                return
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            problem = found
+            problem.message = f"{why}, and {problem.message}"
 
     @property
     def _dump_host(self) -> tuple[str, int]:

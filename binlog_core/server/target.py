@@ -7,8 +7,10 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from .._decode.selection import MAX_POSITION
 from .._sources.log_files import LogFile, LogFiles
 from ..gtids import GtidSet, MariadbGtidSet
 from ..limits import Limits
@@ -127,4 +129,7 @@ def _check_start(start: Any) -> None:
 
 
 def _is_place(place: Any) -> bool:
-    return isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)
+    if not (isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)):
+        return False
+    position = place[1]
+    return isinstance(position, SupportsIndex) and 0 <= index(position) <= MAX_POSITION

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import binlog_core
 from binlog_core import BinlogError
 from binlog_core._sources.places import is_server
 from binlog_core.server.address import Address
@@ -27,6 +28,8 @@ def test_a_password_is_shown_nowhere():
 @pytest.mark.parametrize(
     "url",
     [
+        "db1:3306",
+        "http://me:geheim@db1",
         "mysql://db1:0",
         "mysql://db1:x",
         "mysql://db1:99999",
@@ -41,8 +44,26 @@ def test_a_password_is_shown_nowhere():
     ],
 )
 def test_what_is_not_an_address_says_so(url):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError) as refused:
         Address.of(url)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"mmap": True}, {"keys": "keyring"}, {"storage_options": {"anon": True}}], ids=str
+)
+def test_what_is_for_files_is_refused_with_a_server(arguments):
+    with pytest.raises(ValueError, match="are for files"):
+        binlog_core.open("mysql://db1", **arguments)
+
+
+@pytest.mark.parametrize(
+    "place", ["never", 4, ("bin.000001", -1), ("bin.000001", "4"), ("bin.000001", 1 << 63)]
+)
+def test_what_is_not_a_place_on_a_server_says_so(place):
+    for argument in ("start", "stop"):
+        with pytest.raises(TypeError, match=f"{argument}=.*a server takes"):
+            binlog_core.open("mysql://db1", **{argument: place})
 
 
 def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monkeypatch):

@@ -22,6 +22,7 @@ from binlog_core.errors import (
     UnreachableError,
 )
 from binlog_core.server.address import Address
+from binlog_core.server.dump import Dump, LineLost
 from binlog_core.server.stream import ServerStream
 
 pytestmark = [pytest.mark.server, needs_server]
@@ -306,6 +307,57 @@ def test_a_line_that_does_not_come_back_is_an_error(connection: Any) -> None:
             line.__exit__(None, None, None)
             with pytest.raises(UnreachableError):
                 next(changes)
+
+
+def test_a_stream_is_stopped_while_its_line_is_lost(connection: Any) -> None:
+    with (
+        Line(SERVER, seed=1, cuts=0) as line,
+        binlog_core.open(line.url, start="now", follow=True, server={"ssl_mode": "DISABLED"}) as log,
+    ):
+        changes = rows_of(log)
+        write(connection, 0, 1)
+        next(changes)
+        line.__exit__(None, None, None)
+        reader = threading.Thread(target=list, args=(changes,), daemon=True)
+        reader.start()
+        time.sleep(0.3)
+        log.stop()
+        reader.join(30)
+        assert not reader.is_alive()
+
+
+def test_a_server_that_lets_us_in_and_sends_nothing_is_lost(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise LineLost("cut")
+
+    for reconnect, least, most in ((0, 0, 0), (1.0, 1, 10)):
+        with ServerStream(Address.of(SERVER, {"reconnect": reconnect})) as stream:
+            stream.next_run()
+            with monkeypatch.context() as patched, pytest.raises(UnreachableError, match="cut"):
+                patched.setattr(Dump, "next_run", lost)
+                stream.next_run()
+            assert least <= stream.reconnects <= most
+
+
+def test_a_stop_in_front_of_the_start_says_so(connection: Any) -> None:
+    stop = status(connection)
+    write(connection, 0, 1)
+    run(connection, "FLUSH BINARY LOGS")
+    file, _ = status(connection)
+    write(connection, 1, 1)
+    with pytest.raises(PositionError, match=f"stop= lies in {stop[0]}, in front"):
+        binlog_core.open(SERVER, start=(file, 4), stop=stop)
+
+
+def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
+    write(connection, 0, 1)
+    if not is_mariadb(connection) and "ON" not in run(connection, "SELECT @@gtid_mode")[0]:
+        pytest.skip("the server has no GTIDs (gtid_mode is not ON)")
+    for nothing in (binlog_core.GtidSet(), binlog_core.MariadbGtidSet()):
+        with binlog_core.open(SERVER, start=nothing) as log:
+            assert note(list(rows_of(log))[-1]) == "0.0"
 
 
 def test_what_is_not_there_says_so(connection: Any) -> None:

@@ -55,9 +55,24 @@ _TRANSACTION_COLUMNS = {
 }
 
 
-def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> dict[str, tuple[Column, ...]]:
-    """Tables with row changes, and the columns of all of their definitions, a type that changed being the
-    wider one; no value is decoded.
+class Tables(dict[str, tuple[Column, ...]]):
+    """The columns of tables by their full names.
+
+    Attributes
+    ----------
+    empty : set of str
+        Those without row changes, which ``schema=`` defines.
+    """
+
+    def __init__(self, *given: Mapping[str, tuple[Column, ...]]) -> None:
+        super().__init__(*given)
+        self.empty: set[str] = set()
+
+
+def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables:
+    """Tables with row changes, or a definition in ``schema=``, and their columns; no value is decoded.
+
+    The columns are those of all definitions, a type that changed being the wider one.
 
     Parameters
     ----------
@@ -73,7 +88,8 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> dict[s
     most, count = log.limits.sql_columns, 0
     found: dict[str, dict[str, Column]] = {}
     latest: dict[str, Table] = {}
-    for group in log.groups(columns={"*": ()}):
+    groups = log.groups(columns={"*": ()})
+    for group in groups:
         for batch in group.batches:
             columns = found.setdefault(batch.table.full_name, {})
             if batch.table.undecodable is not None or latest.get(batch.table.full_name) is batch.table:
@@ -92,7 +108,16 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> dict[s
                     f"{len(found)} tables have more columns than Limits.sql_columns={most}:"
                     " tables= chooses some"
                 )
-    return {name: tuple(columns.values()) for name, columns in found.items()}
+    tables = Tables({name: tuple(columns.values()) for name, columns in found.items()})
+    for table, _ in groups.defined():
+        if table.full_name in found:
+            continue
+        columns_wanted = wanted is None or wanted(table.full_name)
+        if columns_wanted and (count := count + len(table.columns)) > most:
+            break  # of a large server's schema as many as there is room for
+        tables[table.full_name] = table.columns if columns_wanted else ()
+        tables.empty.add(table.full_name)
+    return tables
 
 
 def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
@@ -110,12 +135,21 @@ def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
     return name, tables[name]
 
 
-def by_any_name(tables: Collection[str]) -> dict[str, str]:
-    """Full names of tables, by themselves and by their own names where no two databases have the same."""
-    short: dict[str, list[str]] = {}
-    for name in tables:
-        short.setdefault(name.partition(".")[2], []).append(name)
-    return {own: full[0] for own, full in short.items() if len(full) == 1} | {name: name for name in tables}
+def by_any_name(tables: Tables) -> dict[str, str]:
+    """Full names of tables, by themselves and by their own names where no two databases have the same.
+
+    A table that is only defined does not make the name of one that has rows ambiguous.
+    """
+    found: dict[str, str] = {}
+    for names in (tables.empty, tables.keys() - tables.empty):
+        short: dict[str, list[str]] = {}
+        for name in names:
+            short.setdefault(name.partition(".")[2], []).append(name)
+        for own, full in short.items():
+            found.pop(own, None)
+            if len(full) == 1:
+                found[own] = full[0]
+    return found | {name: name for name in tables}
 
 
 def unknown_table(name: str, tables: Collection[str]) -> SchemaError:

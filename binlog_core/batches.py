@@ -391,6 +391,11 @@ class Batches(Iterator["ChangeBatch"]):
         self._first = self._pass = None
         return every
 
+    def defined_columns(self) -> tuple[Column, ...] | None:
+        """Of a table without rows, where ``schema=`` defines it and no other that is wanted; else None."""
+        tables = [columns for _, columns in self._told().defined()]
+        return tables[0] if len(tables) == 1 else None
+
     def _started(self) -> Iterator[ChangeBatch]:
         if self._pass is None:
             self._latest = self._read()
@@ -449,11 +454,17 @@ class ArrowStream:
 
     def parts(self) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
         """The fields of the schema, and the batches as Arrow columns; errors as :func:`batch_stream`."""
-        return stream_parts(self.batches.take(), self.columns, self.new_columns, self.options)
+        return stream_parts(
+            self.batches.take(), self.columns, self.new_columns, self.options, self.batches.defined_columns
+        )
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule; reads the first batch."""
-        return schema_capsule(struct_field(_stream_fields(self.batches.peek(), self.columns, self.options)))
+        first = self.batches.peek()
+        columns = self.columns
+        if first is None and columns is None:
+            columns = self.batches.defined_columns()
+        return schema_capsule(struct_field(_stream_fields(first, columns, self.options)))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The stream, as PyCapsule; a requested schema is not followed."""
@@ -525,10 +536,19 @@ def stream_parts(
     columns: Sequence[Column] | None,
     new_columns: NewColumns,
     options: StreamOptions,
+    defined: Callable[[], tuple[Column, ...] | None] = lambda: None,
 ) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
-    """The fields of a stream, and its batches as Arrow columns; see :func:`batch_stream`."""
+    """The fields of a stream, and its batches as Arrow columns; see :func:`batch_stream`.
+
+    Parameters
+    ----------
+    defined : callable
+        Gives the columns where there is no batch.
+    """
     iterator = iter(batches)
     first = next(iterator, None)
+    if first is None and columns is None:
+        columns = defined()
     fields = _stream_fields(first, columns, options)
     wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
 
@@ -572,7 +592,10 @@ def _stream_fields(
 ) -> tuple[ArrowField, ...]:
     if columns is None:
         if first is None:
-            raise SchemaError("no row changes of the table, so its columns are unknown: columns= gives them")
+            raise SchemaError(
+                "no row changes of the table, so its columns are unknown: schema= with its definition, or"
+                " columns=, gives them"
+            )
         columns = first.value_columns
     return ArrowBatch(first or _empty_batch(tuple(columns)), columns=columns, **options).fields()
 

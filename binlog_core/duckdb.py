@@ -17,19 +17,19 @@ A DECIMAL of more than 38 digits is text: DuckDB has no wider ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from ._scans import (
     ChangesScan,
     EventsScan,
     Scan,
+    Tables,
     TransactionsScan,
     by_any_name,
     find_tables,
     unknown_table,
 )
-from ._tables.tables import Column
 from .batches import CHANGE_COLUMNS
 from .errors import MissingExtraError
 from .log import Log
@@ -99,7 +99,7 @@ def _register_views(con: duckdb.DuckDBPyConnection, log: Log) -> None:
 def _register_changes(
     con: duckdb.DuckDBPyConnection,
     log: Log,
-    tables: Mapping[str, tuple[Column, ...]],
+    tables: Tables,
     wanted: Collection[str],
 ) -> None:
     """Make some of the tables known: DuckDB keeps each of their columns, whether a query needs it or not."""

@@ -547,15 +547,18 @@ class Log:
         if definitions is not None and definitions.follows:
             self._follow_up_to_start(definitions, reading)
         selection = replace(selection, met=NamesMet())
-        any_rows = False
+        any_rows = mariadb = False
         for decoder in self._decoders(reading, selection, definitions, follow=self._follow):
             for group in decoder.groups():
                 any_rows = any_rows or bool(group.batches)
                 yield group
                 del group  # what its user keeps is the user's
+            mariadb = decoder.format is not None and decoder.format.is_mariadb
         check_columns(selection)
         path = self.files[0].path
         report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
+        if definitions is not None:
+            reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=mariadb))
 
     def tables(self) -> dict[str, Table]:
         """The tables that have row changes, as far as the log is read; no value is decoded.

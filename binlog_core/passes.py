@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from ._decode.executed import Executed
@@ -11,6 +11,7 @@ from .report import Report
 
 if TYPE_CHECKING:
     from ._sources.log_files import LogFile
+    from ._tables.tables import Column, Table
     from ._walk.track import Tail
 
 T = TypeVar("T", covariant=True)
@@ -32,6 +33,8 @@ class Reading:
         The log that the server began next, where the pass followed the last one to its end.
     executed : Executed
         The GTIDs that the pass has come by.
+    defined : callable
+        Gives the tables of ``schema=`` that are wanted, once the pass is over, each with its wanted columns.
     """
 
     def __init__(self, report: Report, stop: threading.Event) -> None:
@@ -40,6 +43,7 @@ class Reading:
         self.tail: Tail | None = None
         self.next_file: LogFile | None = None
         self.executed = Executed()
+        self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple
 
 
 class Pass(Iterator[T]):
@@ -69,6 +73,10 @@ class Pass(Iterator[T]):
     def tail(self) -> Tail | None:
         """See above."""
         return self._reading.tail
+
+    def defined(self) -> Iterable[tuple[Table, tuple[Column, ...]]]:
+        """At the end: the tables of ``schema=`` that were wanted, each with the columns that were."""
+        return self._reading.defined()
 
     def __iter__(self) -> Iterator[T]:
         return self._items  # the generator itself: without a call of ours for each item

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import index
 
-from .._tables.tables import Table
+from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
 from ..errors import SchemaError
 from ..limits import Limits
@@ -80,6 +80,13 @@ class Selection:
                     c.name for c in table.columns if c.name in names
                 )
         return wanted
+
+    def of_tables(self, tables: Iterable[Table]) -> Iterator[tuple[Table, tuple[Column, ...]]]:
+        """Those of some tables that are wanted, each with its wanted columns."""
+        for table in tables:
+            if self.wants_table(table):
+                wanted = self.wanted_columns(table)
+                yield table, tuple(c for c in table.columns if wanted is None or c.name in wanted)
 
 
 def matches(table: Table, pattern: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 import threading
 import uuid as _uuid
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
+from ..server.start import encoded
 from .ahead import received_ahead
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
@@ -98,7 +98,7 @@ class LiveFeed:
 
     def _behind(self, gtids: AnyGtidSet) -> Begin:
         if isinstance(gtids, GtidSet) and not self._facts.mariadb:
-            return Begin(gtids=_encoded(gtids))
+            return Begin(gtids=encoded(gtids, tags=self._facts.number >= (8, 3)))
         if isinstance(gtids, MariadbGtidSet) and self._facts.mariadb:
             last: dict[int, tuple[int, int]] = {}
             for (domain, server), (_, number) in gtids.intervals():
@@ -171,21 +171,3 @@ def _lost() -> Iterator[None]:
         raise LineLost(error.message, path=error.path) from error
     except (PurgedError, PositionError) as error:
         raise LogMissing(error.message, path=error.path, offset=error.offset) from error
-
-
-def _encoded(gtids: GtidSet) -> bytes:
-    """A set as COM_BINLOG_DUMP_GTID takes it; in the form with tags only where there are some."""
-    by_source: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for source, interval in gtids.intervals():
-        by_source.setdefault(source, []).append(interval)
-    tagged = any(tag for _, tag in by_source)
-    count = len(by_source)
-    out = struct.pack("<Q", 1 << 56 | count << 8 | 1 if tagged else count)
-    for (uuid, tag), intervals in by_source.items():
-        out += _uuid.UUID(uuid).bytes
-        if tagged:
-            out += bytes((2 * len(tag),)) + tag.encode()
-        out += struct.pack("<Q", len(intervals))
-        for first, last in intervals:
-            out += struct.pack("<QQ", first, last + 1)
-    return out

@@ -112,6 +112,16 @@ class Definitions:
             )
             return table
 
+    def tables(self, *, mariadb: bool) -> Iterator[Table]:
+        """The tables that are defined, as a server would log them: for those that have no rows."""
+        from .without_rows import table_without_rows
+
+        source = self._tracker if self._tracker is not None else self._schema
+        for schema in source or ():
+            table = table_without_rows(schema, mariadb=mariadb)
+            if table is not None:
+                yield table
+
     def unmet(self) -> Iterator[tuple[str, Collection[str]]]:
         """Keys of a mapping that named no table, where tables have no definition: (key, those tables)."""
         if self._schema is not None and self._undefined:

@@ -405,7 +405,7 @@ def _difference(column: Column, known: ColumnSchema) -> str | None:
         case "uuid" | "inet6" | "inet4" if _FIXED_BINARY[known.type_name] != column.length:
             return f"the schema says {known.type_name}, the log binary({column.length})"
         case "enum" | "set" if known.members is not None:
-            wanted = _member_bytes(known.type_name, len(known.members))
+            wanted = member_bytes(known.type_name, len(known.members))
             if wanted != column.length:
                 return (
                     f"the schema's {known.type_name} has {len(known.members)} members ({wanted} bytes),"
@@ -414,7 +414,7 @@ def _difference(column: Column, known: ColumnSchema) -> str | None:
     return _length_difference(column, known)
 
 
-def _member_bytes(type_name: str, count: int) -> int:
+def member_bytes(type_name: str, count: int) -> int:
     """Bytes that a value of an ENUM or SET with so many members takes."""
     if type_name == "enum":
         return 1 if count < 256 else 2

@@ -37,7 +37,7 @@ _AUTHENTICATION = frozenset(
         4151,
     )
 )
-_PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 3118, 1370))
+_PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 1370))
 _ACCESS_DENIED = 1045
 _IDENTITY = frozenset((4052,))
 _MALFORMED_LIST = 1941
@@ -88,7 +88,6 @@ def refusal(
     path: str | None = None,
     offset: int | None = None,
     right: str = "REPLICATION SLAVE",
-    has: str | None = None,
     logged_in: bool = True,
 ) -> ServerError:
     """The error of what a server refused.
@@ -104,8 +103,6 @@ def refusal(
         The log and the position that were asked for, or the server's address.
     right : str
         What the user needs for this.
-    has : str or None
-        What the server still has, for `PurgedError`.
     logged_in : bool
         The user is in: what is denied now is not the access itself.
     """
@@ -125,8 +122,6 @@ def refusal(
             if words in lower:
                 kind, cure = found, why
                 break
-    if kind is PurgedError and has:
-        cure += f"; it has {has}"
     return kind(f"{said}: {cure}" if cure else said, code=code, sqlstate=sqlstate, path=path, offset=offset)
 
 

@@ -198,6 +198,17 @@ def logs_of(connection: Connection) -> list[tuple[str, int]] | None:
     return [(str(row[0]), int(row[1] or 0)) for row in rows]
 
 
+def still_has(connection: Connection, facts: Facts) -> str:
+    """What a server has of its logs, for people; "" where it does not say."""
+    told = []
+    if logs := logs_of(connection):
+        told.append(f"the logs from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}")
+    if facts.gtids and not facts.mariadb:
+        purged = connection.variables(["gtid_purged"]).get("gtid_purged", "")
+        told.append(f"gtid_purged={clean_text(''.join(purged.split()))!r}")
+    return ", ".join(told)
+
+
 def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
     """The last log that was begun before a moment; "" where the logs cannot be listed."""
     from .._decode.selection import timestamp_of

@@ -13,9 +13,11 @@ from .._decode.executed import Executed, last_of_domains
 from .._decode.gtid_selection import gtid_of
 from ..errors import (
     AuthenticationError,
+    BinlogError,
     DivergedError,
     IdentityError,
     PositionError,
+    PurgedError,
     ServerError,
     UnreachableError,
 )
@@ -25,7 +27,7 @@ from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .run import Run
-from .start import Start, by_gtids, encoded, start_of, status_of
+from .start import Start, by_gtids, encoded, start_of, status_of, still_has
 
 AnyGtidSet = GtidSet | MariadbGtidSet
 
@@ -178,6 +180,8 @@ class ServerStream:
                 if self._stopping.is_set():
                     return None
                 continue
+            except PurgedError as error:
+                raise self._with_what_it_has(error) from None
             if run is None:
                 self.ended = self._dump.ended
                 return None
@@ -185,6 +189,23 @@ class ServerStream:
             if run is not None:
                 return run
         return None
+
+    def _with_what_it_has(self, error: PurgedError) -> PurgedError:
+        """The error that something was purged, with what the server still has."""
+        try:
+            with Connection(self.address, [self._dump_host]) as connection:
+                has = still_has(connection, self.facts)
+        except BinlogError:
+            return error
+        if not has:
+            return error
+        return PurgedError(
+            f"{error.message}; it has {has}",
+            code=error.code,
+            sqlstate=error.sqlstate,
+            path=error.path,
+            offset=error.offset,
+        )
 
     @property
     def stopping(self) -> threading.Event:

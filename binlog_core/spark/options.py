@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
+from .._decode.given_names import near_names
 from .._decode.selection import matches_name
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
@@ -165,8 +165,8 @@ class SourceOptions:
                 storage[name[3:]] = text
                 continue
             if key not in _PARSERS:
-                near = difflib.get_close_matches(key, _PARSERS, 1)
-                hint = f": {_PARSERS[near[0]][0]}?" if near else f"; known: {', '.join(_KNOWN)}"
+                near = near_names(name, _KNOWN, most=1)
+                hint = f": {near[0]}?" if near else f"; known: {', '.join(_KNOWN)}"
                 raise ValueError(f"option {name!r} is unknown{hint}")
             shown, parse = _PARSERS[key]
             try:

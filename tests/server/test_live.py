@@ -362,7 +362,11 @@ def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
 
 def test_what_is_not_there_says_so(connection: Any) -> None:
     file, offset = status(connection)
-    with pytest.raises(PurgedError), binlog_core.open(SERVER, start=("nothing.000001", 4)) as log:
+    first = run(connection, "SHOW BINARY LOGS")[0][0]
+    with (
+        pytest.raises(PurgedError, match=f"it has the logs from {first} to {file}"),
+        binlog_core.open(SERVER, start=("nothing.000001", 4)) as log,
+    ):
         list(log.rows())
     with pytest.raises(PositionError), binlog_core.open(SERVER, start=(file, offset + 1000)) as log:
         list(log.rows())

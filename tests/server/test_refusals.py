@@ -39,6 +39,8 @@ def test_error_1236_by_its_text(text):
         (1045, True, errors.PrivilegeError),
         (1227, True, errors.PrivilegeError),
         (1130, False, errors.AuthenticationError),
+        (3118, False, errors.AuthenticationError),  # the account is locked: no right mends it
+        (3118, True, errors.AuthenticationError),
         (4052, True, errors.IdentityError),
         (1941, True, errors.PositionError),
         (9999, True, errors.ServerError),

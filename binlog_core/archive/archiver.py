@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import mmap
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from .._decode.boundaries import last_boundary
@@ -179,6 +181,9 @@ class Archiver:
                     remove_unfinished(self._files, folder)
                     logs = logs_among(self._files.names(folder))
             if logs:
+                if last.until is not None:  # it goes on, unless the server asks for another one again
+                    self.timeline = Timeline((*self.timeline.segments[:-1], replace(last, until=None)))
+                    self._write_timeline()
                 self._take_up(folder, logs[-1])
                 return
             # A crash came before its first log.
@@ -192,7 +197,8 @@ class Archiver:
         found = whole_events(path)
         if found.size:
             with told(path, "read the log"), open(path, "rb") as file:
-                self._scan(file.read(found.size)[FIRST_EVENT:], path)
+                data = mmap.mmap(file.fileno(), found.size, access=mmap.ACCESS_READ)
+            self._scan(memoryview(data)[FIRST_EVENT:], path)
         if found.closed and found.size == os.path.getsize(path):
             self._closed = name
         else:
@@ -200,8 +206,8 @@ class Archiver:
             self._tracked = self._log.position
         self.status.file, self.status.position = name, found.size
 
-    def _scan(self, data: bytes, path: str) -> None:
-        self._tracker.take(memoryview(data), FIRST_EVENT, path)
+    def _scan(self, data: memoryview, path: str) -> None:
+        self._tracker.take(data, FIRST_EVENT, path)
         self._note_events(0)
 
     def folder_of(self, segment: Segment) -> str:
@@ -226,7 +232,8 @@ class Archiver:
                 if self._stop.is_set():
                     return
                 now = time.monotonic()
-                if self.status.received_bytes != received or lost_at is None:
+                met = self.status.state == "waiting" or self.status.received_bytes != received
+                if met or lost_at is None:
                     lost_at, pause = now, _FIRST_PAUSE
                 if self._identity is None or now - lost_at >= self._reconnect:
                     raise
@@ -466,7 +473,6 @@ class Archiver:
             seam.kind,
             str(seam.before) if seam.before else None,
         )
-        self.timeline = self.timeline.begin(segment, until)
         folder = self.folder_of(segment)
         with told(folder, "begin a segment of the timeline"):
             if count:
@@ -474,6 +480,7 @@ class Archiver:
                 for name in self._files.names(folder):  # a crash came before the timeline told of them
                     self._files.remove(os.path.join(folder, name))
                 self._files.sync_directory(self._folder)
+        self.timeline = self.timeline.begin(segment, until)  # the keeper looks into every folder of it
         self._write_timeline()
         if left is not None:
             self._keeper.leave(left)

@@ -24,6 +24,7 @@ from .names import logs_among
 
 _PIECE = 8 << 20
 _LOCK = "archiver.json"
+_CLAIM = {"id", "process", "host", "updated", "valid"}  # what it tells
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 T = TypeVar("T")
 
@@ -185,14 +186,21 @@ class Uploader:
         """
         names = self.store.names()
         if _LOCK in names:
-            told = json.loads(b"".join(self.store.read(_LOCK)))
-            if time.time() - told["updated"] < told["valid"]:
+            told = self._claim()
+            if told is not None and time.time() - told["updated"] < told["valid"]:
                 raise ArchiveError(
                     f"another archiver keeps this archive (process {told['process']} on {told['host']}):"
                     f" stop it, or wait for {told['valid']:.0f} s if it is dead",
                     path=shown_url(self.store.url),
                 )
         self._write_lock()
+        try:
+            self._take_up(names)
+        except BaseException:
+            self.end()
+            raise
+
+    def _take_up(self, names: list[str]) -> None:
         if NAME not in names:
             if logs := logs_among(names):
                 raise ArchiveError(
@@ -203,11 +211,13 @@ class Uploader:
             return
         self._timeline = b"".join(self.store.read(NAME))
         timeline = Timeline.parse(self._timeline, shown_url(self.store.url))
-        segment = timeline.last
-        folder = segment.folder if segment is not None else ""
-        logs = logs_among(self.store.names(folder)) if folder else logs_among(names)
-        if logs and not self._has(folder, logs[-1]):
-            self._fetch(folder, logs[-1])
+        for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
+            folder = segment.folder
+            logs = logs_among(self.store.names(folder)) if folder else logs_among(names)
+            if logs:
+                if not self._has(folder, logs[-1]):
+                    self._fetch(folder, logs[-1])
+                return
 
     def _has(self, folder: str, name: str) -> bool:
         """Whether the spool is of this archive and as far as the store."""
@@ -251,7 +261,25 @@ class Uploader:
     def end(self) -> None:
         """Let another archiver have the store."""
         with contextlib.suppress(BinlogError):
+            self._check_claim()
             self.store.remove(_LOCK)
+
+    def _claim(self) -> dict[str, Any] | None:
+        """Who keeps the store; None: what stands there is not to be read."""
+        try:
+            told = json.loads(b"".join(self.store.read(_LOCK)))
+            return told if isinstance(told, dict) and told.keys() >= _CLAIM else None
+        except (BinlogError, OSError, ValueError):
+            return None
+
+    def _check_claim(self) -> None:
+        """Who slept for so long that another took over must not write any more."""
+        told = self._claim()
+        if told is not None and told["id"] != self._id:
+            raise ArchiveError(
+                f"another archiver has taken over this archive (process {told['process']} on {told['host']})",
+                path=shown_url(self.store.url),
+            )
 
     def _write_lock(self) -> None:
         told = {
@@ -279,6 +307,7 @@ class Uploader:
     def upload_finished(self, path: str) -> None:
         """A log that does not grow any more; then the spool lets go of it."""
         with self._lock:
+            self._check_claim()
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
             with open(path, "rb") as source:
@@ -299,6 +328,7 @@ class Uploader:
             Its path, and how much of it.
         """
         with self._lock:
+            self._check_claim()
             self._write_lock()
             if place is None or place == self._tail or place[0] in self._finished:
                 return

@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from support.archive import FakeServer
 
 import binlog_core
 from binlog_core._sources.places import place_of
+from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.keeper import Keeper
 from binlog_core.archive.store import Store, Uploader
@@ -170,6 +172,46 @@ def test_a_second_archiver_on_another_machine_is_refused(target: Any, tmp_path: 
 
     archive(server, target, tmp_path / "one", connect=lambda: server.connect(idle=idle), until_now=False)
     archive(server, target, tmp_path / "two")
+
+
+def test_an_archiver_that_was_taken_over_from_writes_no_more(target: Any, tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    told = {"id": "x", "process": 7, "host": "db9", "updated": time.time() - 1000, "valid": 90}
+    data = json.dumps(told).encode()
+
+    def idle() -> bool:  # it slept, its claim ran out, and another came
+        store.write("archiver.json", io.BytesIO(data), len(data))
+        server.transaction()
+        return False
+
+    with pytest.raises(binlog_core.BinlogError, match=r"has taken over this archive \(process 7 on db9\)"):
+        archive(server, target, tmp_path / "one", connect=lambda: server.connect(idle=idle), until_now=False)
+    assert held(target)["archiver.json"] == data  # the other's claim stands
+    archive(server, target, tmp_path / "two")
+    assert ids(target)[:3] == [1, 2, 3]
+
+
+def test_a_segment_without_a_log_hides_no_others(target: Any, tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, target, tmp_path / "one")
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    timeline = Timeline.parse(held(target)[NAME], "")
+    lost = replace(timeline.segments[0], folder="timeline-2", seam=FAILOVER)
+    data = timeline.begin(lost, ("mysql-bin.000001", 4)).to_bytes()
+    store.write(NAME, io.BytesIO(data), len(data))  # and no log of it: the machine died
+    server.transaction()
+    archive(server, target, tmp_path / "two")  # which is of the first segment again
+    assert ids(target) == [1, 2, 3, 4]
+    assert len(Timeline.parse(held(target)[NAME], "").segments) == 1
+
+
+def test_a_store_that_is_refused_is_not_claimed(target: Any, tmp_path: Path) -> None:
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    store.write("mysql-bin.000007", io.BytesIO(b"x"), 1)
+    for _ in range(2):
+        with pytest.raises(binlog_core.BinlogError, match="is not an archive"):
+            archive(FakeServer(), target, tmp_path)
 
 
 def test_a_dead_archivers_claim_ends(target: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from support.archive import DroppingFiles, FailingFiles, FakeFeed, FakeServer, P
 
 import binlog_core
 from binlog_core.archive.archiver import Archiver
+from binlog_core.archive.feed import LineLost
 from binlog_core.archive.files import Files
 from binlog_core.archive.keeper import Keeper
 from binlog_core.archive.status import Status
@@ -105,6 +106,33 @@ def test_lines_that_are_lost_lose_nothing(server: FakeServer, tmp_path: Path) ->
     assert_same(server, tmp_path)
     assert archiver.status.reconnects == len(feeds) - 1 > 10
     assert archiver.status.gtids == str(server.executed)
+
+
+def test_lines_that_are_lost_long_after_each_other_are_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = busy(FakeServer(), 3)
+    clock, lost = [0.0], []
+    monkeypatch.setattr("binlog_core.archive.archiver.time.monotonic", lambda: clock[0])
+
+    def idle() -> bool:  # nothing new for an hour, then the line is lost
+        if clock[0] % 7200 == 0:
+            clock[0] += 3600
+            return True
+        clock[0] += 3600
+        lost.append(clock[0])
+        if len(lost) < 5:
+            raise LineLost("cut")
+        return False
+
+    archiver = archive(
+        server,
+        tmp_path,
+        connect=lambda: server.connect(idle=idle),
+        until_now=False,
+        stop=_NoWaiting(),
+    )
+    assert archiver.status.reconnects == 4
 
 
 class _NoWaiting(threading.Event):

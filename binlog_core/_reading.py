@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ._scans import ChangesScan, find_table
+from .arrow.batch import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .arrow.text import TextErrors
 from .arrow.types import Geometry, Vectors, WideDecimals
-from .batches import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .errors import MissingExtraError, SchemaError
 from .log import Log
 from .log import open as open_log

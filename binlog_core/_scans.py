@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core._capsules import schema_capsule, stream_capsule
-from ._decode.given_names import near
 from ._decode.gtid_selection import gtid_text
+from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
+from .arrow.batch import CHANGE_COLUMNS, ArrowBatch
 from .arrow.types import ArrowField, ChangeColumn, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
-from .batches import CHANGE_COLUMNS, ArrowBatch, fitted
+from .batches import empty_batch, fitted
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
@@ -235,18 +236,12 @@ class ChangesScan(Scan):
 
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
         chosen = tuple(column for column in self._columns if column.name in columns)
-        return self._of(_no_rows(chosen), chosen, columns).fields()
+        return self._of(empty_batch(chosen), chosen, columns).fields()
 
     def _of(self, batch: ChangeBatch, chosen: tuple[Column, ...], columns: Collection[str]) -> ArrowBatch:
         wanted = [name for name in self._extras if name in columns]
         fit, mapped = fitted(chosen, batch, drop=True)
         return ArrowBatch(fit, columns=mapped, change_columns=wanted, **self._options)
-
-
-def _no_rows(columns: tuple[Column, ...]) -> ChangeBatch:
-    count = max((column.index + 1 for column in columns), default=0)
-    records = np.empty(0, record_dtype(count, columns))
-    return ChangeBatch(Table("", "", columns), columns, records, b"", np.empty(0, TRANSACTION_DTYPE))
 
 
 class _PlainScan(Scan):

@@ -12,15 +12,15 @@ import numpy as np
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._core._spans import compact_spans
-from ._decode.given_names import near
 from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
+from ._tables.given_names import near
 from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
 from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
 from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
+from .arrow.batch import NO_POLARS, ArrowBatch, json_documents
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
-from .batches import NO_POLARS, ArrowBatch, json_documents
 from .errors import DecodeError, MissingExtraError, SchemaError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._scans import ChangesScan, find_table
-from .batches import CHANGE_COLUMNS
+from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
-from .batches import CHANGE_COLUMNS
+from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 from .log import Log
 from .log import open as open_log

@@ -17,7 +17,6 @@ import numpy as np
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
 from ._decode.executed import Executed
-from ._decode.given_names import NamesMet, report_unmet
 from ._decode.group import Group
 from ._decode.gtid_selection import GtidArgument, check_vendor, gtid_set, union
 from ._decode.log_decoder import LogDecoder
@@ -42,6 +41,7 @@ from ._sources.log_files import LogFile, LogFiles, resolve
 from ._sources.log_names import name_within
 from ._sources.places import is_server
 from ._sources.sources import READ_ONCE
+from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from ._walk.track import Tail

@@ -8,6 +8,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from decimal import Decimal
 
@@ -24,6 +25,8 @@ from binlog_core._tables.tables import Table, record_dtype
 from binlog_core.batch import TRANSACTION_DTYPE, ChangeBatch
 from binlog_core.batches import Batches, batch_stream
 from binlog_core.errors import DecodeError, SchemaError
+from binlog_core.passes import Pass, Reading
+from binlog_core.report import Report
 
 NAT = np.datetime64("NaT")
 INT = column("id", Kind.INT, bytes_=4)
@@ -547,7 +550,7 @@ def test_batches_of_one_table_as_a_whole():
 
 
 def test_no_batches_as_a_whole():
-    nothing = Batches(lambda: iter(()))
+    nothing = Batches(lambda: Pass(Reading(Report(), threading.Event()), (batch for batch in ())))
     assert nothing.to_arrow(columns=[INT, TEXT]).schema.names[:2] == ["id", "note"]
     assert nothing.to_polars(columns=[INT, TEXT]).shape == (0, 6)
     assert nothing.to_pandas(columns=[INT, TEXT], change_columns=False).shape == (0, 2)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import index
 
+from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
 from ..errors import SchemaError
 from ..limits import Limits
 from ..position import Position
-from .given_names import NamesMet
 from .gtid_selection import AnyGtidSet
 
 Place = int | tuple[str, int] | dt.datetime | Position

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._decode.given_names import near
 from .._decode.selection import matches_name
 from .._format.event_types import EventType
+from .._tables.given_names import near
 from ..errors import SchemaError
 from ..events import TableMapEvent
 from ..log import Log

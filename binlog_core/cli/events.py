@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from .._decode.given_names import near_names
 from .._decode.gtid_selection import gtid_set, is_selected
 from .._decode.selection import matches_name
 from .._format.event_types import EVENT_NAMES, GTID_EVENTS, EventType
+from .._tables.given_names import near_names
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from .._core._values import RowReader
 from .._decode.merge import ChangeReader
+from ..arrow.batch import DEFAULT_CHANGE_COLUMNS
 from ..batch import ChangeBatch
-from ..batches import DEFAULT_CHANGE_COLUMNS
 from ..errors import MissingExtraError, SchemaError
 from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
 from .text import csv_field, csv_line, csv_values, json_lines

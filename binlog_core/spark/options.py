@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
-from .._decode.given_names import near_names
 from .._decode.selection import matches_name
+from .._tables.given_names import near_names
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrow.batch import change_column
 from ...batch import ChangeBatch
-from ...batches import change_column
 from ...report import Place
 from .fit import CORRUPT, special_fields, to_json
 from .images import METADATA, Images, metadata_column

@@ -15,10 +15,10 @@ from ..._decode.selection import Selection, matches
 from ..._format.format_description import FIRST_EVENT_POSITION
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
+from ...arrow.batch import change_column
 from ...arrow.text import TextErrors
 from ...arrow.types import ChangeColumn
 from ...batch import OPS, ChangeBatch
-from ...batches import change_column
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult

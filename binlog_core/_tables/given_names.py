@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .._decode.selection import Selection
     from ..report import Report
     from ..schema.definitions import Definitions
-    from .selection import Selection
 
 _MOST_TOLD = 8
 _MOST_KEPT = 10_000  # names of tables, to find near ones among

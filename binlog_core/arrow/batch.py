@@ -1,0 +1,266 @@
+"""A batch as Arrow columns: those of its table, and those about the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core._capsules import schema_capsule, stream_capsule
+from .._core._columns import array_address, export_batch
+from .._decode.gtid_selection import gtid_text
+from .._tables.tables import Column
+from ..errors import DecodeError, SchemaError
+from .shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
+from .text import TextErrors
+from .types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, struct_field
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from ..batch import ChangeBatch
+    from .types import Rows
+
+NO_POLARS = "to_polars() needs polars: pip install polars"
+DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
+CHANGE_COLUMNS = (
+    "_change_type",
+    "_commit_timestamp",
+    "_timestamp",
+    "_server_id",
+    "_file",
+    "_position",
+    "_row",
+    "_gtid",
+    "_transaction",
+)
+
+
+class ArrowBatch:
+    """A batch as Arrow columns, with options; ``batch.export()`` makes it.
+
+    Columns are made when a library asks, anew each time: the interface gives them away.
+
+    Parameters
+    ----------
+    batch : ChangeBatch
+    change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals, geometry
+        As in ``ChangeBatch.export``.
+    columns : sequence of Column or None
+        The columns wanted; None: those of the batch. One that the records do not have is all null.
+    """
+
+    def __init__(
+        self,
+        batch: ChangeBatch,
+        *,
+        change_columns: bool | str | Sequence[str] = True,
+        extras: Sequence[ChangeColumn] = (),
+        rows: Rows | None = None,
+        fill_absent: bool = False,
+        text_errors: TextErrors = "raise",
+        vectors: Vectors = "fixed",
+        wide_decimals: WideDecimals = "decimal256",
+        geometry: Geometry = "struct",
+        columns: Sequence[Column] | None = None,
+    ) -> None:
+        self.batch = batch
+        self.columns = batch.value_columns if columns is None else tuple(columns)
+        self.rows = rows = None if rows is None else record_numbers(rows, len(batch))
+        self.fill_absent = fill_absent
+        self.text_errors: TextErrors = text_errors
+        if text_errors not in ("raise", "replace", "binary"):
+            raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
+        if geometry not in ("struct", "ewkb"):
+            raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
+        if vectors not in ("fixed", "list"):
+            raise ValueError(f"vectors={vectors!r}: fixed and list are known")
+        if wide_decimals not in ("decimal256", "text"):
+            raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
+        if isinstance(change_columns, str):
+            change_columns = (change_columns,)
+        names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
+        # The core makes those that come first, as far as they are in the records.
+        made = 0
+        while made < len(names) and names[made] in IMAGE_COLUMNS:
+            made += 1
+        self._shape = shape_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry)
+        self._made = names[:made]
+        self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
+        own = self._shape.names
+        if not own.isdisjoint(names) or not own.isdisjoint([extra.name for extra in extras]):
+            raise SchemaError(
+                "the table has a column of this name: choose other change_columns",
+                path=batch.path,
+                table=batch.table.full_name,
+                column=next(name for name in (*names, *[extra.name for extra in extras]) if name in own),
+            )
+
+    @cached_property
+    def change_columns(self) -> tuple[ChangeColumn, ...]:
+        """The columns that follow the table's own."""
+        made = [change_column(self.batch, name, self.rows) for name in self._made]
+        return (*made, *self._extras)
+
+    def fields(self) -> tuple[ArrowField, ...]:
+        """The fields of the schema.
+
+        Raises
+        ------
+        DecodeError
+            text_errors is "binary", so that values decide, and one cannot be of its type.
+        """
+        if self.text_errors == "binary":
+            return self.export()[0]
+        return (*self._shape.layout.fields, *(extra.field for extra in self._extras))
+
+    def export(self) -> tuple[tuple[ArrowField, ...], object]:
+        """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
+        batch = self.batch
+        try:
+            return export_batch(
+                self._shape.layout,
+                batch.array,
+                batch.buffer,
+                rows=self.rows,
+                fill_absent=self.fill_absent,
+                text_errors=self.text_errors,
+                documents=json_documents(batch),
+                extras=self._extras,
+                transactions=batch.transactions,
+                most=batch.arrow_bytes,
+            )
+        except DecodeError as error:
+            raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
+
+    def to_pyarrow(self) -> pyarrow.RecordBatch:
+        """The columns for pyarrow, which is installed; errors as in ``ChangeBatch.export``."""
+        import pyarrow
+
+        fields, array = self.export()
+        schema = self._shape.schema if fields is self._shape.layout.fields else pyarrow_schema(fields)
+        # As pyarrow.record_batch(self), without the schema made anew, which takes longer than a small batch.
+        return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema, as PyCapsule."""
+        return schema_capsule(struct_field(self.fields()))
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Schema and array, as PyCapsules; a requested schema is not followed."""
+        fields, array = self.export()
+        return schema_capsule(struct_field(fields)), array
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A stream of this one batch, as PyCapsule; a requested schema is not followed."""
+        fields, array = self.export()
+        return stream_capsule(struct_field(fields), iter((array,)))
+
+
+def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
+    """Numbers of the records that `rows` chooses among `count`.
+
+    Raises
+    ------
+    TypeError
+        It is neither numbers nor a mask.
+    IndexError
+        A mask of another length, or a number that no record has.
+    """
+    given = np.asarray(rows)
+    if given.ndim != 1:
+        raise TypeError(f"rows= takes one dimension, not {given.ndim}")
+    if given.dtype == bool:
+        if len(given) != count:
+            raise IndexError(f"rows: a mask of {len(given)} for {count} records")
+        return np.flatnonzero(given)
+    if not len(given):
+        return np.empty(0, np.intp)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"rows= takes whole numbers or a mask of booleans, not {given.dtype}")
+    if given.min() < 0 or given.max() >= count:
+        raise IndexError(f"rows: the records are 0 to {count - 1}")
+    return given.astype(np.intp, copy=False)
+
+
+def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] | None) -> ChangeColumn:
+    """One of CHANGE_COLUMNS for the records of a batch that are exported; SchemaError for any other name."""
+    image = batch.array["image"] if rows is None else batch.array["image"][rows]
+    if name == "_change_type":
+        return ChangeColumn(name, image["op"], labels=OP_LABELS)
+    if name == "_commit_timestamp":
+        return ChangeColumn(name, _commit_times(batch, image["transaction"]), utc=True)
+    if name == "_timestamp":
+        return ChangeColumn(name, image["timestamp"].astype("M8[s]").astype("M8[us]"), utc=True)
+    if name == "_file":
+        return ChangeColumn(name, np.zeros(len(image), np.uint8), labels=(batch.path or "",))
+    if name in ("_position", "_row", "_server_id"):
+        return ChangeColumn(name, image[name[1:]])
+    if name == "_gtid":
+        used, codes = np.unique(image["transaction"], return_inverse=True)
+        gtids = tuple(gtid_text(batch.transactions[i]) or "" for i in used.tolist()) or ("",)
+        return ChangeColumn(name, codes.reshape(-1), labels=gtids)
+    if name == "_transaction":
+        begins = batch.transactions["begin_position"] if len(image) else np.empty(0, np.uint64)
+        return ChangeColumn(name, begins[image["transaction"]])
+    raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
+
+
+def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
+    """Texts of the JSON values that a batch has as lists of changes.
+
+    Returns
+    -------
+    dict of column name to dict of record to (bytes or None)
+        The whole document, UTF-8, where the preimage (the record before) holds one; else None.
+
+    Raises
+    ------
+    DecodeError
+        A list of changes cannot be, or does not fit its document.
+    """
+    found: dict[str, dict[int, bytes | None]] = {}
+    if not len(batch.json_diffs):
+        return found
+    from .._core._jsonb import apply_json_diffs
+
+    columns = {column.index: column for column in batch.columns}
+    data = memoryview(batch.buffer).cast("B")
+    for record, index in batch.json_diffs.tolist():
+        if (column := columns.get(index)) is None:
+            continue
+        text: bytes | None = None
+        try:
+            before = _span(batch, data, record - 1, column) if record else None
+            diffs = _span(batch, data, record, column)
+            if before is not None and diffs is not None:
+                text = apply_json_diffs(before, diffs)
+        except DecodeError as error:
+            error.path, error.table, error.column = batch.path, batch.table.full_name, column.name
+            error.offset = int(batch.array[record]["image"]["position"])
+            raise
+        found.setdefault(column.name, {})[record] = text
+    return found
+
+
+def _span(batch: ChangeBatch, data: memoryview, record: int, column: Column) -> bytes | None:
+    entry = batch.array[record]
+    byte, bit = column.index // 8, 1 << column.index % 8
+    if (entry["image"]["null_bitmap"][byte] | entry["image"]["absent_bitmap"][byte]) & bit:
+        return None
+    offset, length = entry["row"][column.name].tolist()
+    if offset + length > len(data):
+        raise DecodeError(f"record {record}: the value's span reaches outside the batch's buffer")
+    return bytes(data[offset : offset + length])
+
+
+def _commit_times(batch: ChangeBatch, numbers: NDArray[np.uint32]) -> NDArray[np.datetime64]:
+    # Looked up before they are worked on: a group has many more transactions than a small batch has rows.
+    times = batch.transactions["commit_time"][numbers]
+    unknown = times < 0
+    if unknown.any():
+        times[unknown] = batch.transactions["timestamp"][numbers[unknown]].astype(np.int64) * 1_000_000
+    return times.view("M8[us]")

@@ -87,6 +87,7 @@ def open(
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
     schema_start: Any = None,
+    charset: str | None = None,
     limits: Limits | None = None,
     server: Mapping[str, Any] | None = None,
     password_file: str | os.PathLike[str] | None = None,
@@ -141,6 +142,10 @@ def open(
         for network mounts.
     storage_options : dict, optional
         For fsspec.
+    charset : str, optional
+        Character set (MySQL's name, such as "latin1") of text for which neither the log nor the schema tells
+        one. A log without character sets and without a schema does not tell BLOB from TEXT, either: then
+        both are text.
     limits : Limits, optional
         Rows and bytes of a group, and how much may come out of compressed data.
     server : mapping, optional
@@ -186,7 +191,7 @@ def open(
     if live and (keys, mmap, storage_options) != (None, None, None):
         raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
     checked = (None, None) if live else (start, stop)
-    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start)
+    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
     if schema is not None:
         schema = load(schema)
     if schema_start is not None:
@@ -224,6 +229,7 @@ def open(
         stop=stop,
         schema=schema,
         schema_start=schema_start,
+        charset=charset,
         verify_checksum=verify_checksum,
         skip_errors=on_error == "skip",
         strict=strict,
@@ -269,6 +275,7 @@ class Log:
         stop: Place | None,
         schema: Any,
         schema_start: Any,
+        charset: str | None,
         verify_checksum: bool,
         skip_errors: bool,
         strict: bool,
@@ -282,6 +289,7 @@ class Log:
         self._stop = stop
         self._schema = schema
         self._schema_start = schema_start
+        self._charset = charset
         self._verify = verify_checksum
         self._skip = skip_errors
         self._strict = strict
@@ -290,6 +298,7 @@ class Log:
             "selection": selection,
             "schema": schema,
             "schema_start": schema_start,
+            "charset": charset,
             "verify_checksum": verify_checksum,
             "skip_errors": skip_errors,
             "strict": strict,
@@ -879,9 +888,10 @@ class Log:
         return self._decoder(source, selection, self._latest.report, self._definitions())
 
     def _definitions(self) -> Definitions | None:
-        if self._schema is None:
+        if self._schema is None and self._charset is None:
             return None
-        return Definitions(self._schema, start=self._schema_start, limits=self._limits)
+        schema = {} if self._schema is None else self._schema
+        return Definitions(schema, start=self._schema_start, limits=self._limits, charset=self._charset)
 
     def _file_range(self) -> tuple[int, int]:
         def index(place: Place | None, default: int) -> int:

@@ -70,7 +70,7 @@ _QUIET = frozenset(("invalid_dates", "format_notes"))
 _REMEDIES = {
     "unnamed_columns": "c0, c1 … stand for them, schema= gives them",
     "unknown_signs": "their values are read as signed, schema= tells",
-    "unknown_charsets": "their values are bytes, schema= tells",
+    "unknown_charsets": "their values are bytes, schema= or charset= tells",
 }
 _PACKAGE = os.path.dirname(__file__) + os.sep
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import index
 
+from .._tables import charsets
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
@@ -147,7 +148,13 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
 
 
 def check_arguments(
-    start: object, stop: object, server_id: object, limits: object, schema: object, schema_start: object
+    start: object,
+    stop: object,
+    server_id: object,
+    limits: object,
+    schema: object,
+    schema_start: object,
+    charset: object,
 ) -> None:
     """Refuse arguments of `binlog_core.open` that cannot be meant, as soon as they are given.
 
@@ -167,6 +174,10 @@ def check_arguments(
         raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
     if schema_start is not None and not (isinstance(schema, str) and schema == "ddl"):
         raise ValueError('schema_start= goes with schema="ddl": the definitions before the first statement')
+    if not (charset is None or isinstance(charset, str)):
+        raise TypeError(f"charset= takes a character set's name, not {type(charset).__name__}")
+    if charset is not None and not charsets.is_text(charset):
+        raise ValueError(f"charset={charset!r} is not a character set of text: expected utf8mb4, latin1 …")
 
 
 def _check_place(argument: str, place: object) -> None:

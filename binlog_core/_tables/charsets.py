@@ -115,6 +115,12 @@ def canonical_name(charset: str) -> str:
     return "utf8mb3" if lowered == "utf8" else lowered
 
 
+def is_text(name: str) -> bool:
+    """Whether it is the name of a character set whose values can be given as text."""
+    known = get(name)
+    return known is not None and known.decodable and known.name != "binary"
+
+
 def get(name: str) -> Charset | None:
     """The character set of that name; None: no server has it."""
     return _charset(canonical_name(name))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -20,7 +19,7 @@ from ..gtids import Gtid, MariadbGtid
 from ..log import Log
 from .checks import check_tables
 from .options import FollowOptions, LogOptions, RangeOptions, spread
-from .output import errors_as_lines, is_terminal, moment, printable
+from .output import errors_as_lines, is_terminal, moment, note, printable, standard_output
 from .text import json_line
 
 _TABLE_MAPS = frozenset((EventType.TABLE_MAP, EventType.FORMAT_DESCRIPTION))  # what names tables
@@ -100,8 +99,11 @@ def events(
             several = len(log.files) > 1 or following.follow
             width = Console().width if is_terminal() else None
             seen: set[str] = set()
+            any_events = False
+            file = standard_output()
             gtids = _Gtids(include_gtids, exclude_gtids)
             for path, event, told, name in _events(log, gtids.needed(types)):
+                any_events = True
                 if name is not None:
                     seen.add(name)
                 if not gtids.wants(event):
@@ -116,15 +118,19 @@ def events(
                 if wanted is not None and not wanted.search(line):
                     continue
                 if form == "jsonl":
-                    sys.stdout.write(json_line(_as_dict(path, event, told, name)).decode())
+                    file.write(json_line(_as_dict(path, event, told, name)))
                 else:
                     line = f"{path.rpartition('/')[2]}{_SEPARATOR}{line}" if several else line
                     line = printable(line)
                     if width is not None and len(line) > width:
                         line = line[: width - 1] + "…"
-                    sys.stdout.write(line + "\n")
+                    file.write(f"{line}\n".encode())
                 if following.follow:
-                    sys.stdout.flush()
+                    file.flush()
+            if gtids.unmet:
+                note(f"no transaction is in --include-gtids {include_gtids}")
+            elif server_id is not None and not any_events:
+                note(f"no event of --server-id {server_id}")
             if table:
                 check_tables(log, table, seen)
 
@@ -170,6 +176,7 @@ class _Gtids:
     def __init__(self, include: str | None, exclude: str | None) -> None:
         self._include, self._exclude = gtid_set(include, "gtids"), gtid_set(exclude, "exclude_gtids")
         self._gtid: Gtid | MariadbGtid | None = None
+        self.unmet = self._include is not None  # no transaction was in the wanted set
 
     def needed(self, types: frozenset[int] | None) -> frozenset[int] | None:
         """Types of events that have to be read to tell."""
@@ -181,6 +188,8 @@ class _Gtids:
             self._gtid = event.gtid
         elif event.type_code in _OUTSIDE:
             self._gtid = None
+        if self._gtid is not None and self.unmet:
+            self.unmet = not is_selected(self._gtid, self._include, None)
         return not self._choose or is_selected(self._gtid, self._include, self._exclude)
 
     @property

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..errors import BinlogError
 from ..report import KINDS
-from .output import errors_as_lines, messages, size
+from .output import errors_as_lines, messages, note, printable, size
 from .progress import splits_bar
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _catalog(properties: list[str] | None) -> dict[str, str] | None:
 
 
 def _summary(result: ExportResult) -> Table:
-    table = Table(title=_title(result))
+    table = Table(title=Text(printable(_title(result))))
     table.add_column("table", overflow="fold")
     for name in ("inserts", "updates", "deletes", "files", "bytes", "seconds"):
         table.add_column(name, justify="right")
@@ -204,20 +204,22 @@ def _summary(result: ExportResult) -> Table:
         counts = (rows["insert"], rows["update_postimage"], rows["delete"], one.files, one.bytes)
         total = [a + b for a, b in zip(total, counts, strict=True)]
         seconds += one.seconds
-        table.add_row(Text(f"{one.database}.{one.table}"), *_cells(counts), f"{one.seconds:.2f}")
+        table.add_row(Text(printable(f"{one.database}.{one.table}")), *_cells(counts), f"{one.seconds:.2f}")
     table.add_section()
     table.add_row("all", *_cells(total), f"{seconds:.2f}")
     return table
 
 
 def _current_summary(output: str, tables: list[CurrentTable]) -> Table:
-    summary = Table(title=f"{output}: tables after all changes")
+    summary = Table(title=Text(printable(f"{output}: tables after all changes")))
     summary.add_column("table", overflow="fold")
     summary.add_column("rows", justify="right")
     summary.add_column("", overflow="fold")
     for one in tables:
         rows = "" if one.directory is None else f"{one.rows:,}"
-        summary.add_row(Text(f"{one.database}.{one.table}"), rows, Text(one.reason or ""))
+        summary.add_row(
+            Text(printable(f"{one.database}.{one.table}")), rows, Text(printable(one.reason or ""))
+        )
     return summary
 
 
@@ -236,19 +238,16 @@ def _tell_skew(result: ExportResult) -> None:
     console = messages()
     where = f"{slowest.split.name} from byte {slowest.split.start:,}"
     console.print(
-        f"slowest split: {slowest.seconds:.2f} s, {result.skew:.1f} times the mean ({where})", markup=False
+        f"slowest split: {slowest.seconds:.2f} s, {result.skew:.1f} times the mean ({printable(where)})",
+        markup=False,
     )
     for one in result.long_transactions:
-        console.print(
-            f"note: a transaction reaches {size(one.overrun)} behind its split, which one task read"
-            f" ({one.split.name} from byte {one.split.start:,})",
-            style="yellow",
-            markup=False,
+        note(
+            f"a transaction reaches {size(one.overrun)} behind its split, which one task read"
+            f" ({one.split.name} from byte {one.split.start:,})"
         )
     if result.reread:
-        console.print(
-            f"note: {result.reread} splits began inside a value and were read again", style="yellow"
-        )
+        note(f"{result.reread} splits began inside a value and were read again")
 
 
 def _cells(counts: Any) -> list[str]:
@@ -261,14 +260,14 @@ def _tell_losses(result: ExportResult) -> None:
     if not result.tables and not result.repeated:
         console.print("no row changes of these tables in the logs", style="yellow")
     for name in result.missing:
-        console.print(f"note: no row changes of {name} in the logs", style="yellow", markup=False)
+        note(f"no row changes of {name} in the logs")
     for kind, count in sorted(result.counts.items()):
         first = next(split.first[kind] for split in result.splits if kind in split.first)
         place = ", ".join(f"{name} {value}" for name, value in first._asdict().items() if value is not None)
-        console.print(f"note: {count:,} {KINDS[kind]}; first: {place}", style="yellow", markup=False)
+        note(f"{count:,} {KINDS[kind]}; first: {place}")
     for split in result.splits:
         if split.tail:
-            console.print(f"note: {split.split.name}: {split.tail}", style="yellow", markup=False)
+            note(f"{split.split.name}: {split.tail}")
 
 
 def _changes(spark: SparkSession, directory: str, count: int) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -296,12 +295,12 @@ def rows_table(title: str, names: list[str], rows: list[tuple[Any, ...]], *, wid
     width : int
         Of the terminal, in characters.
     """
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=Text(printable(title)), title_justify="left")
     cells = [[_cell(value) for value in row] for row in rows]
     widths = (max(map(len, column)) + _PADDING_LEN for column in zip(names, *cells, strict=True))
     if sum(widths) < width:
         for name in names:
-            table.add_column(Text(name))
+            table.add_column(Text(printable(name)))
         for row in cells:
             table.add_row(*map(Text, row))
         return table
@@ -309,7 +308,7 @@ def rows_table(title: str, names: list[str], rows: list[tuple[Any, ...]], *, wid
     for i in range(len(rows)):
         table.add_column(f"row {i + 1}")
     for name, *values in zip(names, *cells, strict=True):
-        table.add_row(Text(name), *map(Text, values))
+        table.add_row(Text(printable(name)), *map(Text, values))
     return table
 
 

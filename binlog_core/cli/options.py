@@ -20,6 +20,7 @@ import typer
 
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
+from .._tables import charsets
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
@@ -49,12 +50,9 @@ class LogOptions:
     on_error: Annotated[
         Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
     ] = "raise"
-    verify_checksum: Annotated[
-        bool,
-        typer.Option(
-            "--verify-checksum/--no-verify-checksum", help="Compare checksums, where the log has them."
-        ),
-    ] = True
+    no_verify_checksum: Annotated[
+        bool, typer.Option("--no-verify-checksum", help="Do not compare the checksums that the log has.")
+    ] = False
 
     @contextmanager
     def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
@@ -69,7 +67,7 @@ class LogOptions:
         """
         with targets(self.files, keep_stdin=passes) as found:
             keys = str(self.keys) if self.keys else None
-            given = {"keys": keys, "on_error": self.on_error, "verify_checksum": self.verify_checksum}
+            given = {"keys": keys, "on_error": self.on_error, "verify_checksum": not self.no_verify_checksum}
             with open_log(found, **(given | more)) as log:
                 yield log
 
@@ -189,6 +187,12 @@ class RowOptions:
             help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl: those in the log."
         ),
     ] = None
+    charset: Annotated[
+        str | None,
+        typer.Option(
+            help="Character set of text for which the log and --schema tell none: utf8mb4, latin1 …"
+        ),
+    ] = None
 
     def selection(self) -> dict[str, Any]:
         """Arguments for `binlog_core.open`."""
@@ -196,6 +200,8 @@ class RowOptions:
         for name in ops:
             if name not in ("insert", "update", "delete"):
                 raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")
+        if self.charset is not None and not charsets.is_text(self.charset):
+            raise typer.BadParameter(f"--charset {self.charset!r} is not a character set of text")
         return {
             "tables": self.patterns(),
             "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
@@ -206,6 +212,7 @@ class RowOptions:
             "exclude_gtids": self.exclude_gtids,
             "server_id": self.server_id,
             "schema": self.schema,
+            "charset": self.charset,
         }
 
     def column_names(self) -> list[str]:

@@ -30,6 +30,15 @@ EXIT_BROKEN_PIPE = 141  # and of SIGPIPE
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _PADDING = re.compile(r" +$", re.MULTILINE)
+_OPTIONS = {
+    "schema": "--schema",
+    "charset": "--charset",
+    "tables": "--table",
+    "columns": "--columns",
+    "gtids": "--include-gtids",
+    "server_id": "--server-id",
+}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})=(\S?)")
 _PIPED_WIDTH = 200  # characters of a table that no terminal shows
 
 
@@ -108,12 +117,17 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, BinlogWarning):
-                note(str(message))
+                note(_ARGUMENT.sub(_as_option, str(message)))
             else:
                 usual(message, category, *where, **more)
 
         warnings.showwarning = show
         yield
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    """An argument of `binlog_core.open` as the command line calls it: ``--schema`` for ``schema=``."""
+    return f"{_OPTIONS[argument[1]]}{' ' * (argument[2] != '')}{argument[2]}"
 
 
 def size(count: int) -> str:

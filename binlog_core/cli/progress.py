@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -19,7 +20,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from .output import messages, size
+from .output import messages, printable, size
 
 if TYPE_CHECKING:
     from ..log import Log
@@ -66,7 +67,7 @@ class Bar:
             self._shown.start()
             self._task = self._shown.add_task("", total=self._total)
         done = self._before + self._position
-        self._shown.update(self._task, completed=done, description=path.rpartition("/")[2])
+        self._shown.update(self._task, completed=done, description=escape(printable(path.rpartition("/")[2])))
 
     def close(self) -> None:
         """Take the bar away; more work shows it again."""

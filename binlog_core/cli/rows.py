@@ -34,13 +34,13 @@ def rows(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,
-    change_columns: Annotated[
+    no_change_columns: Annotated[
         bool,
         typer.Option(
-            "--change-columns/--no-change-columns",
-            help="csv, arrow, parquet: _change_type, _commit_timestamp, _position, _row besides.",
+            "--no-change-columns",
+            help="csv, arrow, parquet: without _change_type, _commit_timestamp, _position and _row.",
         ),
-    ] = True,
+    ] = False,
     flashback: Annotated[
         bool, typer.Option("--flashback", help="sql: the inverse statements, the last change first.")
     ] = False,
@@ -90,7 +90,7 @@ def rows(
             if form == "sql":
                 writer = SqlWriter(file, log.format, note, flashback=flashback, partial=partial)
             else:
-                writer = _writer(form, file, log, change_columns=change_columns, skip=skip)
+                writer = _writer(form, file, log, change_columns=not no_change_columns, skip=skip)
             with writer:
                 for group in _groups(log, logs, selection, limit, asides=form == "sql"):
                     writer.write(group)

@@ -15,7 +15,7 @@ from .._core._values import RowReader
 from .._decode.merge import ChangeReader
 from ..arrow.batch import DEFAULT_CHANGE_COLUMNS
 from ..batch import ChangeBatch
-from ..errors import MissingExtraError, SchemaError
+from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
 from .text import csv_field, csv_line, csv_values, json_lines
 
@@ -183,6 +183,19 @@ class ArrowWriter(_OneTable):
         self._writer: Any = None
 
     def write_batch(self, batch: ChangeBatch) -> None:
+        try:
+            self._write(batch)
+        except (MemoryError, OSError):
+            raise  # told as what they are
+        except self._pyarrow.ArrowException as error:
+            raise BinlogError(
+                f"{self.name} cannot hold it: {' '.join(str(error).split())}",
+                path=batch.path,
+                offset=int(batch.array["image"]["position"][0]),
+                table=batch.table.full_name,
+            ) from None
+
+    def _write(self, batch: ChangeBatch) -> None:
         names = DEFAULT_CHANGE_COLUMNS if self.change_columns else ()
         table = self._pyarrow.Table.from_batches([batch.to_arrow(change_columns=names)])
         if self._writer is None:

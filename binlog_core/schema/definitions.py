@@ -45,6 +45,8 @@ class Definitions:
     start : same as schema
         For "ddl": the definitions at the beginning of the log.
     limits : Limits
+    charset : str or None
+        Of text whose character set neither the log nor a definition tells.
     """
 
     def __init__(
@@ -53,10 +55,12 @@ class Definitions:
         *,
         start: SchemaSource | Schema | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        charset: str | None = None,
     ) -> None:
         from .ddl import DdlTracker
         from .given import Schema
 
+        self._charset = charset
         self._tracker: DdlTracker | None = None
         self._schema: Schema | None = None
         self._met: set[str] = set()  # keys of a mapping
@@ -91,6 +95,12 @@ class Definitions:
         A definition that does not fit is reported, never papered over: with "ddl" the table stays as
         the log has it, otherwise SchemaError is raised.
         """
+        from .given import with_charset
+
+        table = self._defined(table, report, path=path, offset=offset)
+        return table if self._charset is None else with_charset(table, self._charset)
+
+    def _defined(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         from .given import apply
 
         source = self._tracker if self._tracker is not None else self._schema

@@ -379,6 +379,21 @@ def _merge(table: Table, column: Column, known: ColumnSchema) -> Column:
     return replace(column, **changes)  # type: ignore[arg-type]
 
 
+def with_charset(table: Table, charset: str) -> Table:
+    """The table with its text of no known character set read in this one; bytes that may be text are."""
+    collation = charsets.default_collation(charset)
+    known = charsets.canonical_name(charset)
+    return replace(
+        table,
+        columns=tuple(
+            replace(column, kind=Kind.TEXT, collation=collation, charset=known)
+            if column.kind is Kind.BINARY and column.charset is None and column.type_code in _STRINGS
+            else column
+            for column in table.columns
+        ),
+    )
+
+
 def _difference(column: Column, known: ColumnSchema) -> str | None:
     """What makes a declared type impossible for a column of the log; None: it fits."""
     codes = _CODES.get(known.type_name)

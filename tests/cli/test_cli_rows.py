@@ -500,9 +500,20 @@ def test_a_terminal_gets_no_commands_of_values(tmp_path: Path) -> None:
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
     assert evil in run("rows", path, "-f", "csv").text
-    for form in ("csv", "jsonl"):
+    named = tmp_path / "a\x1b]0;b\x9b1m\u202e.000001"
+    named.write_bytes(log.getvalue())
+    for command in (
+        ("rows", path, "-f", "csv"),
+        ("rows", path, "-f", "jsonl"),
+        ("events", path, named, "-f", "jsonl"),
+        ("events", path, named),
+        ("info", path, named),
+        ("info", path, named, "--json"),
+    ):
         master, slave = pty.openpty()
-        process = start("rows", path, "-f", form, stdout=slave, stderr=subprocess.DEVNULL)
+        process = start(
+            *command, stdout=slave, stderr=subprocess.DEVNULL, env={"NO_COLOR": "1", "TERM": "dumb"}
+        )
         os.close(slave)
         said = b""
         try:
@@ -513,7 +524,7 @@ def test_a_terminal_gets_no_commands_of_values(tmp_path: Path) -> None:
         os.close(master)
         assert process.wait(60) == 0
         text = said.decode().replace("\r\n", "\n")
-        assert "\\u202eb" in text
+        assert "\\u202e" in text
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
@@ -531,3 +542,53 @@ def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run("rows", LOG)
     assert ran.code == 1
     assert ran.err.strip() == "error: out of memory: realloc of 8 GB failed"
+
+
+def test_what_the_log_does_not_tell_is_told_once_with_its_option() -> None:
+    path = DATA / "maria1011" / "meta_no_log.binlog"
+    ran = run("rows", path)
+    told = [line for line in ran.err.splitlines() if "character set" in line]
+    assert len(told) == 1
+    assert "--schema or --charset tells" in told[0]
+    assert "schema=" not in ran.err
+
+
+def test_the_user_s_word_for_text_of_unknown_character_set() -> None:
+    path = DATA / "maria1011" / "meta_no_log.binlog"
+    golden = next(g for g in golden_logs() if g.name == "maria1011/meta_no_log")
+    texts = [list(c["after"].values())[5] for c in golden.truth if c["after"]]
+    found = [list(row["after"].values())[5] for row in rows(path, "--charset", "utf8mb4") if row["after"]]
+    assert found == texts
+    assert any(not text.isascii() for text in texts)
+    for unknown in ("nope", "binary"):
+        ran = run("rows", path, "--charset", unknown)
+        assert (ran.code, "--charset" in ran.err) == (2, True)
+
+
+def test_a_server_id_or_gtid_that_is_nowhere_is_told() -> None:
+    path = DATA / "maria1011" / "ddl.binlog"
+    for command in ("rows", "events", "info"):
+        assert "--server-id 99" in run(command, path, "--server-id", "99").err.replace(
+            "server-id=", "server-id "
+        )
+    assert "--include-gtids 7-7-7" in run("events", path, "--include-gtids", "7-7-7").err
+    assert "--include-gtids" in run("rows", path, "--include-gtids", "7-7-7").err
+    assert "--include-gtids" not in run("events", path, "--include-gtids", "0-11-912").err
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_errors_of_pyarrow_are_one_line(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a batch whose stream pyarrow finds broken, or of a type that Parquet does not take."""
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def broken(_self: object, **_options: object) -> None:
+        raise pyarrow.ArrowNotImplementedError("no such\nlayout")
+
+    monkeypatch.setattr("binlog_core.batch.ChangeBatch.to_arrow", broken)
+    out = tmp_path / "rows"
+    ran = run("rows", LOG, "-t", "shop.Route66_b", "-f", form, "-o", out)
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert f"error: {form} cannot hold it: no such layout" in ran.err
+    assert "table shop.Route66_b" in ran.err
+    assert not out.exists()

@@ -148,3 +148,14 @@ def test_patience(seconds: float, terminal: bool, shell: dict[str, str]) -> None
     os.close(master)
     assert process.wait(60) == 0
     assert (b"at work" in said) == (terminal and seconds > 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_option_names_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.main import get_group
+
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run(command, "--help").text
+    parameters = get_group(app).commands[command].params
+    names = [name for one in parameters for name in (*one.opts, *one.secondary_opts) if name[:2] == "--"]
+    assert [name for name in names if name not in text] == []

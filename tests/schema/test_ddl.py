@@ -145,6 +145,12 @@ def test_an_assumed_character_set_yields_to_the_lengths_of_the_log() -> None:
     assert names_and_charsets(10) == [("a", None), ("b", None)]  # one byte: the database had another set
 
 
+@pytest.mark.parametrize(("charset", "error"), [("nope", ValueError), ("binary", ValueError), (8, TypeError)])
+def test_a_character_set_that_is_none_is_refused(charset: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="charset="):
+        binlog_core.open(WITHOUT_NAMES[0].path, charset=charset)
+
+
 # ---------------------------------------------------------------------------------------
 # By hand: each case starts with d.t (a int primary key, b varchar(9) latin1, c text utf8mb4 not null).
 

@@ -6,6 +6,7 @@ The package under test comes from where Python finds it: an installed wheel as w
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,29 +17,23 @@ HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest's import mode
     sys.path.insert(0, str(HERE))
 
-# Side by side (``-n 2 --dist loadgroup``) each of these stays on one worker: one JVM is enough, and tests
-# that talk to the server of BINLOG_CORE_TEST_SERVER change its settings and rotate its logs.
-GROUPS = {
-    "spark": ("spark", "cli/test_cli_export", "test_cli_export"),
-    "server": ("server", "archive", "schema/test_schema_server", "test_replay", "cli/test_replay"),
-}
+# Side by side (``-n 2 --dist loadgroup``) all of these stay on one worker: one JVM is enough, and tests that
+# talk to the server of BINLOG_CORE_TEST_SERVER change its settings and rotate its logs.
+MARKED = ("spark", "server")
+PLACES = ("spark/", "server/", "archive/", "schema/test_schema_server", "test_replay", "cli/test_cli_export")
 
 
-def group_of(item: pytest.Item) -> str | None:
-    """The tests that this one may not run beside."""
-    place = item.path.relative_to(HERE).with_suffix("").as_posix()
-    for group, places in GROUPS.items():
-        if item.get_closest_marker(group) or place.startswith((*(f"{p}/" for p in places), f"test_{group}")):
-            return group
-        if place in places:
-            return group
-    return None
+def is_alone(item: pytest.Item) -> bool:
+    """Whether a test may not run beside others of its group."""
+    place = item.path.relative_to(HERE).as_posix()
+    return place.startswith(PLACES) or any(map(item.get_closest_marker, MARKED))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE) and (group := group_of(item)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+        if item.path.is_relative_to(HERE) and is_alone(item):
+            item.add_marker(pytest.mark.xdist_group("alone"))
 
 
 # ------------------------------------------------------------ a crash of the interpreter
@@ -52,6 +47,9 @@ def _mark(config: pytest.Config) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell's background job ignores Ctrl-C, and what tests start would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config, "cache", None) is None:  # -p no:cacheprovider
         return
     config.stash[CRASHED] = []

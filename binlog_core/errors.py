@@ -174,9 +174,16 @@ class ServerError(BinlogError):
     """
 
     def __init__(
-        self, message: str, *, code: int | None = None, sqlstate: str | None = None, **where: object
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        sqlstate: str | None = None,
+        path: str | None = None,
+        offset: int | None = None,
+        **where: object,
     ) -> None:
-        super().__init__(message, **where)  # type: ignore[arg-type]
+        super().__init__(message, path=path, offset=offset, **where)  # type: ignore[arg-type]
         self.code = code
         self.sqlstate = sqlstate
 

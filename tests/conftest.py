@@ -19,21 +19,24 @@ if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest'
 
 # Side by side (``-n 2 --dist loadgroup``) all of these stay on one worker: one JVM is enough, and tests that
 # talk to the server of BINLOG_CORE_TEST_SERVER change its settings and rotate its logs.
-MARKED = ("spark", "server")
-PLACES = ("spark/", "server/", "archive/", "schema/test_schema_server", "test_replay", "cli/test_cli_export")
+ALONE = tuple(
+    f"tests/{place}"
+    for place in (
+        *("spark/", "server/", "archive/", "schema/test_schema_server", "test_replay", "cli/test_cli_export"),
+        *("whole/test_docs",),
+    )
+)
 
 
-def is_alone(item: pytest.Item) -> bool:
-    """Whether a test may not run beside others of its group."""
-    place = item.path.relative_to(HERE).as_posix()
-    return place.startswith(PLACES) or any(map(item.get_closest_marker, MARKED))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
 
+    class Side(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "alone" if nodeid.startswith(ALONE) else nodeid
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE) and is_alone(item):
-            item.add_marker(pytest.mark.xdist_group("alone"))
+    return Side(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 # ------------------------------------------------------------ a crash of the interpreter

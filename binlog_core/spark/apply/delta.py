@@ -69,13 +69,16 @@ class DeltaTarget:
 
         if self._delta is None or not wanted:
             return {}
-        # Each column of the key by itself lets more rows through than are wanted: those go batch by batch.
-        filters = (
+        # Each column of the key by itself lets more rows through than are wanted: those go by batch. Text
+        # is left to that: deltalake's statistics are string_view, which pyarrow cannot compare with string.
+        filters = [
             ds.field(name).isin(list(set(values)))
             for name, values in zip(keys, zip(*wanted, strict=True), strict=True)
-        )
+            if not any(isinstance(value, str) for value in values)
+        ]
+        wide = reduce(operator.and_, filters) if filters else None
         found: dict[Key, Row] = {}
-        for batch in self._delta.to_pyarrow_dataset().to_batches(filter=reduce(operator.and_, filters)):
+        for batch in self._delta.to_pyarrow_dataset().to_batches(filter=wide):
             for row in with_keys(batch, keys, set(wanted)).to_pylist():
                 found[tuple(row[name] for name in keys)] = row
         return found

@@ -171,7 +171,7 @@ class DdlTracker:
             From the event's status variables.
         server_collation : int or None
             From the event's status variables: a database gets it where CREATE DATABASE names none, and a
-        table whose database nothing is known of is assumed to have it.
+            table whose database nothing is known of is assumed to have it.
         gtid_flags_extra : int
             From the event's status variables, or of the MariaDB GTID event before it. An ALTER that
             is only announced (START ALTER), or taken back, changes nothing.

@@ -5,7 +5,6 @@ make (Decimal, text in rare character sets, partial JSON updates).
 """
 
 import decimal
-import sys
 from datetime import timezone
 
 import numpy as np
@@ -13,42 +12,34 @@ import numpy as np
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.datetime cimport date_new, datetime_new, import_datetime, timedelta_new
+from cpython.datetime cimport import_datetime
 from cpython.dict cimport PyDict_Copy, PyDict_SetItem
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport (
-    INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
-)
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
 )
-from memory.memory cimport append, memory_t, release, reserve
+from memory.memory cimport append, memory_t, release
+from objects.field_texts cimport (
+    PUT_DONE, PUT_NO_MEMORY, TEXT_CSV, TEXT_JSON, TEXT_SQL, is_text, put_fixed, put_status_t, put_text, text_form_t,
+)
 from objects.value_objects cimport (
-    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16,
-    FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP, FORM_U16,
-    FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t, form_t,
-    gtid_text, padded_bytes, set_value, vector_value,
+    FORM_ASCII, FORM_DATE, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET,
+    FORM_TEXT, FORM_TIME, FORM_U64, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t,
+    find_invalid_date, form_t, gtid_text, is_day, load_integer, padded_bytes, set_value, temporal_value,
+    vector_value,
 )
-from types.calendar cimport calendar_of_days, calendar_of_us, calendar_t, floor_div, put_date, put_time
-from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
-from types.digits cimport append_signed, append_unsigned
+from types.calendar cimport calendar_t
 from types.jsonb_text cimport append_jsonb_text
-from types.utf8 cimport is_ascii, is_utf8
-from wire.codes cimport (
-    DECODE_NO_MEMORY, DECODE_OK, KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE,
-    KIND_ENUM, KIND_FLOAT, KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME,
-    KIND_TIMESTAMP, KIND_VECTOR, KIND_YEAR,
-)
+from types.utf8 cimport is_ascii
+from wire.codes cimport DECODE_NO_MEMORY
 
-from .._tables import charsets
 from ._jsonb import apply_json_diffs, parse_json_diffs
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, TRANSACTION_DTYPE
 from ..errors import DecodeError
-from .._tables.tables import record_dtype
 
 import_datetime()
 
@@ -56,223 +47,9 @@ cdef object Decimal = decimal.Decimal
 cdef object UTC = timezone.utc
 
 
-# -- RowChange -------------------------------------------------------------------------------
+include "objects/row_change.pxi"
+include "objects/value_plan.pxi"
 
-@cython.final
-@cython.freelist(256)
-cdef class RowChange:
-    """One changed row, as ``log.rows()`` yields them.
-
-    Parameters
-    ----------
-    op : str
-        "insert", "update" or "delete".
-    database, table : str
-    before, after : dict of str to value, or None
-        The row before and after the change: column name to Python value, in table order. None
-        where there is none; a column that is absent from the image is no key.
-    position : int
-        Offset in bytes of the event (the outermost) in its file.
-    timestamp : int
-        Of the event's header, seconds since 1970 UTC.
-    gtid : str or None
-        As the server prints it; None without one, or an anonymous one.
-    commit_time : int or None
-        Of the transaction's commit where it was made, microseconds since 1970 UTC; None where the log does
-        not tell.
-    path : str or None
-        The file, or name of the source. Changes that differ in nothing else are equal.
-
-    All of them are attributes.
-    """
-
-    cdef readonly str op
-    cdef readonly str database
-    cdef readonly str table
-    cdef readonly object before
-    cdef readonly object after
-    cdef readonly object position
-    cdef readonly object timestamp
-    cdef readonly object gtid
-    cdef readonly object commit_time
-    cdef readonly object path
-
-    __match_args__ = (
-        "op", "database", "table", "before", "after", "position", "timestamp", "gtid", "commit_time", "path",
-    )
-
-    def __init__(self, op, database, table, before=None, after=None, position=0, timestamp=0, gtid=None,
-                 commit_time=None, path=None):
-        self.op = op
-        self.database = database
-        self.table = table
-        self.before = before
-        self.after = after
-        self.position = position
-        self.timestamp = timestamp
-        self.gtid = gtid
-        self.commit_time = commit_time
-        self.path = path
-
-    cdef tuple fields(self):
-        return (
-            self.op, self.database, self.table, self.before, self.after,
-            self.position, self.timestamp, self.gtid, self.commit_time,
-        )
-
-    def __repr__(self):
-        named = zip(self.__match_args__, (*self.fields(), self.path), strict=True)
-        return f"RowChange({', '.join([f'{name}={value!r}' for name, value in named])})"
-
-    def __eq__(self, other):
-        if not isinstance(other, RowChange):
-            return NotImplemented
-        return self.fields() == (<RowChange> other).fields()
-
-    def __reduce__(self):
-        return RowChange, (*self.fields(), self.path)
-
-
-# -- The plan --------------------------------------------------------------------------------
-
-cdef dict INT_FORMS = {
-    "i1": FORM_I8, "i2": FORM_I16, "i4": FORM_I32, "i8": FORM_I64,
-    "u1": FORM_U8, "u2": FORM_U16, "u4": FORM_U32, "u8": FORM_U64,
-}
-
-cdef dict FORMS = {
-    KIND_NULL: FORM_NONE,
-    KIND_FLOAT: FORM_FLOAT,
-    KIND_DOUBLE: FORM_DOUBLE,
-    KIND_YEAR: FORM_U16,
-    KIND_DECIMAL: FORM_DECIMAL,
-    KIND_DATE: FORM_DATE,
-    KIND_DATETIME: FORM_DATETIME,
-    KIND_TIMESTAMP: FORM_TIMESTAMP,
-    KIND_TIME: FORM_TIME,
-    KIND_TEXT: FORM_TEXT,
-    KIND_BINARY: FORM_BYTES,
-    KIND_ENUM: FORM_ENUM,
-    KIND_SET: FORM_SET,
-    KIND_JSON: FORM_JSON,
-    KIND_GEOMETRY: FORM_BYTES,
-    KIND_VECTOR: FORM_VECTOR,
-}
-
-
-# Bytes of a field of the record; of those that are not here a span's.
-cdef dict FORM_SIZES = {
-    FORM_NONE: (0, 1),
-    FORM_FLOAT: (4,),
-    FORM_DOUBLE: (8,),
-    FORM_U16: (2,),
-    FORM_DECIMAL: (8, 16, 32),
-    FORM_DATE: (8,),
-    FORM_DATETIME: (8,),
-    FORM_TIMESTAMP: (8,),
-    FORM_TIME: (8,),
-    FORM_ENUM: (2,),
-    FORM_SET: (8,),
-}
-
-
-@cython.final
-cdef class ValuePlan:
-    """How the records of one table definition become Python values; made once, used by many readers.
-
-    Parameters
-    ----------
-    table : Table
-    columns : tuple of Column
-        The decoded ones, in table order.
-    """
-
-    cdef readonly object table
-    cdef readonly tuple columns
-    cdef readonly object dtype
-    cdef tuple names
-    cdef tuple helpers        # per column: members (a tuple) of ENUM and SET, the decoder of text, or None
-    cdef dict template        # every name with None: copied, it is cheaper than a dict that grows
-    cdef field_t* fields
-    cdef Py_ssize_t count
-    cdef size_t bitmap_len
-    cdef size_t record_len
-
-    def __cinit__(self, table, columns):
-        self.table = table
-        self.columns = tuple(columns)
-        self.dtype = record_dtype(len(table.columns), self.columns)
-        self.count = len(self.columns)
-        self.bitmap_len = <size_t> (len(table.columns) + 7) // 8
-        self.record_len = <size_t> self.dtype.itemsize
-        self.names = tuple([sys.intern(column.name) for column in self.columns])
-        self.template = dict.fromkeys(self.names)
-        self.fields = <field_t*> PyMem_Malloc((self.count + 1) * sizeof(field_t))
-        if self.fields == NULL:
-            raise MemoryError
-        row_offset = self.dtype.fields["row"][1]
-        row = self.dtype["row"]
-        helpers = []
-        for i, column in enumerate(self.columns):
-            dtype, offset = row.fields[column.name]
-            if not 0 <= column.index < len(table.columns):
-                raise ValueError(
-                    f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
-                )
-            helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
-        self.helpers = tuple(helpers)
-
-    def __dealloc__(self):
-        PyMem_Free(self.fields)
-
-
-cdef object fill_field(field_t* field, column, dtype, offset):
-    # Returns what the column's values need from Python.
-    memset(field, 0, sizeof(field_t))
-    field.offset = offset
-    field.column = column.index
-    field.bitmap_byte = <size_t> column.index // 8
-    field.bitmap_mask = <uint8_t> (1 << (column.index % 8))
-    field.scale = column.fsp
-    kind = int(column.kind)
-    if kind == KIND_INT or kind == KIND_BIT:
-        field.form = INT_FORMS[dtype.str[1:]]
-        return None
-    field.form = FORMS[kind]
-    if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
-        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
-    if kind == KIND_DECIMAL:
-        field.scale = column.scale
-        field.limb_count = dtype.itemsize // 8
-        if not 0 <= field.scale <= 40:
-            raise ValueError(f"DECIMAL scale {column.scale}")
-    elif kind == KIND_BINARY:
-        field.pad_to = column.pad_to
-    elif kind == KIND_ENUM or kind == KIND_SET:
-        return None if column.members is None else tuple(column.members)
-    elif kind == KIND_TEXT:
-        if column.charset in ("utf8mb4", "utf8mb3", "utf8"):
-            field.form = FORM_UTF8
-        elif column.charset == "ascii":
-            field.form = FORM_ASCII
-        else:
-            charset = charsets.get(column.charset or "")
-            if charset is None or not charset.decodable:
-                field.form = FORM_BYTES
-                return None
-            field.ascii_alike = is_ascii_alike(charset)
-            return charset.decode
-    return None
-
-
-def is_ascii_alike(charset):
-    try:
-        return charset.decode(bytes(range(128))) == bytes(range(128)).decode("ascii")
-    except UnicodeDecodeError:
-        return False
-
-
-# -- Structured memory -----------------------------------------------------------------------
 
 @cython.final
 cdef class Memory:
@@ -297,21 +74,7 @@ cdef Memory memory_of(array, dtype):
     return Memory(np.ascontiguousarray(array).view(np.uint8))
 
 
-# -- Texts of formats ------------------------------------------------------------------------
-
-cdef enum text_form_t:
-    TEXT_CSV = 1
-    TEXT_JSON = 2
-    TEXT_SQL = 4
-
 cdef dict TEXT_FORMS = {"csv": TEXT_CSV, "json": TEXT_JSON, "sql": TEXT_SQL}
-
-
-cdef inline void put_quote(memory_t* out, text_form_t form) noexcept nogil:
-    # There is room for it.
-    if form != TEXT_CSV:
-        out.data[out.length] = c'"' if form == TEXT_JSON else c"'"
-        out.length += 1
 
 
 cdef int put_bytes(memory_t* out, bytes text) except -1:
@@ -319,38 +82,6 @@ cdef int put_bytes(memory_t* out, bytes text) except -1:
         raise MemoryError
     return 0
 
-
-cdef inline bint is_space(uint8_t c) noexcept nogil:
-    return c == c' ' or 9 <= c <= 13 or 28 <= c <= 31
-
-
-cdef bint needs_no_escape(const char* data, size_t length, text_form_t form, bint utf8) noexcept nogil:
-    # Of ASCII, or of what may be UTF-8
-    cdef const uint8_t* p = <const uint8_t*> data
-    cdef size_t i
-    cdef uint8_t c
-    if form == TEXT_CSV:
-        if not length or is_space(p[0]) or is_space(p[length - 1]) or p[0] > 126 or p[length - 1] > 126:
-            return False
-        for i in range(length):
-            c = p[i]
-            if c == c',' or c == c'"' or c == 10 or c == 13 or (c > 127 and not utf8):
-                return False
-        return True
-    if form == TEXT_JSON:
-        for i in range(length):
-            c = p[i]
-            if c < 32 or c == c'"' or c == c'\\' or (c > 127 and not utf8):
-                return False
-        return True
-    for i in range(length):
-        c = p[i]
-        if c < 32 or c > 126 or c == c"'" or c == c'\\':
-            return False
-    return True
-
-
-# -- The reader ------------------------------------------------------------------------------
 
 @cython.final
 cdef class RowReader:
@@ -502,16 +233,11 @@ cdef class RowReader:
         """
         cdef Py_ssize_t i, record
         cdef field_t* field
-        cdef const uint8_t* bitmaps
         cdef list out = []
-        try:
-            i = self.plan.names.index(column)
-        except ValueError:
-            raise KeyError(column) from None
+        i = self.plan.index_of(column)
         field = &self.plan.fields[i]
         for record in range(self.record_count):
-            bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
-            if (bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask:
+            if self.is_missing(field, record):
                 out.append(None)
             else:
                 out.append(self.value(field, i, record))
@@ -545,21 +271,16 @@ cdef class RowReader:
         """
         cdef Py_ssize_t i, record
         cdef field_t* field
-        cdef const uint8_t* bitmaps
         cdef memory_t text
         cdef text_form_t wanted = TEXT_FORMS[form]
         cdef list out = []
-        try:
-            i = self.plan.names.index(column)
-        except ValueError:
-            raise KeyError(column) from None
+        i = self.plan.index_of(column)
         field = &self.plan.fields[i]
         nothing = other(None)
         memset(&text, 0, sizeof(text))
         try:
             for record in range(self.record_count):
-                bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
-                if (bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask:
+                if self.is_missing(field, record):
                     out.append(nothing)
                     continue
                 text.length = 0
@@ -633,85 +354,18 @@ cdef class RowReader:
 
     cdef bint put_value(self, memory_t* out, field_t* field, Py_ssize_t i, Py_ssize_t record,
                         text_form_t wanted, bint bytes_are_text) except -1:
-        # False: not a value that is its own text, or one that needs an escape
+        # False: its text is not what the record holds
         cdef const uint8_t* p = self.at(record) + field.offset
-        cdef form_t form = field.form
-        cdef int64_t number
-        cdef uint64_t unsigned
-        cdef uint64_t[4] limbs
-        cdef calendar_t at
+        cdef put_status_t status
         cdef span_t span
-        cdef const char* data
-        if form == FORM_UTF8 or form == FORM_ASCII or form == FORM_TEXT or (form == FORM_BYTES and bytes_are_text):
+        if is_text(field, bytes_are_text):
             memcpy(&span, p, sizeof(span))
-            data = self.span_data(record, i, &span)
-            if form == FORM_TEXT and not field.ascii_alike:
-                return False
-            if not needs_no_escape(data, span.length, wanted, form == FORM_UTF8):
-                return False
-            if form == FORM_UTF8 and not is_utf8(<const uint8_t*> data, span.length):
-                return False
-            if reserve(out, <size_t> span.length + 2) != DECODE_OK:
-                raise MemoryError
-            put_quote(out, wanted)
-            append(out, data, span.length)
-            put_quote(out, wanted)
-            return True
-        if reserve(out, DECIMAL_TEXT_MAX + 2) != DECODE_OK:
-            raise MemoryError
-        if FORM_I8 <= form <= FORM_U64:
-            if form == FORM_U64:
-                memcpy(&unsigned, p, 8)
-                append_unsigned(out, unsigned)
-            else:
-                number = <int64_t> self.value(field, i, record)
-                append_signed(out, number)
-            return True
-        if form == FORM_DECIMAL:
-            memcpy(limbs, p, 8 * <size_t> field.limb_count)
-            if wanted == TEXT_JSON:
-                put_quote(out, wanted)
-            out.length += decimal_text(limbs, field.limb_count, field.scale, <char*> out.data + out.length)
-            if wanted == TEXT_JSON:
-                put_quote(out, wanted)
-            return True
-        if form != FORM_DATE and form != FORM_DATETIME and form != FORM_TIMESTAMP and form != FORM_TIME:
-            return False
-        memcpy(&number, p, 8)
-        if number == INT64_MIN:
-            return False
-        if form == FORM_TIME:
-            unsigned = <uint64_t> number if number >= 0 else 0 - <uint64_t> number
-            at.hour = <int> (unsigned // 3600000000 % 100)
-            at.minute = <int> (unsigned // 60000000 % 60)
-            at.second = <int> (unsigned // 1000000 % 60)
-            at.microsecond = <int> (unsigned % 1000000)
-            unsigned //= 360000000000            # hundreds of hours
-            put_quote(out, wanted)
-            if number < 0:
-                append(out, b"-", 1)
-            if unsigned:
-                append_unsigned(out, unsigned)
-            out.length += put_time(&at, 6 if at.microsecond else 0, <char*> out.data + out.length)
-            put_quote(out, wanted)
-            return True
-        if form != FORM_DATE:
-            calendar_of_us(number, &at)
-        elif -100000000 < number < 100000000:
-            calendar_of_days(number, &at)
+            status = put_text(out, field, <const uint8_t*> self.span_data(record, i, &span), span.length, wanted)
         else:
-            return False
-        if not 0 < at.year < 10000:
-            return False
-        put_quote(out, wanted)
-        out.length += put_date(&at, <char*> out.data + out.length)
-        if form != FORM_DATE:
-            append(out, b" ", 1)
-            out.length += put_time(&at, 6 if at.microsecond else 0, <char*> out.data + out.length)
-            if form == FORM_TIMESTAMP and wanted != TEXT_SQL:
-                append(out, b"+00:00", 6)
-        put_quote(out, wanted)
-        return True
+            status = put_fixed(out, field, p, wanted)
+        if status == PUT_NO_MEMORY:
+            raise MemoryError
+        return status == PUT_DONE
 
     cdef int check_record(self, Py_ssize_t record) except -1:
         if not 0 <= record < self.record_count:
@@ -720,6 +374,11 @@ cdef class RowReader:
 
     cdef inline const uint8_t* at(self, Py_ssize_t record) noexcept:
         return self.records + <size_t> record * self.plan.record_len
+
+    cdef inline bint is_missing(self, const field_t* field, Py_ssize_t record) noexcept:
+        # NULL or absent
+        cdef const uint8_t* bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
+        return ((bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask) != 0
 
     cdef RowChange make_change(self, Py_ssize_t record):
         cdef const image_t* image = <const image_t*> self.at(record)
@@ -793,36 +452,15 @@ cdef class RowReader:
         # One value that is neither NULL nor absent. Record fields are not aligned: memcpy.
         cdef const uint8_t* p = self.at(record) + field.offset
         cdef form_t form = field.form
-        cdef int16_t i16
-        cdef int32_t i32
         cdef int64_t i64
         cdef uint16_t u16
-        cdef uint32_t u32
         cdef uint64_t u64
         cdef float f32
         cdef double f64
-        if form == FORM_I8:
-            return (<const int8_t*> p)[0]
-        elif form == FORM_I16:
-            memcpy(&i16, p, 2)
-            return i16
-        elif form == FORM_I32:
-            memcpy(&i32, p, 4)
-            return i32
-        elif form == FORM_I64:
-            memcpy(&i64, p, 8)
-            return i64
-        elif form == FORM_U8:
-            return p[0]
-        elif form == FORM_U16:
-            memcpy(&u16, p, 2)
-            return u16
-        elif form == FORM_U32:
-            memcpy(&u32, p, 4)
-            return u32
-        elif form == FORM_U64:
-            memcpy(&u64, p, 8)
-            return u64
+        if form == FORM_U64:
+            return load_integer(form, p)
+        elif FORM_I8 <= form < FORM_U64:
+            return <int64_t> load_integer(form, p)
         elif form == FORM_FLOAT:
             memcpy(&f32, p, 4)
             return <double> f32
@@ -831,9 +469,13 @@ cdef class RowReader:
             return f64
         elif form == FORM_DECIMAL:
             return decimal_value(Decimal, p, field.limb_count, field.scale)
-        elif form == FORM_DATE or form == FORM_DATETIME or form == FORM_TIMESTAMP or form == FORM_TIME:
+        elif FORM_DATE <= form <= FORM_TIME:
             memcpy(&i64, p, 8)
-            return self.temporal(field, i, record, i64)
+            if i64 == INT64_MIN:
+                return self.invalid_date(field, i, record)
+            if form == FORM_DATE and not is_day(i64):
+                raise self.error(record, i, f"DATE is {i64} days from 1970")
+            return temporal_value(field, i64, UTC)
         elif form == FORM_ENUM:
             memcpy(&u16, p, 2)
             return enum_value(u16, self.plan.helpers[i])
@@ -844,62 +486,12 @@ cdef class RowReader:
             return None
         return self.span_value(field, i, record, <const span_t*> p)
 
-    # -- Dates and times
-
-    cdef object temporal(self, field_t* field, Py_ssize_t i, Py_ssize_t record, int64_t value):
-        cdef calendar_t at
-        cdef int64_t seconds
-        if value == INT64_MIN:           # NaT
-            return self.invalid_date(field, i, record)
-        if field.form == FORM_TIME:
-            seconds = floor_div(value, 1000000)
-            return timedelta_new(
-                <int> floor_div(seconds, 86400),
-                <int> (seconds - floor_div(seconds, 86400) * 86400),
-                <int> (value - seconds * 1000000),
-            )
-        if field.form == FORM_DATE:
-            if not -100000000 < value < 100000000:
-                raise self.error(record, i, f"DATE is {value} days from 1970")
-            calendar_of_days(value, &at)
-            if 0 < at.year < 10000:
-                return date_new(<int> at.year, at.month, at.day)
-        else:
-            calendar_of_us(value, &at)
-            if 0 < at.year < 10000:
-                return datetime_new(
-                    <int> at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond,
-                    UTC if field.form == FORM_TIMESTAMP else None,
-                )
-        return date_text(field, &at)     # no date of Python's is so far away
-
     cdef object invalid_date(self, field_t* field, Py_ssize_t i, Py_ssize_t record):
-        # NaT that is not NULL: `invalid` has the fields. It is sorted by record and column.
-        cdef Py_ssize_t low = 0
-        cdef Py_ssize_t high = self.invalid_count
-        cdef Py_ssize_t middle
-        cdef const invalid_date_t* entry
-        cdef uint64_t wanted = <uint64_t> record << 16 | field.column
+        # NaT that is not NULL
         cdef calendar_t at
-        while low < high:
-            middle = (low + high) // 2
-            entry = &self.invalid[middle]
-            if (<uint64_t> entry.record << 16 | entry.column) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        if low < self.invalid_count:
-            entry = &self.invalid[low]
-            if entry.record == record and entry.column == field.column:
-                at.year = entry.year
-                at.month = entry.month
-                at.day = entry.day
-                at.hour = entry.hour
-                at.minute = entry.minute
-                at.second = entry.second
-                at.microsecond = <int> entry.microsecond
-                return date_text(field, &at)
-        raise self.error(record, i, "a date that is no date lacks its entry in batch.invalid")
+        if not find_invalid_date(self.invalid, self.invalid_count, record, field.column, &at):
+            raise self.error(record, i, "a date that is no date lacks its entry in batch.invalid")
+        return date_text(field, &at)
 
     # -- Values of variable length
 
@@ -969,13 +561,11 @@ cdef class RowReader:
     ):
         # The whole document where the before image holds it, else the changes.
         cdef bytes changes = PyBytes_FromStringAndSize(data, length)
-        cdef const uint8_t* bitmaps
         cdef span_t document
         cdef const char* before
         try:
             if record and (<const image_t*> self.at(record - 1)).op == OP_UPDATE_PREIMAGE:
-                bitmaps = self.at(record - 1) + sizeof(image_t) + field.bitmap_byte
-                if not (bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask:
+                if not self.is_missing(field, record - 1):
                     memcpy(&document, self.at(record - 1) + field.offset, sizeof(span_t))
                     before = self.span_data(record - 1, i, &document)
                     return apply_json_diffs(
@@ -1003,8 +593,6 @@ cdef class RowReader:
             column=None if i < 0 else self.plan.names[i],
         )
 
-
-# -- Changes of one or more batches ----------------------------------------------------------
 
 @cython.final
 cdef class ChangeIterator:

@@ -2,13 +2,17 @@
 # Header-only; everything here needs the GIL.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.datetime cimport date_new, datetime_new, timedelta_new
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from batch.records cimport transaction_t
-from types.calendar cimport DATE_TEXT_MAX, calendar_t, put_date, put_time
+from batch.records cimport invalid_date_t, transaction_t
+from types.calendar cimport (
+    DATE_TEXT_MAX, calendar_of_days, calendar_of_us, calendar_t, floor_div, put_date, put_time,
+)
 from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
+from wire.cursor cimport load_u16, load_u32, load_u64
 from wire.gtid cimport GTID_MARIADB, GTID_MYSQL
 
 
@@ -51,6 +55,23 @@ cdef struct field_t:
     Py_ssize_t pad_to
 
 
+cdef inline uint64_t load_integer(form_t form, const uint8_t* p) noexcept nogil:
+    # FORM_I8 to FORM_U64; signed ones by their sign up to 64 bits. Fields of records are not aligned.
+    if form == FORM_I8:
+        return <uint64_t> (<const int8_t*> p)[0]
+    if form == FORM_I16:
+        return <uint64_t> <int16_t> load_u16(p)
+    if form == FORM_I32:
+        return <uint64_t> <int32_t> load_u32(p)
+    if form == FORM_U8:
+        return p[0]
+    if form == FORM_U16:
+        return load_u16(p)
+    if form == FORM_U32:
+        return load_u32(p)
+    return load_u64(p)
+
+
 cdef inline object decimal_value(object Decimal, const uint8_t* p, int limb_count, int scale):
     # Decimal reads text exactly, whatever the context's precision.
     cdef uint64_t[4] limbs
@@ -72,6 +93,64 @@ cdef inline str date_text(const field_t* field, const calendar_t* at):
     if field.form != FORM_DATE:
         length += put_time(at, field.scale, text + length)
     return PyUnicode_DecodeASCII(text, <Py_ssize_t> length, NULL)
+
+
+cdef inline bint is_day(int64_t days) noexcept nogil:
+    # Of a calendar that can be reckoned with
+    return -100000000 < days < 100000000
+
+
+cdef inline object temporal_value(const field_t* field, int64_t value, object utc):
+    # Not NaT; of a DATE is_day holds.
+    cdef calendar_t at
+    cdef int64_t seconds
+    if field.form == FORM_TIME:
+        seconds = floor_div(value, 1000000)
+        return timedelta_new(
+            <int> floor_div(seconds, 86400),
+            <int> (seconds - floor_div(seconds, 86400) * 86400),
+            <int> (value - seconds * 1000000),
+        )
+    if field.form == FORM_DATE:
+        calendar_of_days(value, &at)
+        if 0 < at.year < 10000:
+            return date_new(<int> at.year, at.month, at.day)
+    else:
+        calendar_of_us(value, &at)
+        if 0 < at.year < 10000:
+            return datetime_new(
+                <int> at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond,
+                utc if field.form == FORM_TIMESTAMP else None,
+            )
+    return date_text(field, &at)     # no date of Python's is so far away
+
+
+cdef inline bint find_invalid_date(const invalid_date_t* entries, Py_ssize_t count, Py_ssize_t record,
+                                   uint16_t column, calendar_t* at) noexcept nogil:
+    # The fields of a date that no calendar has; entries are sorted by record and column.
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t high = count
+    cdef Py_ssize_t middle
+    cdef const invalid_date_t* entry
+    cdef uint64_t wanted = <uint64_t> record << 16 | column
+    while low < high:
+        middle = (low + high) // 2
+        entry = &entries[middle]
+        if (<uint64_t> entry.record << 16 | entry.column) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    if low == count or entries[low].record != record or entries[low].column != column:
+        return False
+    entry = &entries[low]
+    at.year = entry.year
+    at.month = entry.month
+    at.day = entry.day
+    at.hour = entry.hour
+    at.minute = entry.minute
+    at.second = entry.second
+    at.microsecond = <int> entry.microsecond
+    return True
 
 
 cdef inline object enum_value(uint16_t number, tuple members):

@@ -1,0 +1,161 @@
+# How the columns of a table become Python values. Included by _values.pyx: types of another module could only be
+# used through Python.
+
+import sys
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+
+from objects.value_objects cimport (
+    FORM_BYTES, FORM_DATETIME, FORM_I16, FORM_I32, FORM_I64, FORM_TIMESTAMP, FORM_U16, FORM_U32, FORM_U8,
+)
+from wire.codes cimport (
+    KIND_BINARY, KIND_BIT, KIND_DATE, KIND_DATETIME, KIND_DECIMAL, KIND_DOUBLE, KIND_ENUM, KIND_FLOAT,
+    KIND_GEOMETRY, KIND_INT, KIND_JSON, KIND_NULL, KIND_SET, KIND_TEXT, KIND_TIME, KIND_TIMESTAMP, KIND_VECTOR,
+    KIND_YEAR,
+)
+
+from .._tables import charsets
+from .._tables.tables import record_dtype
+
+cdef dict INT_FORMS = {
+    "i1": FORM_I8, "i2": FORM_I16, "i4": FORM_I32, "i8": FORM_I64,
+    "u1": FORM_U8, "u2": FORM_U16, "u4": FORM_U32, "u8": FORM_U64,
+}
+
+cdef dict FORMS = {
+    KIND_NULL: FORM_NONE,
+    KIND_FLOAT: FORM_FLOAT,
+    KIND_DOUBLE: FORM_DOUBLE,
+    KIND_YEAR: FORM_U16,
+    KIND_DECIMAL: FORM_DECIMAL,
+    KIND_DATE: FORM_DATE,
+    KIND_DATETIME: FORM_DATETIME,
+    KIND_TIMESTAMP: FORM_TIMESTAMP,
+    KIND_TIME: FORM_TIME,
+    KIND_TEXT: FORM_TEXT,
+    KIND_BINARY: FORM_BYTES,
+    KIND_ENUM: FORM_ENUM,
+    KIND_SET: FORM_SET,
+    KIND_JSON: FORM_JSON,
+    KIND_GEOMETRY: FORM_BYTES,
+    KIND_VECTOR: FORM_VECTOR,
+}
+
+
+# Bytes of a field of the record; of those that are not here a span's.
+cdef dict FORM_SIZES = {
+    FORM_NONE: (0, 1),
+    FORM_FLOAT: (4,),
+    FORM_DOUBLE: (8,),
+    FORM_U16: (2,),
+    FORM_DECIMAL: (8, 16, 32),
+    FORM_DATE: (8,),
+    FORM_DATETIME: (8,),
+    FORM_TIMESTAMP: (8,),
+    FORM_TIME: (8,),
+    FORM_ENUM: (2,),
+    FORM_SET: (8,),
+}
+
+
+@cython.final
+cdef class ValuePlan:
+    """How the records of one table definition become Python values; made once, used by many readers.
+
+    Parameters
+    ----------
+    table : Table
+    columns : tuple of Column
+        The decoded ones, in table order.
+    """
+
+    cdef readonly object table
+    cdef readonly tuple columns
+    cdef readonly object dtype
+    cdef tuple names
+    cdef tuple helpers        # per column: members (a tuple) of ENUM and SET, the decoder of text, or None
+    cdef dict template        # every name with None: copied, it is cheaper than a dict that grows
+    cdef field_t* fields
+    cdef Py_ssize_t count
+    cdef size_t bitmap_len
+    cdef size_t record_len
+
+    def __cinit__(self, table, columns):
+        self.table = table
+        self.columns = tuple(columns)
+        self.dtype = record_dtype(len(table.columns), self.columns)
+        self.count = len(self.columns)
+        self.bitmap_len = <size_t> (len(table.columns) + 7) // 8
+        self.record_len = <size_t> self.dtype.itemsize
+        self.names = tuple([sys.intern(column.name) for column in self.columns])
+        self.template = dict.fromkeys(self.names)
+        self.fields = <field_t*> PyMem_Malloc((self.count + 1) * sizeof(field_t))
+        if self.fields == NULL:
+            raise MemoryError
+        row_offset = self.dtype.fields["row"][1]
+        row = self.dtype["row"]
+        helpers = []
+        for i, column in enumerate(self.columns):
+            dtype, offset = row.fields[column.name]
+            if not 0 <= column.index < len(table.columns):
+                raise ValueError(
+                    f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
+                )
+            helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
+        self.helpers = tuple(helpers)
+
+    def __dealloc__(self):
+        PyMem_Free(self.fields)
+
+    cdef Py_ssize_t index_of(self, column) except -1:
+        # Of a decoded column
+        try:
+            return self.names.index(column)
+        except ValueError:
+            raise KeyError(column) from None
+
+
+cdef object fill_field(field_t* field, column, dtype, offset):
+    # Returns what the column's values need from Python.
+    memset(field, 0, sizeof(field_t))
+    field.offset = offset
+    field.column = column.index
+    field.bitmap_byte = <size_t> column.index // 8
+    field.bitmap_mask = <uint8_t> (1 << (column.index % 8))
+    field.scale = column.fsp
+    kind = int(column.kind)
+    if kind == KIND_INT or kind == KIND_BIT:
+        field.form = INT_FORMS[dtype.str[1:]]
+        return None
+    field.form = FORMS[kind]
+    if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
+        raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
+    if kind == KIND_DECIMAL:
+        field.scale = column.scale
+        field.limb_count = dtype.itemsize // 8
+        if not 0 <= field.scale <= 40:
+            raise ValueError(f"DECIMAL scale {column.scale}")
+    elif kind == KIND_BINARY:
+        field.pad_to = column.pad_to
+    elif kind == KIND_ENUM or kind == KIND_SET:
+        return None if column.members is None else tuple(column.members)
+    elif kind == KIND_TEXT:
+        if column.charset in ("utf8mb4", "utf8mb3", "utf8"):
+            field.form = FORM_UTF8
+        elif column.charset == "ascii":
+            field.form = FORM_ASCII
+        else:
+            charset = charsets.get(column.charset or "")
+            if charset is None or not charset.decodable:
+                field.form = FORM_BYTES
+                return None
+            field.ascii_alike = is_ascii_alike(charset)
+            return charset.decode
+    return None
+
+
+def is_ascii_alike(charset):
+    try:
+        return charset.decode(bytes(range(128))) == bytes(range(128)).decode("ascii")
+    except UnicodeDecodeError:
+        return False

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._decode.group import Group as Group
     from ._format.event_types import EventType as EventType
     from ._format.format_description import FormatDescription as FormatDescription
+    from ._opening import open as open
     from ._reading import read_table as read_table
     from ._sources.log_files import IndexFile as IndexFile
     from ._tables.tables import Column as Column
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
     from .gtids import MariadbGtidSet as MariadbGtidSet
     from .limits import Limits as Limits
     from .log import Log as Log
-    from .log import open as open
     from .passes import Pass as Pass
     from .position import Position as Position
     from .report import BinlogWarning as BinlogWarning
@@ -108,6 +108,7 @@ _HOMES = {
         "_decode.group": "Group",
         "_format.event_types": "EventType",
         "_format.format_description": "FormatDescription",
+        "_opening": "open",
         "_reading": "read_table",
         "_sources.log_files": "IndexFile",
         "_tables.tables": "Column Table",
@@ -122,7 +123,7 @@ _HOMES = {
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",
-        "log": "Log open",
+        "log": "Log",
         "passes": "Pass",
         "position": "Position",
         "report": "BinlogWarning Report",

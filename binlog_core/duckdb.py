@@ -20,6 +20,7 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from ._opening import open as open_log
 from ._scans import (
     ChangesScan,
     EventsScan,
@@ -33,7 +34,6 @@ from ._scans import (
 from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 from .log import Log
-from .log import open as open_log
 
 if TYPE_CHECKING:
     import duckdb

@@ -27,6 +27,7 @@ from ._decode.group import Group
 from ._decode.gtid_selection import gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
+from ._opening import open as open_log
 from ._redaction import shown_url
 from ._sources.archives import EPOCH_SHIFT, check_share
 from ._sources.log_files import LogFile, resolve
@@ -39,7 +40,6 @@ from .gtids import parse_gtid_set
 
 if TYPE_CHECKING:
     from ._sources.sources import Source
-    from .report import Report
 
 FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
 DEFAULT_SPLIT_SIZE = 128 << 20
@@ -415,8 +415,6 @@ class SplitReader:
     """
 
     def __init__(self, split: Split, options: dict[str, Any]) -> None:
-        from . import log as reader
-
         for name in ("start", "stop"):
             if isinstance(options.get(name), int | tuple):
                 raise ValueError(f"{name}={options[name]!r}: positions are what splits are made of")
@@ -427,8 +425,9 @@ class SplitReader:
         if split.before is not None:
             excluded = gtid_set(options.get("exclude_gtids"), "exclude_gtids")
             options = options | {"exclude_gtids": union(parse_gtid_set(split.before), excluded)}
-        self._log = reader.open(split.path, **options)
-        self._source = self._log._taken(0)
+        self._log = open_log(split.path, **options)
+        self.report = self._log.report
+        self._source = self._log.sources.take(0)
         try:
             self._bounds = SplitBounds(split, self._source)
         except BaseException:
@@ -446,11 +445,6 @@ class SplitReader:
     def next_anchor(self) -> int | None:
         """See above."""
         return self._bounds.next_anchor
-
-    @property
-    def report(self) -> Report:
-        """See above."""
-        return self._log.report
 
     @property
     def bytes_read(self) -> int:
@@ -492,13 +486,17 @@ class SplitReader:
             self._end()
             return
         try:
-            decoder = self._log._split_decoder(
-                self._source,
+            log, settings = self._log, self._log.settings
+            selection = settings.part(
+                log.files,
                 start=bounds.start_position,
                 stop=bounds.stop_position,
                 anchors=bounds.stop_anchor,
                 in_parts=bounds.in_parts,
             )
+            self.report = settings.report()
+            log.files.tell(self.report)
+            decoder = settings.decoder(self._source, selection, self.report, settings.definitions())
             try:
                 for group in decoder.groups():
                     self.rows += sum(len(batch.array) for batch in group.batches)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._format.magic import MAGIC
+from .._opening import open as open_log
 from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
-from ..log import open as open_log
 from .files import Files, told, write_all
 
 FIRST_EVENT = 4

@@ -12,9 +12,9 @@ import warnings
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from .._opening import open as open_log
 from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, DecodeError, MissingExtraError
-from ..log import open as open_log
 from ..report import BinlogWarning
 from .files import Files, hidden_name, told, write_all
 from .names import logs_among

@@ -41,7 +41,7 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
 def table_names(log: Log) -> set[str]:
     """Tables that the logs have table maps of, as "database.table", outside of the range too."""
     names = set()
-    with log._unselected() as whole:
+    with Log(log.files, log.settings.whole()) as whole:
         for event in whole.events(types={EventType.TABLE_MAP}):
             if isinstance(event, TableMapEvent):
                 names.add(f"{event.database}.{event.table}")

@@ -20,13 +20,13 @@ import typer
 
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
+from .._opening import open as open_log
 from .._tables import charsets
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
-from ..log import open as open_log
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20

@@ -1,0 +1,48 @@
+"""The statements in front of where a pass begins: the rows are of the definitions that they leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._format.event_types import EventType
+from .._format.statements import may_change_definitions
+from .._walk.event_walk import events_of
+from ..events import QueryEvent
+from ..report import Report
+from .log_decoder import LogDecoder
+from .selection import Selection
+
+if TYPE_CHECKING:
+    from .._sources.log_files import LogFile
+    from ..schema.definitions import Definitions
+
+_STATEMENTS = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
+
+
+def follow_statements(file: LogFile, before: int | None, definitions: Definitions, report: Report) -> None:
+    """Apply a log's statements to definitions.
+
+    Parameters
+    ----------
+    file : LogFile
+        Read anew.
+    before : int or None
+        Position of the first event that does not count.
+    definitions : Definitions
+    report : Report
+        Of statements that cannot be followed.
+    """
+    with file.open() as source:
+        # Who reads the rows verifies; what is damaged here is not asked for.
+        selection = Selection()
+        decoder = LogDecoder(
+            source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True
+        )
+        for event in events_of(decoder.track, _STATEMENTS):
+            if before is not None and event.position >= before:
+                break
+            if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
+                mariadb = decoder.format is not None and decoder.format.is_mariadb
+                definitions.follow(
+                    event, report, mariadb=mariadb, path=source.path, transaction=event.position
+                )

@@ -1,0 +1,216 @@
+"""`open`: what it is told, checked, and the Log that it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from ._decode.gtid_selection import GtidArgument, gtid_set
+from ._decode.selection import Columns, Selection, check_arguments, columns_by_pattern, names, ops_mask
+from ._settings import Settings
+from ._sources.log_files import resolve
+from ._sources.places import is_server
+from .limits import Limits
+from .log import Log
+from .schema.definitions import load
+
+
+class OpenOptions(TypedDict, total=False):
+    """What `open` takes besides the target, for those that hand it on."""
+
+    schema: Any
+    keys: Any
+    verify_checksum: bool
+    on_error: str
+    strict: bool
+    start: Any
+    stop: Any
+    tables: str | Iterable[str] | None
+    columns: Columns | None
+    gtids: GtidArgument | None
+    exclude_gtids: GtidArgument | None
+    server_id: int | None
+    ops: str | Iterable[str] | None
+    rows_v0: bool
+    follow: bool
+    mmap: bool | None
+    storage_options: dict[str, Any] | None
+    schema_start: Any
+    charset: str | None
+    limits: Limits | None
+    server: Mapping[str, Any] | None
+    password_file: str | os.PathLike[str] | None
+    defaults_file: str | os.PathLike[str] | None
+
+
+def open(
+    target: Any,
+    *,
+    schema: Any = None,
+    keys: Any = None,
+    verify_checksum: bool = True,
+    on_error: str = "raise",
+    strict: bool = False,
+    start: Any = None,
+    stop: Any = None,
+    tables: str | Iterable[str] | None = None,
+    columns: Columns | None = None,
+    gtids: GtidArgument | None = None,
+    exclude_gtids: GtidArgument | None = None,
+    server_id: int | None = None,
+    ops: str | Iterable[str] | None = None,
+    rows_v0: bool = False,
+    follow: bool = False,
+    mmap: bool | None = None,
+    storage_options: dict[str, Any] | None = None,
+    schema_start: Any = None,
+    charset: str | None = None,
+    limits: Limits | None = None,
+    server: Mapping[str, Any] | None = None,
+    password_file: str | os.PathLike[str] | None = None,
+    defaults_file: str | os.PathLike[str] | None = None,
+) -> Log:
+    """Open MySQL or MariaDB binary logs.
+
+    Parameters
+    ----------
+    target : str, path, file object, bytes-like, or a list of them
+        A log (plain, gzip, zstd or xz; encrypted by its server with ``keys``), ``"-"`` for standard
+        input, a URL that fsspec knows, a directory of logs, or an index file. Or a running server:
+        ``mysql://user@host:port,host:port`` or ``mariadb://…``, which is read as its replicas do.
+    schema : dict, str or path, optional
+        Names, signs, character sets and members for logs that lack them: "db.table" to CREATE TABLE
+        text, a .sql file, or ``mysql://user:password@host:port/database`` of a server that is asked
+        once. "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log itself, from the
+        definitions of ``schema_start``.
+    keys : path or dict, optional
+        MySQL's keyring file or MariaDB's key file of an encrypted log.
+    verify_checksum : bool
+        Compare each event's CRC32, where the log has them.
+    on_error : "raise" or "skip"
+        With "skip" a damaged event is counted in ``log.report`` and passed over.
+    strict : bool
+        Raise where the log does not tell: a cut tail, unknown signs, unnamed columns, changes logged
+        as statements.
+    start, stop : int, (file name, int), datetime or Position, optional
+        Positions in bytes of the first event, and of the first event no more read; or the time of the
+        event headers (naive datetimes are UTC); or the ``position`` of a group. Of a server ``start`` can
+        also be "now", or a GTID set: all that is not in it. None there is the oldest log that it has.
+    tables : str or iterable of str, optional
+        Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
+    columns : mapping or iterable of str, optional
+        Table name or pattern to the names of the columns to decode; or just names, for all tables.
+    gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
+        Transactions to read, or to leave out.
+    server_id : int, optional
+        Only events of that server.
+    ops : str or iterable of str, optional
+        Of "insert", "update", "delete".
+    rows_v0 : bool
+        Decode rows events of version 0 (5.1 before 5.1.18) too. How NULLs are stored then depended on
+        table options that no log tells: right for tables without BIT columns and with the usual row
+        format; ``events()`` has the raw rows.
+    follow : bool
+        At the end `rows`, `batches`, `groups` and `events` wait for more bytes, and for the log that the
+        server begins next (local files with numbered names), until ``log.stop()``. A group is handed over
+        whenever nothing more is there; ``start=(path, group.resume_position)`` goes on after a restart.
+    mmap : bool, optional
+        False reads by pread and cannot fault when the file shrinks: the default for logs in use and
+        for network mounts.
+    storage_options : dict, optional
+        For fsspec.
+    charset : str, optional
+        Character set (MySQL's name, such as "latin1") of text for which neither the log nor the schema tells
+        one. A log without character sets and without a schema does not tell BLOB from TEXT, either: then
+        both are text.
+    limits : Limits, optional
+        Rows and bytes of a group, and how much may come out of compressed data.
+    server : mapping, optional
+        Of a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
+        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). The URL's query
+        takes them, too.
+    password_file, defaults_file : path, optional
+        Of a server: a file that holds the password, and an option file as the vendors' clients have them.
+        Without a password in either or in the URL it is taken from the environment's MYSQL_PWD.
+
+    Returns
+    -------
+    Log
+
+    Raises
+    ------
+    NotABinlogError, FormatError
+        The first log is none, or its descriptor cannot be.
+    EncryptionError, MissingExtraError
+        A key or a library is missing.
+    GtidError
+        A text is not a GTID set, or a set is of the other vendor than the (first) log.
+    SchemaError
+        A given definition cannot be read.
+    ServerError
+        A server cannot be reached, or refuses: `UnreachableError`, `AuthenticationError`,
+        `PrivilegeError`, `PurgedError`, `PositionError`, `DivergedError`, `IdentityError`,
+        `ProtocolError`. The first four come here, all of them also while the log is read.
+    BinlogError
+        The target does not exist or cannot be read.
+    TypeError, ValueError
+        An argument has a type or value that is not among those named here.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+    if isinstance(target, list | tuple) and len(target) == 1:
+        target = target[0]
+    live = is_server(target)
+    if not live and (server, password_file, defaults_file) != (None, None, None):
+        raise ValueError(
+            "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
+        )
+    if live and (keys, mmap, storage_options) != (None, None, None):
+        raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
+    checked = (None, None) if live else (start, stop)
+    check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
+    if schema is not None:
+        schema = load(schema)
+    if schema_start is not None:
+        schema_start = load(schema_start)
+    if follow and isinstance(target, bytes | bytearray | memoryview):
+        raise ValueError("follow=True is for logs that grow; bytes do not")
+    if live:
+        from .server.target import server_logs
+
+        files, start, stop = server_logs(
+            target,
+            server,
+            start=start,
+            stop=stop,
+            follow=follow,
+            limits=limits or Limits(),
+            password_file=password_file,
+            defaults_file=defaults_file,
+        )
+    else:
+        files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
+    selection = Selection(
+        tables=names(tables),
+        columns=columns_by_pattern(columns),
+        ops=ops_mask(ops),
+        server_id=server_id,
+        rows_v0=rows_v0,
+        gtids=gtid_set(gtids, "gtids"),
+        exclude_gtids=gtid_set(exclude_gtids, "exclude_gtids"),
+    )
+    settings = Settings(
+        selection=selection,
+        start=start,
+        stop=stop,
+        schema=schema,
+        schema_start=schema_start,
+        charset=charset,
+        verify_checksum=verify_checksum,
+        skip_errors=on_error == "skip",
+        strict=strict,
+        limits=limits or Limits(),
+        follow=follow,
+    )
+    return Log(files, settings)

@@ -1,0 +1,176 @@
+"""What `open` was told besides the files: all that a pass over a log, or over a part of it, goes by."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ._decode.gtid_selection import check_vendor, union
+from ._decode.log_decoder import LogDecoder
+from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
+from ._sources.log_names import name_within
+from ._tables.given_names import NamesMet
+from .errors import BinlogError
+from .gtids import parse_gtid_set
+from .limits import Limits
+from .position import Position
+from .report import Report
+from .schema.definitions import Definitions
+
+if TYPE_CHECKING:
+    from ._decode.executed import Executed
+    from ._format.format_description import FormatDescription
+    from ._sources.follow import Follower
+    from ._sources.log_files import LogFiles
+    from ._sources.sources import Source
+    from .server.source import ServerFollower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """See `binlog_core.open`; `schema` and `schema_start` are loaded."""
+
+    selection: Selection
+    start: Place | None
+    stop: Place | None
+    schema: Any
+    schema_start: Any
+    charset: str | None
+    verify_checksum: bool
+    skip_errors: bool
+    strict: bool
+    limits: Limits
+    follow: bool
+
+    def whole(self) -> Settings:
+        """Without range or selection, not followed."""
+        return replace(self, start=None, stop=None, follow=False, selection=Selection())
+
+    def report(self) -> Report:
+        """That of a new pass."""
+        return Report(self.strict)
+
+    def definitions(self) -> Definitions | None:
+        """The given definitions as a new pass begins with them."""
+        if self.schema is None and self.charset is None:
+            return None
+        schema = {} if self.schema is None else self.schema
+        return Definitions(schema, start=self.schema_start, limits=self.limits, charset=self.charset)
+
+    def decoder(
+        self,
+        source: Source,
+        selection: Selection,
+        report: Report,
+        definitions: Definitions | None = None,
+        follower: Follower | ServerFollower | None = None,
+        executed: Executed | None = None,
+    ) -> LogDecoder:
+        """A decoder of one source; see there."""
+        return LogDecoder(
+            source,
+            selection=selection,
+            report=report,
+            definitions=definitions,
+            limits=self.limits,
+            verify_checksum=self.verify_checksum,
+            skip_errors=self.skip_errors,
+            follower=follower,
+            executed=executed,
+        )
+
+    def check_vendor(self, description: FormatDescription, path: str) -> None:
+        """Refuse GTID sets of the vendor that did not write the log."""
+        for argument in ("gtids", "exclude_gtids"):
+            gtids = getattr(self.selection, argument)
+            check_vendor(gtids, argument, mariadb=description.is_mariadb, path=path)
+
+    def selected(
+        self, tables: str | Iterable[str] | None, columns: Columns | None, *, asides: bool = False
+    ) -> Selection:
+        """The selection of one pass."""
+        selection = replace(self.selection, asides=asides)
+        if tables is not None:
+            selection.tables = names(tables)
+        if columns is not None:
+            selection.columns = columns_by_pattern(columns)
+        return selection
+
+    def file_range(self, files: LogFiles) -> tuple[int, int]:
+        """Which files hold `start` and `stop`."""
+
+        def index(place: Place | None, default: int) -> int:
+            if isinstance(place, Position):
+                place = place.file, place.offset
+            if not isinstance(place, tuple):
+                return default
+            found = [i for i, f in enumerate(files) if place[0] in (f.path, name_within(f.path))]
+            found = found or [i for i, f in enumerate(files) if os.path.basename(f.path) == place[0]]
+            if not found:
+                raise BinlogError(f"no file {place[0]!r} among those given", path=files[0].path)
+            return found[0]
+
+        return index(self.start, 0), index(self.stop, len(files) - 1)
+
+    def ranged(self, selection: Selection, files: LogFiles, i: int) -> Selection:
+        """The selection for the i-th file."""
+        first, last = self.file_range(files)
+        changes: dict[str, Any] = {}
+        for place, at, kind in ((self.start, first, "start"), (self.stop, last, "stop")):
+            if isinstance(place, dt.datetime):
+                changes[f"{kind}_timestamp"] = timestamp_of(place)
+            elif isinstance(place, Position) and i == at:
+                changes[f"{kind}_position"] = place.offset
+                if kind == "start":
+                    changes["done_records"] = place.records
+            elif place is not None and i == at:
+                changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
+        share = files[min(i, len(files) - 1)].share
+        if share is not None:
+            if share.before is not None:
+                changes["exclude_gtids"] = union(parse_gtid_set(share.before), selection.exclude_gtids)
+            if share.until is not None:
+                changes["stop_position"] = min(share.until, changes.get("stop_position", share.until))
+        return replace(selection, **changes)
+
+    def part(
+        self, files: LogFiles, *, start: int | None, stop: int | None, anchors: int, in_parts: bool
+    ) -> Selection:
+        """The selection for a part of the only file.
+
+        Parameters
+        ----------
+        start : int or None
+            Position of the first event.
+        stop : int or None
+            Read up to the first anchor at or behind it.
+        anchors : int
+            What an anchor is: see ``_walk.anchors.Head``.
+        in_parts : bool
+            The rest of the log is read by others.
+        """
+        return replace(
+            self.ranged(replace(self.selection, met=NamesMet()), files, 0),
+            start_position=start,
+            stop_position=stop,
+            stop_anchor=anchors,
+            in_parts=in_parts,
+        )
+
+    def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
+        """For one file alone, which is the first of the range, or the last, or between them."""
+        return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
+
+
+def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | Position | None:
+    """A place as the file at the edge of the range sees it; positions mean nothing in the other files."""
+    if isinstance(place, dt.datetime) or place is None:
+        return place
+    if not at_edge:
+        return None
+    if isinstance(place, Position):
+        return place
+    return place[1] if isinstance(place, tuple) else place

@@ -1,0 +1,110 @@
+"""What a Log has open: the sources of its passes, and which of its files cannot be opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import BinlogError
+from .sources import READ_ONCE
+
+if TYPE_CHECKING:
+    from ..position import Position
+    from .log_files import LogFiles
+    from .sources import Source
+
+
+class _Opened(Protocol):
+    def close(self) -> None: ...
+    def acknowledge(self, position: Position) -> None: ...
+
+
+class OpenSources:
+    """The sources of some files, which are closed together.
+
+    Parameters
+    ----------
+    files : LogFiles
+    first : Source, optional
+        Of the first file, where it is open already.
+
+    Attributes
+    ----------
+    closed : bool
+        Nothing is opened any more.
+    """
+
+    def __init__(self, files: LogFiles, first: Source | None = None) -> None:
+        self.files = files
+        self.closed = False
+        self._open: dict[int, _Opened] = {}  # by id
+        self._read_once: set[int] = set()
+        if first is not None:
+            self._note(0, first)
+        self._waiting: Source | None = None
+        # The first is opened at once, so that what cannot be read says so; the first pass reads it.
+        self.first = self._waiting = first if first is not None else self.open(0)
+        self._open[id(self.first)] = self.first
+
+    def take(self, i: int) -> Source:
+        """The i-th file for one pass: of the first the source that waits for it, if it does."""
+        if i == 0 and (source := self._waiting) is not None:
+            self._waiting = None
+            self._open.pop(id(source), None)
+            return source
+        return self.open(i)
+
+    def open(self, i: int) -> Source:
+        """The i-th file, opened anew.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be opened, or not again; the log is closed.
+        """
+        self.check_open()
+        file = self.files[i]
+        if i in self._read_once:
+            raise BinlogError(READ_ONCE, path=file.path)
+        source = file.open()
+        self._note(i, source)
+        return source
+
+    def _note(self, i: int, source: Source) -> None:
+        if source.read_once:
+            self._read_once.add(i)
+
+    def is_read_once(self, i: int) -> bool:
+        """Whether the i-th file, which was opened, cannot be opened again."""
+        return i in self._read_once
+
+    @contextmanager
+    def kept(self, one: _Opened) -> Iterator[None]:
+        """What is closed with the others for as long as this lasts."""
+        self._open[id(one)] = one
+        try:
+            yield
+        finally:
+            self._open.pop(id(one), None)
+
+    def check_open(self) -> None:
+        """Refuse to read on once `closed`."""
+        if self.closed:
+            raise BinlogError("the log is closed", path=self.files[0].path)
+
+    def check_still_open(self, path: str | None = None) -> None:
+        """The same in the middle of a pass."""
+        if self.closed:
+            raise BinlogError("the log was closed while it was read", path=path or self.files[0].path)
+
+    def acknowledge(self, position: Position) -> None:
+        """See ``Log.acknowledge``."""
+        for opened in list(self._open.values()):
+            opened.acknowledge(position)
+
+    def close(self) -> None:
+        """Close all."""
+        self.closed = True
+        for opened in list(self._open.values()):
+            opened.close()

@@ -56,6 +56,8 @@ def main() -> None:
                 "src/arrow/copy_spans.h",
                 "src/types/ascii.h",
                 "src/batch/records.pxi",
+                "src/decode/place.pxi",
+                "src/decode/words.pxi",
                 "src/crc/crc32.h",
                 "src/find/resync_scan.h",
                 "src/decode/_rows.pyx",

@@ -6,15 +6,16 @@ numbers, and a set is made of them when somebody wants it.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
+from .._tables.side_dtypes import GTID_RUN_DTYPE
 from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
 
 AnyGtidSet = GtidSet | MariadbGtidSet
 
-_RUN = struct.Struct("<B16s32sIIQQ")  # twin of gtid_run_t (src/wire/gtid_runs.pxd)
 _Run = tuple[int, bytes, bytes, int, int, int, int]
 _MYSQL, _MARIADB = 1, 2
 _MOST_PARTS = 4096
@@ -50,7 +51,7 @@ class Snapshot:
         """
         if self.base is None:
             return None
-        runs = [run for part in self.parts[: self.count] for run in _RUN.iter_unpack(part)]
+        runs = [run for part in self.parts[: self.count] for run in np.frombuffer(part, GTID_RUN_DTYPE).tolist()]
         kinds = {run[0] for run in runs}
         if isinstance(self.base, MariadbGtidSet):
             return self._domains(self.base, runs) if kinds <= {_MARIADB} else None

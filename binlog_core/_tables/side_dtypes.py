@@ -37,6 +37,20 @@ INVALID_DATE_DTYPE = np.dtype(
     ]
 )
 
+# GTIDs of one source whose numbers follow each other. Twin of gtid_run_t in src/batch/records.pxd.
+# uuid and tag as bytes of all their length: "S" would drop NULs at the end.
+GTID_RUN_DTYPE = np.dtype(
+    [
+        ("kind", "u1"),
+        ("uuid", "V16"),
+        ("tag", "V32"),
+        ("domain_id", "<u4"),
+        ("server_id", "<u4"),
+        ("first", "<u8"),
+        ("last", "<u8"),
+    ]
+)
+
 # Twin of json_diff_t in src/batch/records.pxd.
 # A JSON value that a partial update logged as a list of diffs (its span holds them).
 JSON_DIFF_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2")])

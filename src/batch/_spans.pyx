@@ -7,7 +7,9 @@ from libc.string cimport memcpy
 
 cimport numpy as cnp
 
-from batch.records cimport header_record_t, image_t, invalid_date_t, json_diff_t, span_t, transaction_t
+from batch.records cimport (
+    gtid_run_t, header_record_t, image_t, invalid_date_t, json_diff_t, span_t, transaction_t,
+)
 from wire.cursor cimport load_u32, load_u64
 
 from binlog_core._tables.column_types import SPAN_DTYPE, SPAN_KINDS
@@ -100,6 +102,7 @@ def twins():
     cdef invalid_date_t date
     cdef json_diff_t diff
     cdef header_record_t header
+    cdef gtid_run_t run
     return {
         "image_t": (sizeof(image_t), {
             "op": <size_t> &image.op - <size_t> &image,
@@ -150,5 +153,14 @@ def twins():
             "event_length": <size_t> &header.event_length - <size_t> &header,
             "next_position": <size_t> &header.next_position - <size_t> &header,
             "flags": <size_t> &header.flags - <size_t> &header,
+        }),
+        "gtid_run_t": (sizeof(gtid_run_t), {
+            "kind": <size_t> &run.kind - <size_t> &run,
+            "uuid": <size_t> &run.uuid - <size_t> &run,
+            "tag": <size_t> &run.tag - <size_t> &run,
+            "domain_id": <size_t> &run.domain_id - <size_t> &run,
+            "server_id": <size_t> &run.server_id - <size_t> &run,
+            "first": <size_t> &run.first - <size_t> &run,
+            "last": <size_t> &run.last - <size_t> &run,
         }),
     }

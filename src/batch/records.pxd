@@ -60,6 +60,16 @@ cdef packed struct header_record_t:  # twin of HEADER_DTYPE
     uint16_t flags
 
 
+cdef packed struct gtid_run_t:      # twin of GTID_RUN_DTYPE: numbers of one source that follow each other
+    uint8_t kind                    # gtid_kind_t
+    uint8_t[16] uuid
+    uint8_t[32] tag
+    uint32_t domain_id
+    uint32_t server_id
+    uint64_t first
+    uint64_t last
+
+
 cdef enum change_op_t:              # image_t.op; names in binlog_core.batch.OPS
     OP_INSERT = 1
     OP_UPDATE_PREIMAGE = 2

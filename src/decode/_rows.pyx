@@ -14,7 +14,7 @@ cimport numpy as cnp
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.ref cimport PyObject
 from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from batch.gathered cimport batch_t, release_batch
@@ -41,6 +41,7 @@ from decode.table_cache cimport (
 from decode.table_map_events cimport has_room
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
+from memory.items cimport room_for_one
 from memory.memory cimport lock_pool, memory_t, pool_t, release, unlock_pool
 from wire.codes cimport DECODE_OK, QUERY_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport Cursor, cursor_over, load_u16, remaining, skip
@@ -60,51 +61,7 @@ cdef extern from "Python.h":
 
 cnp.import_array()
 
-# Twin of wire_code_t.
-WIRE_OPS = {
-    "NOTHING": WIRE_NOTHING, "SKIP": WIRE_SKIP, "SKIP_VALUE": WIRE_SKIP_VALUE, "COPY": WIRE_COPY,
-    "INT24": WIRE_INT24, "UINT24": WIRE_UINT24, "WIDEN": WIRE_WIDEN, "BIT": WIRE_BIT, "YEAR": WIRE_YEAR,
-    "DATE": WIRE_DATE, "TIME": WIRE_TIME, "DATETIME": WIRE_DATETIME, "TIMESTAMP": WIRE_TIMESTAMP,
-    "TIME2": WIRE_TIME2, "DATETIME2": WIRE_DATETIME2, "TIMESTAMP2": WIRE_TIMESTAMP2,
-    "MARIA_TIME": WIRE_MARIA_TIME, "MARIA_DATETIME": WIRE_MARIA_DATETIME,
-    "MARIA_TIMESTAMP": WIRE_MARIA_TIMESTAMP, "DECIMAL64": WIRE_DECIMAL64,
-    "DECIMAL128": WIRE_DECIMAL128, "DECIMAL256": WIRE_DECIMAL256, "SPAN": WIRE_SPAN,
-}
-
-# What `run` comes back with.
-MORE = RUN_MORE
-GROUP = RUN_GROUP
-TABLE = RUN_TABLE
-EVENT = RUN_EVENT
-STOP = RUN_STOP
-ERROR = RUN_ERROR
-PAUSE = RUN_PAUSE
-
-# What can be wrong with an event (`Decoder.failure`), in words; some have names.
-FAULTS = {
-    FAULT_NO_MEMORY: "no memory",
-    FAULT_CHECKSUM: "wrong checksum",
-    FAULT_POSITION: "the event does not end where it says",
-    FAULT_LENGTH: "event_length is less than its header",
-    FAULT_TABLE_MAP: "table map event too short",
-    FAULT_TABLE_IDS: "more table ids than one transaction can have",
-    FAULT_ROWS: "rows event too short",
-    FAULT_EXTRA_INFO: "extra row info runs past the event",
-    FAULT_NO_COLUMN_COUNT: "no column count",
-    FAULT_COLUMN_COUNT: "column count is not that of the table map",
-    FAULT_BITMAPS: "columns-present bitmaps run past the event",
-    FAULT_RECORDS: "more records than Limits.record_bytes allows",
-    FAULT_ROW: "row runs past its event",
-    FAULT_VALUE: "bytes that no value of this type has",
-    FAULT_GTID: "GTID event too short",
-    FAULT_TAGGED_GTID: "tagged GTID event cannot be read",
-    FAULT_QUERY: "query event too short for its lengths",
-    FAULT_NO_POST_HEADER: "the format description lists no post-header length for this event type",
-}
-NO_MEMORY = FAULT_NO_MEMORY
-WRONG_CHECKSUM = FAULT_CHECKSUM
-WRONG_POSITION = FAULT_POSITION
-WRONG_LENGTH = FAULT_LENGTH
+include "decode/words.pxi"
 
 cdef pool_t POOL
 
@@ -124,12 +81,11 @@ cdef enum:
     ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
 
 
-cdef bytes bytes_of(const Cursor* cur):
-    return cur.pos[:remaining(cur)]
+include "decode/place.pxi"
 
 
 @cython.final
-cdef class Decoder:
+cdef class Decoder(Place):
     """Decodes the rows of one log, group by group.
 
     Parameters
@@ -155,7 +111,6 @@ cdef class Decoder:
     plans with `add_plan` and definitions with `add_definition`, and turns what `run` says into Python.
     """
 
-    cdef loop_t loop
     cdef size_t arrow_bytes
     cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
     cdef list definitions           # … and of each definition that a batch was of
@@ -350,17 +305,14 @@ cdef class Decoder:
         cdef uint32_t n = <uint32_t> (len(ops) // sizeof(wire_op_t))
         cdef plan_t* plan
         cdef plan_t** plans
-        cdef uint32_t capacity
         cdef uint32_t i
         if <size_t> len(ops) != n * sizeof(wire_op_t) or (nullable is not None and len(nullable) != n):
             raise ValueError(f"{len(ops)} bytes of operations")
-        if self.loop.plan_count == self.loop.plan_capacity:
-            capacity = self.loop.plan_capacity * 2 if self.loop.plan_capacity else 32
-            plans = <plan_t**> realloc(self.loop.plans, capacity * sizeof(plan_t*))
-            if plans == NULL:
-                raise MemoryError
-            self.loop.plans = plans
-            self.loop.plan_capacity = capacity
+        plans = <plan_t**> room_for_one(
+            self.loop.plans, self.loop.plan_count, &self.loop.plan_capacity, 32, sizeof(plan_t*))
+        if plans == NULL:
+            raise MemoryError
+        self.loop.plans = plans
         if raw and record_len != image_len + sizeof(span_t):
             raise ValueError(f"records of {record_len} bytes of a table that cannot be decoded")
         if wanted and not raw:
@@ -454,153 +406,7 @@ cdef class Decoder:
             free_plan(self.loop.plans[i])
         self.loop.plan_count = 0
 
-    # ------------------------------------------------------------ what Python asks
-
-    @property
-    def position(self):
-        """Position in the file of the next event (of the outer one inside a payload)."""
-        return next_position(&self.loop) if not self.loop.depth else self.loop.event.position
-
-    @property
-    def wire_walked(self):
-        """Bytes of the outer log that were walked over."""
-        return self.loop.wire_walked
-
-    @property
-    def rows_at_once(self):
-        """Rows so far that were decoded many at a time, since all of an event had the same length: for tests."""
-        return self.loop.rows_at_once
-
-    @property
-    def event_position(self):
-        """Of the event at hand, or of the one that it is packed in."""
-        return self.loop.event.position
-
-    @property
-    def doubtful_position(self):
-        """Of the event before the one at hand, if it told no position; else of this one."""
-        return self.loop.doubtful_position
-
-    @property
-    def without_map(self):
-        """The event at hand is a rows event whose table map was not seen."""
-        return self.loop.without_map
-
-    @property
-    def table_maps(self):
-        """Table maps in this transaction so far."""
-        return self.loop.trx.table_maps
-
-    @property
-    def has_room(self):
-        """One more definition may be added."""
-        return has_room(&self.loop)
-
-    @property
-    def definition_count(self):
-        """Definitions that are kept."""
-        return self.loop.tables.definition_count
-
-    def definitions_of(self, uint32_t shape):
-        """How many of the definitions kept are of a shape."""
-        if shape >= self.loop.tables.shape_count:
-            raise IndexError(shape)
-        return self.loop.tables.shapes[shape].count
-
-    @property
-    def left(self):
-        """Bytes of the inner window not walked over, or of the outer one."""
-        return remaining(&self.loop.windows[self.loop.depth].cur)
-
-    @property
-    def resume_position(self):
-        """The last transaction boundary: nothing before it is needed again."""
-        return self.loop.trx.boundary
-
-    @property
-    def open_records(self):
-        """Records so far of the transaction at hand, in this group and those before; 0 between two."""
-        if not self.loop.trx.open:
-            return 0
-        return self.loop.group.records_taken + self.loop.group.records - self.loop.trx.records_before
-
-    def take_gtids(self):
-        """The GTIDs of the transactions begun since the last call, as runs (gtid_run_t), as bytes."""
-        cdef bytes out = self.loop.gtid_runs.data[:self.loop.gtid_runs.length]
-        self.loop.gtid_runs.length = 0
-        return out
-
-    @property
-    def in_transaction(self):
-        return self.loop.trx.open
-
-    @property
-    def transaction_position(self):
-        """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
-        if self.loop.trx.open or self.loop.trx.record.end_position == next_position(&self.loop):
-            return self.loop.trx.record.begin_position
-        return self.loop.event.position
-
-    @property
-    def has_news(self):
-        """There are records, or the end of a transaction whose last records went with an earlier group."""
-        return self.loop.group.records > 0 or (self.loop.group.transactions.length > 0 and not self.loop.trx.open)
-
-    @property
-    def records(self):
-        """Records in the group that now fills."""
-        return self.loop.group.records
-
-    @property
-    def is_selected(self):
-        """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
-        cdef const event_header_t* header = &self.loop.header
-        return not self.loop.trx.skipped and header.timestamp >= self.loop.selection.start_timestamp and (
-            self.loop.selection.server_id < 0 or header.server_id == <uint32_t> self.loop.selection.server_id)
-
-    @property
-    def row_in_event(self):
-        """Number, within the outer event, of the next row."""
-        return self.loop.row_in_event
-
-    @property
-    def event_type(self):
-        return self.loop.header.type_code
-
-    @property
-    def event_flags(self):
-        return self.loop.header.flags
-
-    @property
-    def event_length(self):
-        return self.loop.header.event_length
-
-    @property
-    def event_timestamp(self):
-        return self.loop.header.timestamp
-
-    def event_bytes(self):
-        """The whole event at hand, checksum included, as bytes."""
-        return self.loop.event.start[:self.loop.header.event_length]
-
-    def event_body(self):
-        """The event at hand without its header and checksum, as bytes."""
-        return bytes_of(&self.loop.event.body)
-
-    def query(self):
-        """(database, statement) of the QUERY_EVENT at hand, as bytes."""
-        cdef Cursor body = self.loop.event.body
-        cdef Cursor database
-        cdef Cursor text
-        if not take_query(&body, self.loop.descriptor.post_header_len[<int> QUERY_EVENT], &database, &text):
-            return b"", b""
-        return bytes_of(&database), bytes_of(&text)
-
-    def gtid(self):
-        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
-        cdef transaction_t* trx = self.loop.trx.record
-        return (trx.gtid_kind, (<uint8_t*> trx.uuid)[:sizeof(trx.uuid)], (<uint8_t*> trx.tag)[:sizeof(trx.tag)],
-                trx.domain_id, trx.server_id, trx.sequence_number)
+    # ------------------------------------------------------------ what Python decides
 
     def end_statement(self):
         """The event at hand was a statement by itself: unless in a transaction, it ends one."""
@@ -625,10 +431,7 @@ cdef class Decoder:
         """Rows that follow need their TABLE_MAP again."""
         forget_table_ids(&self.loop.tables)
 
-    def table_map(self):
-        """(flags, body) of the table definition that `run` came back with."""
-        cdef const content_t* content = &self.loop.pending
-        return load_u16(content.data), content.data[content.before:content.length]
+    # ------------------------------------------------------------ what comes out
 
     def failure(self):
         """What went wrong when `run` came back with RUN_ERROR: a dict for errors.py; its fault is one of FAULTS."""

@@ -1,7 +1,6 @@
 # A group: batches and transactions that are gathered until one of its bounds is reached.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport realloc
 from libc.string cimport memset
 
 from batch.gathered cimport batch_t
@@ -9,6 +8,7 @@ from batch.records cimport transaction_t
 from decode.loop cimport loop_t
 from decode.plan cimport ROOM
 from decode.table_cache cimport definition_t
+from memory.items cimport room_for_one
 from memory.memory cimport memory_t, release, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport unlikely
@@ -31,17 +31,14 @@ cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
     # A small batch has its records in a chunk that it shares with others
-    cdef uint32_t capacity
     cdef memory_t* chunk
     cdef memory_t* chunks
     if not loop.group.chunk_count or loop.group.chunks[loop.group.chunk_count - 1].length + size > CHUNK:
-        if loop.group.chunk_count == loop.group.chunk_capacity:
-            capacity = loop.group.chunk_capacity * 2 if loop.group.chunk_capacity else 32
-            chunks = <memory_t*> realloc(loop.group.chunks, capacity * sizeof(memory_t))
-            if chunks == NULL:
-                return DECODE_NO_MEMORY
-            loop.group.chunks = chunks
-            loop.group.chunk_capacity = capacity
+        chunks = <memory_t*> room_for_one(
+            loop.group.chunks, loop.group.chunk_count, &loop.group.chunk_capacity, 32, sizeof(memory_t))
+        if chunks == NULL:
+            return DECODE_NO_MEMORY
+        loop.group.chunks = chunks
         chunk = &loop.group.chunks[loop.group.chunk_count]
         memset(chunk, 0, sizeof(memory_t))
         if reserve(chunk, CHUNK) != DECODE_OK:
@@ -61,16 +58,12 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     # index: of its definition
     cdef definition_t* definition = &loop.tables.definitions[index]
     cdef batch_t* batch
-    cdef batch_t* batches
-    cdef uint32_t capacity
     cdef size_t size
-    if loop.group.batch_count == loop.group.batch_capacity:
-        capacity = loop.group.batch_capacity * 2 if loop.group.batch_capacity else 32
-        batches = <batch_t*> realloc(loop.group.batches, capacity * sizeof(batch_t))
-        if batches == NULL:
-            return NULL
-        loop.group.batches = batches
-        loop.group.batch_capacity = capacity
+    cdef batch_t* batches = <batch_t*> room_for_one(
+        loop.group.batches, loop.group.batch_count, &loop.group.batch_capacity, 32, sizeof(batch_t))
+    if batches == NULL:
+        return NULL
+    loop.group.batches = batches
     batch = &loop.group.batches[loop.group.batch_count]
     memset(batch, 0, sizeof(batch_t))
     batch.definition = index

@@ -33,7 +33,7 @@ cdef enum run_status_t:
     RUN_PAUSE = 6           # nothing: a chance for signals
 
 
-# What is wrong with an event; the texts are in _rows.pyx.
+# What is wrong with an event; the texts are in words.pxi.
 cdef enum fault_t:
     FAULT_NO_MEMORY = 0
     FAULT_CHECKSUM
@@ -138,7 +138,7 @@ cdef struct loop_t:
     selection_t selection
     group_t group
     current_t trx
-    memory_t gtid_runs              # of the transactions begun since they were taken (wire/gtid_runs.pxd)
+    memory_t gtid_runs              # of the transactions begun since they were taken (batch/gtid_runs.pxd)
     table_cache_t tables
     uint64_t max_definitions        # by weight
     uint64_t max_definitions_of_transaction

@@ -7,7 +7,7 @@ from libc.stdlib cimport free
 from batch.gathered cimport batch_t
 from types.decimal cimport decimal64_t
 
-cdef enum wire_code_t:              # names in WIRE_OPS of _rows.pyx
+cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
     WIRE_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
     WIRE_SKIP = 1                   # a fixed-size column nobody asked for
     WIRE_SKIP_VALUE = 2             # the same with a length before it

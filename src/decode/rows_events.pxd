@@ -27,8 +27,7 @@ from wire.codes cimport (
 from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, unlikely
 from wire.header cimport length_of, server_id_of, timestamp_of, type_of
 from wire.rows cimport (
-    DUMMY_TABLE_ID, SHORT_POST_HEADER_LEN, TABLE_ID_LEN, is_rows_v0, load_table_id, skip_extra_info,
-    table_id_len_of,
+    DUMMY_TABLE_ID, TABLE_ID_LEN, is_rows_v0, load_table_id, skip_extra_info, take_rows_post_header,
 )
 
 
@@ -73,11 +72,11 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
     cdef uint32_t bitmaps = 2 if op == ROWS_UPDATE and not is_rows_v0(event.kind) else 1
     cdef plan_t* plan
     cdef uint64_t id
+    cdef uint32_t extra_info_len
     cdef uint64_t width
     cdef Cursor body = event.body
-    if remaining(&body) < post_header_len or post_header_len < SHORT_POST_HEADER_LEN:
+    if not take_rows_post_header(&body, post_header_len, &id, &extra_info_len):
         return fail(loop, event.position, FAULT_ROWS, NO_TABLE)
-    id = load_table_id(body.pos, table_id_len_of(post_header_len))
     definition = definition_of_id(&loop.tables, id)
     if definition == NO_TABLE:
         if id == DUMMY_TABLE_ID:
@@ -88,8 +87,7 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
     if (not plan.wanted or loop.trx.skipped
             or (loop.selection.leaves_out and not is_selected(loop, event.start, op))):
         return RUN_MORE
-    skip(&body, post_header_len)
-    if not skip_extra_info(&body, post_header_len):
+    if not skip_extra_info(&body, extra_info_len):
         return fail(loop, event.position, FAULT_EXTRA_INFO, definition)
     if not take_lenenc(&body, &width):
         return fail(loop, event.position, FAULT_NO_COLUMN_COUNT, definition)

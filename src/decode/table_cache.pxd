@@ -5,9 +5,10 @@
 # parts: the head, which has the names and is the definition's own, and the shape behind it, which it shares.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
+from memory.items cimport room_for_one
 from memory.memory cimport append, memory_t, release
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.cursor cimport load_le, load_u64
@@ -297,16 +298,12 @@ cdef inline uint32_t find_definition(const table_cache_t* cache, const content_t
 
 cdef inline uint32_t add_shape(table_cache_t* cache, const content_t* content, uint32_t plan) noexcept nogil:
     # Of a content whose shape is not there yet; its index, or NO_TABLE: no memory
-    cdef uint32_t capacity
-    cdef shape_t* shapes
     cdef shape_t* shape
-    if cache.shape_count == cache.shape_capacity:
-        capacity = cache.shape_capacity * 2 if cache.shape_capacity else 16
-        shapes = <shape_t*> realloc(cache.shapes, capacity * sizeof(shape_t))
-        if shapes == NULL:
-            return NO_TABLE
-        cache.shapes = shapes
-        cache.shape_capacity = capacity
+    cdef shape_t* shapes = <shape_t*> room_for_one(
+        cache.shapes, cache.shape_count, &cache.shape_capacity, 16, sizeof(shape_t))
+    if shapes == NULL:
+        return NO_TABLE
+    cache.shapes = shapes
     shape = &cache.shapes[cache.shape_count]
     shape.at = cache.texts.length
     shape.before = content.before
@@ -324,16 +321,12 @@ cdef inline uint32_t add_shape(table_cache_t* cache, const content_t* content, u
 cdef inline uint32_t add_definition(table_cache_t* cache, const content_t* content, uint32_t shape,
                                     uint32_t plan, uint32_t column_count) noexcept nogil:
     # Of a content that is not there yet; its index, or NO_TABLE: no memory
-    cdef uint32_t capacity
-    cdef definition_t* definitions
     cdef definition_t* definition
-    if cache.definition_count == cache.definition_capacity:
-        capacity = cache.definition_capacity * 2 if cache.definition_capacity else 32
-        definitions = <definition_t*> realloc(cache.definitions, capacity * sizeof(definition_t))
-        if definitions == NULL:
-            return NO_TABLE
-        cache.definitions = definitions
-        cache.definition_capacity = capacity
+    cdef definition_t* definitions = <definition_t*> room_for_one(
+        cache.definitions, cache.definition_count, &cache.definition_capacity, 32, sizeof(definition_t))
+    if definitions == NULL:
+        return NO_TABLE
+    cache.definitions = definitions
     definition = &cache.definitions[cache.definition_count]
     definition.at = cache.texts.length
     definition.head_len = content.head_len

@@ -13,7 +13,7 @@ from decode.table_cache cimport (
 from decode.transaction_events cimport begin
 from wire.codes cimport DECODE_OK, TABLE_MAP_EVENT
 from wire.cursor cimport Cursor, prefetch, remaining, skip, take_lenenc, take_u8
-from wire.rows cimport FLAGS_LEN, load_table_id, table_id_len_of
+from wire.rows cimport table_id_len_of, take_table_map_post_header
 
 cdef enum:
     MAX_TABLE_IDS = 1 << 20         # kept; one transaction has room for half as many at least
@@ -52,12 +52,11 @@ cdef inline bint has_room(const loop_t* loop) noexcept nogil:
 cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
     cdef Cursor body = event.body
     cdef uint32_t post_header_len = post_header_len_of(loop, TABLE_MAP_EVENT)
-    cdef uint32_t id_len = table_id_len_of(post_header_len)
     cdef content_t content
     cdef uint64_t id
     cdef uint32_t shape
     cdef uint32_t found
-    if remaining(&body) < post_header_len or post_header_len < id_len + FLAGS_LEN:
+    if not take_table_map_post_header(&body, post_header_len, &id):
         return fail(loop, event.position, FAULT_TABLE_MAP, NO_TABLE)
     if not loop.trx.open:
         begin(loop, event, True)        # the log, or our reading, starts inside a transaction
@@ -65,15 +64,13 @@ cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
     loop.trx.table_maps += 1
     if loop.trx.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
-    id = load_table_id(body.pos, id_len)
-    skip(&body, id_len)
     found = definition_of_id(&loop.tables, id)
     if found != NO_TABLE and loop.tables.definitions[found].batch[loop.windows[loop.depth].copies] >= 0:
         prefetch(&loop.group.batches[loop.tables.definitions[found].batch[loop.windows[loop.depth].copies]])
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
         return RUN_MORE
-    content_of(&loop.tables, &body, post_header_len - id_len, &content)
+    content_of(&loop.tables, &body, post_header_len - table_id_len_of(post_header_len), &content)
     shape = find_shape(&loop.tables, &content)
     found = NO_TABLE
     if shape != NO_TABLE:

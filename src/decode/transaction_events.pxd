@@ -3,6 +3,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from batch.gtid_runs cimport note_gtid_run
 from batch.records cimport (
     OUTCOME_COMMITTED, OUTCOME_ROLLED_BACK, OUTCOME_UNKNOWN, OUTCOME_XA_PREPARED, transaction_t,
 )
@@ -17,7 +18,6 @@ from wire.codes cimport (
 )
 from wire.cursor cimport Cursor, load_u64, remaining
 from wire.gtid cimport GTID_NONE, MARIADB_PREPARED_XA, MARIADB_STANDALONE, decode_gtid_event, gtid_t
-from wire.gtid_runs cimport note_gtid_run
 from wire.header cimport server_id_of, timestamp_of
 from wire.query cimport (
     QUERY_BEGIN, QUERY_COMMIT, QUERY_OTHER, QUERY_ROLLBACK, QUERY_SAVEPOINT, QUERY_XA_COMMIT, QUERY_XA_PREPARE,
@@ -66,6 +66,7 @@ cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogi
     loop.trx.index = -1
     loop.trx.has_rows = False
     loop.trx.table_maps = 0
+    loop.trx.headless = False
     loop.trx.records_before = loop.group.records_taken + loop.group.records
 
 
@@ -133,6 +134,7 @@ cdef inline int note_event(loop_t* loop, event_t event) noexcept nogil:
     if event.kind == QUERY_EVENT:
         return note_query(loop, event)
     if event.kind == XA_PREPARE_EVENT:
+        # one_phase first; format_id, gtrid_len, bqual_len and the identifier behind it are for Python
         end_transaction(
             loop, OUTCOME_COMMITTED if remaining(&event.body) and event.body.pos[0] else OUTCOME_XA_PREPARED
         )

@@ -21,7 +21,7 @@ from wire.codes cimport (
 )
 from wire.cursor cimport Cursor, load_u24
 from wire.gtid cimport decode_gtid_event, gtid_t, is_gtid_event
-from wire.gtid_runs cimport note_gtid_run
+from batch.gtid_runs cimport note_gtid_run
 from wire.header cimport V4_MINIMUM_HEADER_LEN, flags_of, length_of, next_position_of, server_id_of, type_of
 
 cdef enum:

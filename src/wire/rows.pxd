@@ -5,7 +5,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from wire.codes cimport PRE_GA_DELETE_ROWS_EVENT, PRE_GA_WRITE_ROWS_EVENT
-from wire.cursor cimport Cursor, load_u16, load_u32, load_u48, remaining, skip
+from wire.cursor cimport Cursor, load_u32, load_u48, remaining, skip, take_u16
 
 cdef enum:
     SHORT_TABLE_ID_LEN = 4          # of 5.1's first versions
@@ -31,12 +31,33 @@ cdef inline bint is_rows_v0(uint8_t kind) noexcept nogil:
     return PRE_GA_WRITE_ROWS_EVENT <= kind <= PRE_GA_DELETE_ROWS_EVENT
 
 
-cdef inline bint skip_extra_info(Cursor* body, uint32_t post_header_len) noexcept nogil:
+cdef inline bint take_table_map_post_header(Cursor* body, uint32_t length, uint64_t* table_id) noexcept nogil:
+    # Up to the flags, which belong to what the event says of the table. False: it is too short.
+    cdef uint32_t id_len = table_id_len_of(length)
+    if remaining(body) < length or length < id_len + FLAGS_LEN:
+        return False
+    table_id[0] = load_table_id(body.pos, id_len)
+    skip(body, id_len)
+    return True
+
+
+cdef inline bint take_rows_post_header(Cursor* body, uint32_t length, uint64_t* table_id,
+                                       uint32_t* extra_info_len) noexcept nogil:
+    # Of any version; bytes that a later one may add are skipped. False: it is too short.
+    cdef Cursor cur = body[0]
+    cdef uint32_t id_len = table_id_len_of(length)
+    if remaining(body) < length or length < SHORT_POST_HEADER_LEN:
+        return False
+    table_id[0] = load_table_id(cur.pos, id_len)
+    skip(&cur, id_len)
+    skip(&cur, FLAGS_LEN)                       # end of statement, no foreign key checks …
+    extra_info_len[0] = take_u16(&cur) if length >= ROWS_V2_POST_HEADER_LEN else EXTRA_INFO_LEN_LEN
+    skip(body, length)
+    return True
+
+
+cdef inline bint skip_extra_info(Cursor* body, uint32_t extra_info_len) noexcept nogil:
     # From behind the post-header to the column count. False: it runs past the event.
-    cdef uint32_t extra_info_len
-    if post_header_len < ROWS_V2_POST_HEADER_LEN:
-        return True
-    extra_info_len = load_u16(body.pos - post_header_len + TABLE_ID_LEN + FLAGS_LEN)
     if extra_info_len < EXTRA_INFO_LEN_LEN or extra_info_len - EXTRA_INFO_LEN_LEN > remaining(body):
         return False
     skip(body, extra_info_len - EXTRA_INFO_LEN_LEN)

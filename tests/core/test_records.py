@@ -10,7 +10,12 @@ from binlog_core._core._columns import span_values
 from binlog_core._core._headers import HEADER_DTYPE
 from binlog_core._core._spans import compact_spans, twins
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
-from binlog_core._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
+from binlog_core._tables.side_dtypes import (
+    GTID_RUN_DTYPE,
+    INVALID_DATE_DTYPE,
+    JSON_DIFF_DTYPE,
+    TRANSACTION_DTYPE,
+)
 from binlog_core._tables.tables import image_dtype
 from binlog_core.arrow.types import ArrowField
 
@@ -20,6 +25,7 @@ DTYPES = {
     "invalid_date_t": INVALID_DATE_DTYPE,
     "json_diff_t": JSON_DIFF_DTYPE,
     "header_record_t": HEADER_DTYPE,
+    "gtid_run_t": GTID_RUN_DTYPE,
 }
 
 

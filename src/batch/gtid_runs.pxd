@@ -1,9 +1,9 @@
 # The GTIDs of a log as runs: most transactions follow the one before them in the same source's numbering, so that
 # many thousands take one record.
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from batch.records cimport gtid_run_t
 from memory.memory cimport memory_t, reserve
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
 from wire.gtid cimport GTID_MARIADB, GTID_NONE, gtid_t
@@ -11,16 +11,6 @@ from wire.gtid cimport GTID_MARIADB, GTID_NONE, gtid_t
 
 cdef enum:
     INTERLEAVED = 8                     # sources that take turns without a run for each turn
-
-
-cdef packed struct gtid_run_t:          # twin of the format in binlog_core/executed.py
-    uint8_t kind
-    uint8_t[16] uuid
-    uint8_t[32] tag
-    uint32_t domain_id
-    uint32_t server_id
-    uint64_t first
-    uint64_t last
 
 
 cdef inline int note_gtid_run(memory_t* runs, const gtid_t* gtid) noexcept nogil:

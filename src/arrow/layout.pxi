@@ -1,0 +1,92 @@
+# How records become columns, made once for each shape. Included by arrow/_columns.pyx.
+
+
+cdef class Layout:
+    """How records of one dtype become Arrow columns: made once, used for every batch of that shape.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of the records: ``record_dtype(…, …)``.
+    columns : sequence of Column
+        The columns to export; each is a field of ``records["row"]``, or one that the records do not have,
+        which is exported as nulls.
+    fields : sequence of ArrowField
+        One for each column, from ``arrow_field``.
+    changes : sequence of ImageColumn
+        Columns to follow those.
+    """
+
+    cdef column_t* items
+    cdef int count
+    cdef uint32_t record_len
+    cdef uint32_t bitmap_len
+    cdef uint32_t null_bitmap         # where in a record
+    cdef uint32_t absent_bitmap
+    cdef readonly object dtype
+    cdef readonly tuple columns       # those of changes behind the table's
+    cdef readonly tuple fields
+    cdef list keep
+
+    def __cinit__(self, dtype, columns, fields, changes=()):
+        self.keep = []
+        self.dtype = dtype
+        self.columns = (*columns, *changes)
+        self.fields = (*fields, *[change.field for change in changes])
+        image, image_offset = dtype.fields["image"][:2]
+        null_bitmap, null_offset = image.fields["null_bitmap"][:2]
+        self.record_len = dtype.itemsize
+        self.bitmap_len = null_bitmap.itemsize
+        self.null_bitmap = image_offset + null_offset
+        self.absent_bitmap = image_offset + image.fields["absent_bitmap"][1]
+        if self.absent_bitmap != self.null_bitmap + self.bitmap_len:
+            raise ValueError("records whose absent bitmap does not follow the NULL bitmap")
+        self.items = <column_t*> calloc(<size_t> len(self.columns) + 1, sizeof(column_t))
+        if self.items == NULL:
+            raise MemoryError
+        row, row_offset = dtype.fields["row"][:2]
+        places = row.fields or {}
+        for column, field in zip(columns, fields, strict=True):
+            self.add(column, field, places, row_offset)
+        for change in changes:
+            self.add_change(change, image.fields, image_offset)
+
+    cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
+        # A column of the table's
+        cdef column_t* c = &self.items[self.count]
+        c.missing = column.name not in places
+        if c.missing:
+            plan_column(c, column, field, column.dtype.itemsize, self.keep)
+            self.count += 1
+            return 0
+        dtype, offset = places[column.name][:2]
+        if dtype != column.dtype:
+            raise ValueError(f"column {column.name!r}: {column.dtype}, the records hold {dtype}")
+        if column.index // 8 >= self.bitmap_len:
+            raise ValueError(f"column {column.name!r}: no place {column.index} in the NULL bitmap")
+        plan_column(c, column, field, dtype.itemsize, self.keep)
+        c.field = row_offset + offset
+        c.stored = dtype.itemsize
+        if not is_stored_so(c):
+            raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
+        if column.index >= 0:       # else no column of the table (RAW_COLUMN): no bit is its own
+            c.bitmap_byte = column.index // 8
+            c.bit = column.index % 8
+            c.mask = 1 << c.bit
+        self.count += 1
+        return 0
+
+    cdef int add_change(self, object change, object places, uint32_t offset) except -1:
+        # A column made of what stands in front of the row
+        cdef column_t* c = &self.items[self.count]
+        dtype, place = places[change.source][:2]
+        c.field = offset + place
+        c.stored = dtype.itemsize
+        plan_change(c, change, self.keep)
+        if not is_stored_so(c):
+            raise ValueError(f"change column {change.name!r}: {dtype} is not what it is made of")
+        self.count += 1
+        return 0
+
+    def __dealloc__(self):
+        free(self.items)

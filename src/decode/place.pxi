@@ -1,0 +1,162 @@
+# What a loop says of where it is, and of the event at hand. Included by decode/_rows.pyx.
+
+
+cdef bytes bytes_of(const Cursor* cur):
+    return cur.pos[:remaining(cur)]
+
+
+cdef class Place:
+    """Where a loop stands in its log: the group, the transaction and the event at hand, for Python to ask."""
+
+    cdef loop_t loop
+
+    @property
+    def position(self):
+        """Position in the file of the next event (of the outer one inside a payload)."""
+        return next_position(&self.loop) if not self.loop.depth else self.loop.event.position
+
+    @property
+    def wire_walked(self):
+        """Bytes of the outer log that were walked over."""
+        return self.loop.wire_walked
+
+    @property
+    def rows_at_once(self):
+        """Rows so far that were decoded many at a time, since all of an event had the same length: for tests."""
+        return self.loop.rows_at_once
+
+    @property
+    def event_position(self):
+        """Of the event at hand, or of the one that it is packed in."""
+        return self.loop.event.position
+
+    @property
+    def doubtful_position(self):
+        """Of the event before the one at hand, if it told no position; else of this one."""
+        return self.loop.doubtful_position
+
+    @property
+    def without_map(self):
+        """The event at hand is a rows event whose table map was not seen."""
+        return self.loop.without_map
+
+    @property
+    def table_maps(self):
+        """Table maps in this transaction so far."""
+        return self.loop.trx.table_maps
+
+    @property
+    def has_room(self):
+        """One more definition may be added."""
+        return has_room(&self.loop)
+
+    @property
+    def definition_count(self):
+        """Definitions that are kept."""
+        return self.loop.tables.definition_count
+
+    def definitions_of(self, uint32_t shape):
+        """How many of the definitions kept are of a shape."""
+        if shape >= self.loop.tables.shape_count:
+            raise IndexError(shape)
+        return self.loop.tables.shapes[shape].count
+
+    @property
+    def left(self):
+        """Bytes of the inner window not walked over, or of the outer one."""
+        return remaining(&self.loop.windows[self.loop.depth].cur)
+
+    @property
+    def resume_position(self):
+        """The last transaction boundary: nothing before it is needed again."""
+        return self.loop.trx.boundary
+
+    @property
+    def open_records(self):
+        """Records so far of the transaction at hand, in this group and those before; 0 between two."""
+        if not self.loop.trx.open:
+            return 0
+        return self.loop.group.records_taken + self.loop.group.records - self.loop.trx.records_before
+
+    def take_gtids(self):
+        """The GTIDs of the transactions begun since the last call, as runs (gtid_run_t), as bytes."""
+        cdef bytes out = self.loop.gtid_runs.data[:self.loop.gtid_runs.length]
+        self.loop.gtid_runs.length = 0
+        return out
+
+    @property
+    def in_transaction(self):
+        return self.loop.trx.open
+
+    @property
+    def transaction_position(self):
+        """Where the transaction of the event at hand begins, which the event may have ended; else the event."""
+        if self.loop.trx.open or self.loop.trx.record.end_position == next_position(&self.loop):
+            return self.loop.trx.record.begin_position
+        return self.loop.event.position
+
+    @property
+    def has_news(self):
+        """There are records, or the end of a transaction whose last records went with an earlier group."""
+        return self.loop.group.records > 0 or (self.loop.group.transactions.length > 0 and not self.loop.trx.open)
+
+    @property
+    def records(self):
+        """Records in the group that now fills."""
+        return self.loop.group.records
+
+    @property
+    def is_selected(self):
+        """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
+        cdef const event_header_t* header = &self.loop.header
+        return not self.loop.trx.skipped and header.timestamp >= self.loop.selection.start_timestamp and (
+            self.loop.selection.server_id < 0 or header.server_id == <uint32_t> self.loop.selection.server_id)
+
+    @property
+    def row_in_event(self):
+        """Number, within the outer event, of the next row."""
+        return self.loop.row_in_event
+
+    @property
+    def event_type(self):
+        return self.loop.header.type_code
+
+    @property
+    def event_flags(self):
+        return self.loop.header.flags
+
+    @property
+    def event_length(self):
+        return self.loop.header.event_length
+
+    @property
+    def event_timestamp(self):
+        return self.loop.header.timestamp
+
+    def event_bytes(self):
+        """The whole event at hand, checksum included, as bytes."""
+        return self.loop.event.start[:self.loop.header.event_length]
+
+    def event_body(self):
+        """The event at hand without its header and checksum, as bytes."""
+        return bytes_of(&self.loop.event.body)
+
+    def query(self):
+        """(database, statement) of the QUERY_EVENT at hand, as bytes."""
+        cdef Cursor body = self.loop.event.body
+        cdef Cursor database
+        cdef Cursor text
+        if not take_query(&body, self.loop.descriptor.post_header_len[<int> QUERY_EVENT], &database, &text):
+            return b"", b""
+        return bytes_of(&database), bytes_of(&text)
+
+    def gtid(self):
+        """(gtid_kind, uuid, tag, domain_id, server_id, sequence_number) of the transaction at hand."""
+        cdef transaction_t* trx = self.loop.trx.record
+        return (trx.gtid_kind, (<uint8_t*> trx.uuid)[:sizeof(trx.uuid)], (<uint8_t*> trx.tag)[:sizeof(trx.tag)],
+                trx.domain_id, trx.server_id, trx.sequence_number)
+
+    def table_map(self):
+        """(flags, body) of the table definition that `run` came back with."""
+        cdef const content_t* content = &self.loop.pending
+        return load_u16(content.data), content.data[content.before:content.length]

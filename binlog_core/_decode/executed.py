@@ -51,7 +51,8 @@ class Snapshot:
         """
         if self.base is None:
             return None
-        runs = [run for part in self.parts[: self.count] for run in np.frombuffer(part, GTID_RUN_DTYPE).tolist()]
+        parts = [np.frombuffer(part, GTID_RUN_DTYPE) for part in self.parts[: self.count]]
+        runs: list[_Run] = [run for part in parts for run in part.tolist()]
         kinds = {run[0] for run in runs}
         if isinstance(self.base, MariadbGtidSet):
             return self._domains(self.base, runs) if kinds <= {_MARIADB} else None

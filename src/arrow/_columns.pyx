@@ -15,7 +15,6 @@ cimport numpy as cnp
 
 from arrow.arena cimport EXACT, add_block, arena_t, drop_arena, init_array, new_arena
 from arrow.c_data cimport ArrowArray
-from arrow.column_plan cimport is_stored_so, plan_change, plan_column
 from arrow.copy_spans cimport binlog_has_wide
 from arrow.gather cimport gather
 from arrow.gather_spans cimport locate_spans

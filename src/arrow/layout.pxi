@@ -1,5 +1,7 @@
 # How records become columns, made once for each shape. Included by arrow/_columns.pyx.
 
+from arrow.column_plan cimport is_stored_so, plan_change, plan_column
+
 
 cdef class Layout:
     """How records of one dtype become Arrow columns: made once, used for every batch of that shape.

@@ -21,32 +21,20 @@ from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.group cimport new_transactions, note_transaction, release_chunks
-from decode.loop cimport (
-    FAULT_BITMAPS, FAULT_CHECKSUM, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_GTID, FAULT_LENGTH,
-    FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_NO_POST_HEADER, FAULT_POSITION, FAULT_QUERY, FAULT_RECORDS,
-    FAULT_ROW, FAULT_ROWS, FAULT_TABLE_IDS, FAULT_TABLE_MAP, FAULT_TAGGED_GTID, FAULT_VALUE, RUN_ERROR, RUN_EVENT,
-    RUN_GROUP, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE, error_t, group_t, loop_t, next_position, window_t,
-)
-from decode.plan cimport (
-    WIRE_BIT, WIRE_COPY, WIRE_DATE, WIRE_DATETIME, WIRE_DATETIME2, WIRE_DECIMAL128, WIRE_DECIMAL256,
-    WIRE_DECIMAL64, WIRE_INT24, WIRE_MARIA_DATETIME, WIRE_MARIA_TIME, WIRE_MARIA_TIMESTAMP, WIRE_NOTHING,
-    WIRE_SKIP, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_TIME, WIRE_TIME2, WIRE_TIMESTAMP, WIRE_TIMESTAMP2, WIRE_UINT24,
-    WIRE_WIDEN, WIRE_YEAR, free_plan, plan_t, wire_op_t,
-)
+from decode.loop cimport error_t, group_t, next_position, window_t
+from decode.plan cimport free_plan, plan_t, wire_op_t
 from decode.plan_checks cimport check_ops
 from decode.table_cache cimport (
     NO_TABLE, add_definition, add_shape, content_t, definition_t, find_shape, forget_table_ids, free_cache,
     set_table_id, table_cache_t,
 )
-from decode.table_map_events cimport has_room
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
 from memory.items cimport room_for_one
 from memory.memory cimport lock_pool, memory_t, pool_t, release, unlock_pool
-from wire.codes cimport DECODE_OK, QUERY_EVENT, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
-from wire.cursor cimport Cursor, cursor_over, load_u16, remaining, skip
-from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, event_header_t, is_header_len
-from wire.query cimport take_query
+from wire.codes cimport DECODE_OK, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
+from wire.cursor cimport cursor_over, skip
+from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
 
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE
 

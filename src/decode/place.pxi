@@ -1,5 +1,12 @@
 # What a loop says of where it is, and of the event at hand. Included by decode/_rows.pyx.
 
+from decode.loop cimport loop_t
+from decode.table_map_events cimport has_room
+from wire.codes cimport QUERY_EVENT
+from wire.cursor cimport Cursor, load_u16, remaining
+from wire.header cimport event_header_t
+from wire.query cimport take_query
+
 
 cdef bytes bytes_of(const Cursor* cur):
     return cur.pos[:remaining(cur)]

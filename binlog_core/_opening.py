@@ -27,6 +27,7 @@ class OpenOptions(TypedDict, total=False):
     start: Any
     stop: Any
     tables: str | Iterable[str] | None
+    exclude_tables: str | Iterable[str] | None
     columns: Columns | None
     gtids: GtidArgument | None
     exclude_gtids: GtidArgument | None
@@ -55,6 +56,7 @@ def open(
     start: Any = None,
     stop: Any = None,
     tables: str | Iterable[str] | None = None,
+    exclude_tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
     gtids: GtidArgument | None = None,
     exclude_gtids: GtidArgument | None = None,
@@ -99,6 +101,8 @@ def open(
         also be "now", or a GTID set: all that is not in it. None there is the oldest log that it has.
     tables : str or iterable of str, optional
         Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
+    exclude_tables : str or iterable of str, optional
+        Of those, the ones to leave out.
     columns : mapping or iterable of str, optional
         Table name or pattern to the names of the columns to decode; or just names, for all tables.
     gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
@@ -193,6 +197,7 @@ def open(
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
     selection = Selection(
         tables=names(tables),
+        exclude_tables=names(exclude_tables),
         columns=columns_by_pattern(columns),
         ops=ops_mask(ops),
         server_id=server_id,

@@ -33,8 +33,9 @@ class Limits:
     record_bytes : int
         Most bytes of records out of one rows event.
     spool_bytes : int
-        Most bytes of the temporary file into which `binlog_core.inspect.verify.verify` unpacks a log that
-        is compressed or encrypted, and of that for standard input where it is read more than once.
+        Most bytes of a temporary file: that into which `binlog_core.inspect.verify.verify` unpacks a log
+        that is compressed or encrypted, that for standard input where it is read more than once, and that of
+        the statements which ``rows --flashback`` writes in the end, or which wait for XA COMMIT.
     statement_bytes : int
         Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
         bounded otherwise.

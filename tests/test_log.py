@@ -585,6 +585,7 @@ def test_gtids_in_any_form_select_and_leave_out() -> None:
     [
         ({"tables": "shop.sensor_aa"}, "tables='shop.sensor_aa'; near: shop.sensor_a"),
         ({"tables": ["shop.*", "stock.*"]}, "tables='stock.*'"),
+        ({"exclude_tables": "shop.sensor_aa"}, "exclude_tables='shop.sensor_aa'; near: shop.sensor_a"),
         ({"columns": {"shop.nope": ["id"], "shop.*": ["id"]}}, "columns={'shop.nope': …}"),
         ({"columns": {"shop.ledger_b": ["id"]}, "tables": "shop.sensor_a"}, "columns={'shop.ledger_b': …}"),
         ({"schema": {"shop.sensor_x": "create table t (a int)"}}, "schema={'shop.sensor_x': …}; near:"),

@@ -20,6 +20,7 @@ pytest.importorskip("typer")
 
 from support.cli import Ran, run
 
+from binlog_core import Limits
 from binlog_core.replay import quote_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -264,6 +265,47 @@ def test_many_statements_are_counted(tmp_path: Path) -> None:
     assert ran.text.count("# not in the script") == 5000
     assert ran.err.count("not in the script") == 100
     assert "and 4,900 more such notes" in ran.err
+
+
+# ------------------------------------------------------------ what ends in an error
+
+
+@pytest.mark.parametrize("flashback", [False, True])
+def test_a_table_that_cannot_be_decoded(flashback: bool, tmp_path: Path) -> None:
+    log = Log("8.4.0", checksum=False)
+    transaction(log, 1)
+    log.begin("shop")
+    log.insert(Table("shop", "odd", [("id", "INT")]), [{"id": 1}])
+    log.commit()
+    data = bytearray(log.getvalue())
+    data[data.index(b"\x03odd\x00") + 6] = 99  # the type of its column
+    flags = ["--flashback"] if flashback else []
+    ran = play(bytes(data), tmp_path, *flags, code=1)
+    assert "the table's rows cannot be decoded" in ran.err
+    assert "table shop.odd" in ran.err
+    assert "Traceback" not in ran.err
+    assert work(play(bytes(data), tmp_path, *flags, "--exclude-table", "odd")) == [
+        f"COMMIT {'2 1' if flashback else '1 2'}"
+    ]
+
+
+def test_statements_that_wait_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log("8.4.0")
+    transaction(log, 1)
+    xa(log, "START")
+    for number in range(3, 9):
+        log.insert(ORDERS, row(number))
+    xa(log, "END")
+    xa_prepare(log)
+    xa(log, "COMMIT")
+    with monkeypatch.context() as context:
+        context.setattr("binlog_core._opening.Limits", lambda: Limits(spool_bytes=300))
+        for flags in (["--flashback"], []):
+            ran = play(log, tmp_path, *flags, code=1)
+            assert "Limits.spool_bytes=300" in ran.err
+            assert "COMMIT" not in ran.text.partition("ROLLBACK")[2]
+        assert not play(log, tmp_path, "--flashback", code=1).text
+    assert work(play(log, tmp_path, "--flashback")) == ["COMMIT 8 7 6 5 4 3", "COMMIT 2 1"]
 
 
 # ------------------------------------------------------------ real clients

@@ -29,6 +29,7 @@ class Selection:
     """Which rows are decoded; see `binlog_core.open`."""
 
     tables: tuple[str, ...] | None = None
+    exclude_tables: tuple[str, ...] | None = None
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ops: int = 7  # bit 0 insert, 1 update, 2 delete
     server_id: int | None = None
@@ -63,14 +64,17 @@ class Selection:
     def wants_table(self, table: Table) -> bool:
         met = self.met
         met.table(table.full_name)
-        if self.tables is None:
-            return True
-        wanted = False
-        for pattern in self.tables:
-            if not (wanted and pattern in met.patterns) and matches(table, pattern):
-                met.patterns.add(pattern)
-                wanted = True
-        return wanted
+        wanted = self.tables is None or self._matched(table, self.tables)
+        return wanted and not self._matched(table, self.exclude_tables or ())
+
+    def _matched(self, table: Table, patterns: tuple[str, ...]) -> bool:
+        met = self.met.patterns
+        found = False
+        for pattern in patterns:
+            if not (found and pattern in met) and matches(table, pattern):
+                met.add(pattern)
+                found = True
+        return found
 
     def wanted_columns(self, table: Table) -> Collection[str] | None:
         wanted = None
@@ -107,6 +111,14 @@ def matches_name(full_name: str, pattern: str) -> bool:
     """`matches` for a table of which only the full name is known."""
     # More tables than databases have a dot in their names.
     return fnmatchcase(full_name if "." in pattern else full_name.partition(".")[2], pattern)
+
+
+def is_wanted_name(
+    full_name: str, tables: Iterable[str] | None, exclude_tables: Iterable[str] | None
+) -> bool:
+    """Whether a table is among ``tables`` and not among ``exclude_tables``, by its full name."""
+    wanted = tables is None or any(matches_name(full_name, pattern) for pattern in tables)
+    return wanted and not any(matches_name(full_name, pattern) for pattern in exclude_tables or ())
 
 
 def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:

@@ -24,7 +24,7 @@ class NamesMet:
     tables : set of str
         Full names of tables, the first 10,000.
     patterns : set of str
-        Of ``tables=``, those that some table matched.
+        Of ``tables=`` and ``exclude_tables=``, those that some table matched.
     columns : dict of str to set of str
         By pattern of ``columns=`` that some table matched, the columns that some definition had.
     gtids : bool
@@ -59,8 +59,9 @@ def report_unmet(
     """
     met = selection.met
     unmet = [
-        f"tables={pattern!r}{near(pattern, met.tables)}"
-        for pattern in selection.tables or ()
+        f"{argument}={pattern!r}{near(pattern, met.tables)}"
+        for argument in ("tables", "exclude_tables")
+        for pattern in getattr(selection, argument) or ()
         if pattern not in met.patterns
     ]
     unmet += [

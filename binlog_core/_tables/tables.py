@@ -10,6 +10,7 @@ import numpy as np
 from .column_types import INTEGER_BYTES, Kind, value_dtype
 
 FLAG_GENERATED_PRIMARY_KEY = 0x0004  # my_row_id is the first column, even where no name is logged
+_MOST_MEMBERS = 16 << 20  # characters of members in the text of some records
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +164,13 @@ def record_dtype(column_count: int, columns: Iterable[Column]) -> np.dtype:
             ("row", np.dtype([(c.name, c.dtype) for c in columns])),
         ]
     )
+
+
+def records_at_a_time(columns: Iterable[Column]) -> int:
+    """How many are made text at a time: members of ENUM and SET may be 64 kB for a byte of the log."""
+    weight = 0
+    for column in columns:
+        sizes = [len(member) for member in column.members or ()]
+        if sizes:
+            weight += sum(sizes) if column.kind is Kind.SET else max(sizes)
+    return max(2, _MOST_MEMBERS // max(weight, 1))

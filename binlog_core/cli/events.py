@@ -57,6 +57,10 @@ def events(
             help="Table maps and rows events of this table or pattern; can be repeated.",
         ),
     ] = None,
+    exclude_table: Annotated[
+        list[str] | None,
+        typer.Option(help="Not those of this table or pattern; can be repeated."),
+    ] = None,
     database: Annotated[
         list[str] | None,
         typer.Option("--database", "-d", help="What is about this database only; can be repeated."),
@@ -111,6 +115,8 @@ def events(
                 if database and _database_of(event, name) not in database:
                     continue
                 if table and not (name and any(matches_name(name, pattern) for pattern in table)):
+                    continue
+                if name and any(matches_name(name, pattern) for pattern in exclude_table or ()):
                     continue
                 if types is not None and event.type_code not in types:
                     continue  # read for the names of tables, or for GTIDs

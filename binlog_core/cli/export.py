@@ -41,6 +41,9 @@ def export(
         list[str] | None,
         typer.Option("--table", "--tables", "-t", help="Table or pattern, shop.*; can be repeated."),
     ] = None,
+    exclude_table: Annotated[
+        list[str] | None, typer.Option(help="Table or pattern to leave out; can be repeated.")
+    ] = None,
     schema: Annotated[
         str | None,
         typer.Option(help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl."),
@@ -112,6 +115,7 @@ def export(
             raise typer.BadParameter(f"--split-size: {error}") from None
         options = ReadOptions(
             tables=tuple(tables) if tables else None,
+            exclude_tables=tuple(exclude_table) if exclude_table else None,
             schema=schema,
             keys=str(keys) if keys else None,
             images=images,

@@ -163,6 +163,10 @@ class RowOptions:
             help="Table or pattern: orders, shop.orders, shop.*; can be repeated.",
         ),
     ] = None
+    exclude_table: Annotated[
+        list[str] | None,
+        typer.Option("--exclude-table", help="Table or pattern to leave out; can be repeated."),
+    ] = None
     database: Annotated[
         list[str] | None,
         typer.Option("--database", "-d", help="Tables of this database only; can be repeated."),
@@ -204,6 +208,7 @@ class RowOptions:
             raise typer.BadParameter(f"--charset {self.charset!r} is not a character set of text")
         return {
             "tables": self.patterns(),
+            "exclude_tables": self.exclude_table,
             "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
             if self.columns
             else None,

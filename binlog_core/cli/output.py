@@ -34,6 +34,7 @@ _OPTIONS = {
     "schema": "--schema",
     "charset": "--charset",
     "tables": "--table",
+    "exclude_tables": "--exclude-table",
     "columns": "--columns",
     "gtids": "--include-gtids",
     "server_id": "--server-id",
@@ -159,16 +160,11 @@ def is_terminal() -> bool:
 
 
 class _Printable:
-    """Standard output of a person: lines in which nothing is a command to the terminal.
-
-    Control characters, and those that turn the direction of writing, come as JSON escapes them.
-    """
+    """Standard output of a person: lines in which nothing is a command to the terminal."""
 
     def write(self, data: bytes) -> int:
-        text = data.decode("utf-8", "backslashreplace")
-        if not text.isprintable():
-            text = "".join(c if c.isprintable() or c in "\n\t" else json.dumps(c)[1:-1] for c in text)
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        text = printable(data.decode("utf-8", "backslashreplace"), keep="\n\t")
+        sys.stdout.buffer.write(text.encode())
         return len(data)
 
     def flush(self) -> None:
@@ -180,10 +176,17 @@ def standard_output() -> BinaryIO:
     return cast(BinaryIO, _Printable()) if is_terminal() else sys.stdout.buffer
 
 
-def printable(text: str) -> str:
-    """Text that is safe for a terminal: control characters and broken bytes as escapes."""
-    if text.isprintable() and text.isascii():
+def printable(text: str, *, keep: str = "") -> str:
+    """Text that is safe for a terminal, as JSON escapes what is not.
+
+    Control characters, those that turn the direction of writing, and bytes that are not text.
+
+    Parameters
+    ----------
+    text : str
+    keep : str
+        Characters that stay.
+    """
+    if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text
-    )
+    return "".join(c if c.isprintable() or c in keep else json.dumps(c)[1:-1] for c in text)

@@ -88,7 +88,9 @@ def rows(
             skip = logs.on_error == "skip"
             writer: Writer
             if form == "sql":
-                writer = SqlWriter(file, log.format, note, flashback=flashback, partial=partial)
+                writer = SqlWriter(
+                    file, log.format, note, flashback=flashback, partial=partial, limits=log.limits
+                )
             else:
                 writer = _writer(form, file, log, change_columns=not no_change_columns, skip=skip)
             with writer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from .._core._values import RowReader
 from .._decode.merge import ChangeReader
+from .._tables.tables import records_at_a_time
 from ..arrow.batch import DEFAULT_CHANGE_COLUMNS
 from ..batch import ChangeBatch
 from ..errors import BinlogError, MissingExtraError, SchemaError
+from ..limits import DEFAULT_LIMITS, Limits
 from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
 from .text import csv_field, csv_line, csv_values, json_lines
 
@@ -71,8 +73,9 @@ class JsonWriter(Writer):
         self._changes = ChangeReader(report, skip_errors=skip_errors)
 
     def write(self, group: Group) -> None:
-        with self._changes.readers(group) as readers:
-            self.file.write(json_lines(group, readers))
+        for piece in pieces(group):
+            with self._changes.readers(piece) as readers:
+                self.file.write(json_lines(piece, readers))
 
 
 class SqlWriter(Writer):
@@ -86,14 +89,15 @@ class SqlWriter(Writer):
         *,
         flashback: bool,
         partial: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(file)
         maker, mariadb = StatementMaker(description), description.is_mariadb
         self._script: Script
         if flashback:
-            self._script = FlashbackScript(file, maker, tell, mariadb=mariadb, partial=partial)
+            self._script = FlashbackScript(file, maker, tell, mariadb=mariadb, partial=partial, limits=limits)
         else:
-            self._script = ReplayScript(file, maker, tell, mariadb=mariadb)
+            self._script = ReplayScript(file, maker, tell, mariadb=mariadb, limits=limits)
 
     def write(self, group: Group) -> None:
         self._script.add(group)
@@ -116,7 +120,7 @@ class _OneTable(Writer):
         self.table: str | None = None
 
     def write(self, group: Group) -> None:
-        for batch in group.batches:
+        for batch in self.parts(group):
             if self.table is None:
                 self.table = batch.table.full_name
             if batch.table.full_name != self.table:
@@ -125,6 +129,10 @@ class _OneTable(Writer):
                     " --table chooses one, jsonl and sql take all"
                 )
             self.write_batch(batch)
+
+    def parts(self, group: Group) -> Iterable[ChangeBatch]:
+        """The batches as they are written."""
+        return group.batches
 
     @abstractmethod
     def write_batch(self, batch: ChangeBatch) -> None:
@@ -139,6 +147,9 @@ class CsvWriter(_OneTable):
     def __init__(self, file: BinaryIO, *, change_columns: bool = True) -> None:
         super().__init__(file, change_columns=change_columns)
         self._names: list[str] | None = None
+
+    def parts(self, group: Group) -> Iterable[ChangeBatch]:
+        return (batch for piece in pieces(group) for batch in piece.batches)
 
     def write_batch(self, batch: ChangeBatch) -> None:
         extras = batch.export(change_columns=self.change_columns).change_columns
@@ -183,17 +194,19 @@ class ArrowWriter(_OneTable):
         self._writer: Any = None
 
     def write_batch(self, batch: ChangeBatch) -> None:
-        try:
+        with self._errors(path=batch.path, offset=int(batch.array["image"]["position"][0])):
             self._write(batch)
+
+    @contextlib.contextmanager
+    def _errors(self, **where: Any) -> Iterator[None]:
+        """Errors of pyarrow as our own."""
+        try:
+            yield
         except (MemoryError, OSError):
             raise  # told as what they are
         except self._pyarrow.ArrowException as error:
-            raise BinlogError(
-                f"{self.name} cannot hold it: {' '.join(str(error).split())}",
-                path=batch.path,
-                offset=int(batch.array["image"]["position"][0]),
-                table=batch.table.full_name,
-            ) from None
+            text = " ".join(str(error).split())
+            raise BinlogError(f"{self.name} cannot hold it: {text}", table=self.table, **where) from None
 
     def _write(self, batch: ChangeBatch) -> None:
         names = DEFAULT_CHANGE_COLUMNS if self.change_columns else ()
@@ -217,7 +230,8 @@ class ArrowWriter(_OneTable):
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with self._errors():
+                self._writer.close()
 
 
 class ParquetWriter(ArrowWriter):
@@ -229,6 +243,25 @@ class ParquetWriter(ArrowWriter):
         from pyarrow import parquet
 
         return parquet.ParquetWriter(self.file, schema, compression="zstd")
+
+
+def pieces(group: Group) -> Iterator[Group]:
+    """A group, in pieces of some rows each where their texts may be much larger than what is in the log."""
+    most = min((records_at_a_time(batch.columns) for batch in group.batches), default=0)
+    if sum(map(len, group.batches)) <= most:
+        yield group
+        return
+    each = [_places(batch.array["image"]) for batch in group.batches]
+    places = np.unique(np.concatenate(each))
+    for i in range(0, len(places), most // 2):  # two images have one place
+        ends = places[i], places[min(i + most // 2, len(places)) - 1]
+        cut = []
+        for batch, its in zip(group.batches, each, strict=True):
+            first = int(np.searchsorted(its, ends[0], side="left"))
+            last = int(np.searchsorted(its, ends[1], side="right"))
+            if first < last:
+                cut.append(batch[first:last])
+        yield replace(group, batches=cut)
 
 
 def first_rows(group: Group, count: int) -> tuple[Group, int]:

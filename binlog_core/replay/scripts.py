@@ -24,6 +24,7 @@ from .._format.statements import changes_rows, first_word
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..errors import BinlogError
+from ..limits import DEFAULT_LIMITS, Limits
 from .literals import quote_name
 from .statements import BatchStatements, StatementMaker
 
@@ -114,6 +115,8 @@ class Script(ABC):
     mariadb : bool
         The log is of a MariaDB server, and the script for the client of one.
     inverse : bool
+    limits : Limits
+        Its `spool_bytes` bound the temporary file of statements that wait for the end of something.
     """
 
     def __init__(
@@ -124,11 +127,13 @@ class Script(ABC):
         *,
         mariadb: bool,
         inverse: bool,
+        limits: Limits,
     ) -> None:
         self._file = file
         self._maker = maker
         self._tell_one = tell
         self._told = 0
+        self._most_kept = limits.spool_bytes
         self._inverse = inverse
         self._mariadb = mariadb
         self._open: Transaction | None = None
@@ -335,14 +340,20 @@ class ReplayScript(Script):
 
     Parameters
     ----------
-    file, maker, tell, mariadb
+    file, maker, tell, mariadb, limits
         As for `Script`.
     """
 
     def __init__(
-        self, file: BinaryIO, maker: StatementMaker, tell: Callable[[str], None], *, mariadb: bool
+        self,
+        file: BinaryIO,
+        maker: StatementMaker,
+        tell: Callable[[str], None],
+        *,
+        mariadb: bool,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=False)
+        super().__init__(file, maker, tell, mariadb=mariadb, inverse=False, limits=limits)
         self._lines: list[str] = []
         self._waits = 0  # characters of lines
         self._kept: _Kept | None = None
@@ -354,7 +365,7 @@ class ReplayScript(Script):
     def _write(self, statement: str) -> None:
         if self._open is not None and self._open.xa:
             if self._kept is None:
-                self._kept = _Kept()
+                self._kept = _Kept(self._most_kept)
             self._kept.add(statement)
         else:
             self._line_(statement)
@@ -416,7 +427,7 @@ class FlashbackScript(Script):
 
     Parameters
     ----------
-    file, maker, tell, mariadb
+    file, maker, tell, mariadb, limits
         As for `Script`.
     partial : bool
         Take back what can be, also of transactions that cannot be taken back whole.
@@ -430,10 +441,11 @@ class FlashbackScript(Script):
         *,
         mariadb: bool,
         partial: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=True)
+        super().__init__(file, maker, tell, mariadb=mariadb, inverse=True, limits=limits)
         self._partial = partial
-        self._kept = _Kept()
+        self._kept = _Kept(self._most_kept)
         self._order = array("Q")  # pairs: the lines of what is written, of a note or a transaction
         self._incomplete = 0
 
@@ -506,9 +518,16 @@ class FlashbackScript(Script):
 
 
 class _Kept:
-    """Statements in a temporary file, by number."""
+    """Statements in a temporary file, by number.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    most : int
+        Bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._file = tempfile.TemporaryFile(prefix="binlog-core-")  # noqa: SIM115  (closed in close)
         self._ends = array("Q", [0])
         self._written = 0
@@ -518,7 +537,13 @@ class _Kept:
 
     def add(self, statement: str) -> None:
         self._file.write(statement.encode("ascii"))
-        self._ends.append(self._ends[-1] + len(statement))
+        end = self._ends[-1] + len(statement)
+        if end > self._most:
+            raise BinlogError(
+                f"the statements that wait take more than Limits.spool_bytes={self._most}:"
+                " choose a smaller range"
+            )
+        self._ends.append(end)
 
     def __getitem__(self, i: int) -> str:
         if self._written < self._ends[-1]:

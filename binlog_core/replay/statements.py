@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core._values import RowChange, RowReader, ValuePlan
 from .._tables.column_types import Kind
-from .._tables.tables import Column, Table
+from .._tables.tables import Column, Table, records_at_a_time
 from ..errors import BinlogError, SchemaError
 from .literals import (
     NULL,
@@ -133,25 +133,37 @@ class BatchStatements:
         self._ops: list[int] = image["op"].tolist()
         self._positions = image["position"]
         self.records = np.flatnonzero(image["op"] != 3)
-        reader = RowReader(batch, plan.values)
-        columns = [self._literals(batch, reader, i) for i in range(len(plan.columns))]
-        self._rows: list[tuple[str | None, ...]] = (
-            list(zip(*columns, strict=True)) if columns else [()] * len(batch)
-        )
+        self._batch = batch
+        self._step = records_at_a_time(batch.columns)
+        self._load(0)
 
     def __getitem__(self, record: int) -> str:
         """The statement of the change that begins at a record."""
-        op, row = self._ops[record], self._rows[record]
+        op = self._ops[record]
         plan = self._plan
         try:
+            if not self._first <= record <= self._first + len(self._rows) - (2 if op == _UPDATE else 1):
+                self._load(record)
+            row = self._rows[record - self._first]
             if op == _UPDATE:
-                return plan.statement(row, self._rows[record + 1], inverse=self._inverse)
+                after = self._rows[record - self._first + 1]
+                return plan.statement(row, after, inverse=self._inverse)
             if op == _INSERT:
                 return plan.statement(None, row, inverse=self._inverse)
             return plan.statement(row, None, inverse=self._inverse)
         except BinlogError as error:
             offset = int(self._positions[record])
-            raise error.located(table=plan.table.full_name, offset=offset) from None
+            raise error.located(table=plan.table.full_name, offset=offset, path=self._batch.path) from None
+
+    def _load(self, record: int) -> None:
+        """Have the literals of some records from one on."""
+        batch = self._batch if self._step >= len(self._batch) else self._batch[record : record + self._step]
+        reader = RowReader(batch, self._plan.values)
+        columns = [self._literals(batch, reader, i) for i in range(len(self._plan.columns))]
+        self._first = record
+        self._rows: list[tuple[str | None, ...]] = (
+            list(zip(*columns, strict=True)) if columns else [()] * len(batch)
+        )
 
     def _literals(self, batch: ChangeBatch, reader: RowReader, i: int) -> list[str | None]:
         """Of one column in every record; None where it is absent."""
@@ -173,7 +185,7 @@ class BatchStatements:
                 made = list(reader.column_texts(column.name, "sql", literal, bytes_are_text=alike))
         except SchemaError as error:
             values = reader.column_values(column.name)
-            offset = int(self._positions[_index_of(refused, values)])
+            offset = int(batch.array["image"]["position"][_index_of(refused, values)])
             raise error.located(column=column.name, offset=offset) from None
         absent = batch.is_absent(column.name)
         if absent.any():

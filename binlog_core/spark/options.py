@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
-from .._decode.selection import matches_name
+from .._decode.selection import is_wanted_name
 from .._tables.given_names import near_names
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
@@ -48,6 +48,8 @@ class SourceOptions:
         ``database.table``: its typed rows. None: rows of all tables, as JSON.
     tables : tuple of str or None
         Without `table`: names or glob patterns, separated by commas.
+    exclude_tables : tuple of str or None
+        Without `table`: of those, the ones to leave out.
     documents : "json" or "variant"
         Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
         and faster.
@@ -107,6 +109,7 @@ class SourceOptions:
 
     table: str | None = None
     tables: tuple[str, ...] | None = None
+    exclude_tables: tuple[str, ...] | None = None
     documents: Literal["json", "variant"] = "json"
     images: Images = "both"
     metadata: tuple[str, ...] = ()
@@ -137,6 +140,8 @@ class SourceOptions:
     def __post_init__(self) -> None:
         if self.table is not None and self.tables is not None:
             raise ValueError("option table and option tables: one of them")
+        if self.table is not None and self.exclude_tables is not None:
+            raise ValueError("option table and option excludeTables: one of them")
         if self.table is not None and not all(self.table.partition(".")):
             raise ValueError(f"option table={self.table!r}: expected database.table")
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
@@ -184,7 +189,7 @@ class SourceOptions:
         """Whether rows of a table, by its ``database.table``, are read."""
         if self.table is not None:
             return table == self.table
-        return self.tables is None or any(matches_name(table, pattern) for pattern in self.tables)
+        return is_wanted_name(table, self.tables, self.exclude_tables)
 
     def read_options(self, *, columns: Iterable[str] | None = None) -> ReadOptions:
         """How splits are read; a schema file is read here, once.
@@ -197,6 +202,7 @@ class SourceOptions:
         pattern = escape(self.table) if self.table is not None else None
         return ReadOptions(
             tables=(pattern,) if pattern is not None else self.tables,
+            exclude_tables=self.exclude_tables,
             columns={pattern: tuple(columns)} if pattern is not None and columns is not None else None,
             schema=Schema.load(self.schema_file) if self.schema_file is not None else None,
             keys=self.keys,
@@ -323,6 +329,7 @@ def _number(most: int) -> Callable[[str], int]:
 _KNOWN: dict[str, Callable[[str], Any]] = {
     "table": str,
     "tables": _names,
+    "excludeTables": _names,
     "documents": _choice("json", "variant"),
     "images": _choice("both", "after", "keychange"),
     "metadata": _metadata,

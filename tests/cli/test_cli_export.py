@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -146,3 +147,38 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
     assert _cell("a\x1b[31mb\n") == "a·[31mb·"
     assert _cell("[bold]") == "[bold]"
+
+
+def test_names_in_what_an_export_says() -> None:
+    """Of tables, logs and the output."""
+    from types import SimpleNamespace
+
+    from rich.console import Console
+
+    from binlog_core.cli import export
+
+    evil = "a\x1b]0;b\x9b1m\u202e"
+    table = SimpleNamespace(
+        database=evil,
+        table=evil,
+        rows=dict.fromkeys(("insert", "update_postimage", "delete"), 1),
+        files=1,
+        bytes=1,
+        seconds=0.0,
+        directory=None,
+        reason=evil,
+    )
+    result = SimpleNamespace(
+        output=evil, repeated=False, logs=1, splits=[], log_bytes=1, seconds=0.0, tables=[table], run_id=evil
+    )
+    console = Console(width=300, file=io.StringIO(), force_terminal=True)
+    for shown in (
+        export._summary(result),  # type: ignore[arg-type]
+        export._current_summary(evil, [table]),  # type: ignore[list-item]
+        rows_table(evil, [evil], [(evil,)], width=300),
+    ):
+        console.print(shown)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.count("\\u001b]0;b\\u009b1m\\u202e") >= 8
+    assert not {"\x9b", "\u202e", "\x07"} & set(text)
+    assert "\x1b]" not in text

@@ -592,3 +592,101 @@ def test_errors_of_pyarrow_are_one_line(form: str, tmp_path: Path, monkeypatch: 
     assert f"error: {form} cannot hold it: no such layout" in ran.err
     assert "table shop.Route66_b" in ran.err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_errors_of_pyarrow_at_the_end_are_one_line(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    class Broken:
+        def write_table(self, _table: object) -> None:
+            pass
+
+        def close(self) -> None:
+            raise pyarrow.ArrowInvalid("no such\nfooter")
+
+    monkeypatch.setattr(pyarrow.ipc, "new_stream", lambda *_: Broken())
+    monkeypatch.setattr(parquet, "ParquetWriter", lambda *_, **_more: Broken())
+    out = tmp_path / "rows"
+    ran = run("rows", LOG, "-t", "shop.Route66_b", "-f", form, "-o", out)
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert f"error: {form} cannot hold it: no such footer" in ran.err
+    assert not out.exists()
+
+
+def test_tables_that_are_left_out() -> None:
+    every = rows(LOG)
+    assert {row["table"] for row in every} == {"naïve_table_a", "Route66_b"}
+    kept = rows(LOG, "--exclude-table", "shop.naïve*")
+    assert kept == [row for row in every if row["table"] == "Route66_b"] != []
+    assert rows(LOG, "-t", "shop.*", "--exclude-table", "Route66_b", "--exclude-table", "naïve_table_a") == []
+    ran = run("events", LOG, "--type", "Write_rows", "--exclude-table", "Route66_b", "-f", "jsonl")
+    assert {json.loads(line)["table"] for line in ran.lines} == {"shop.naïve_table_a"}
+    assert set(json.loads(run("info", LOG, "--json", "--exclude-table", "Route66_b").text)["tables"]) == {
+        "shop.naïve_table_a"
+    }
+    ran = run("rows", LOG, "--exclude-table", "shop.Route67_b")
+    assert "--exclude-table 'shop.Route67_b'; near: shop.Route66_b" in ran.err
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "sql"])
+def test_long_members_do_not_fill_memory(form: str, tmp_path: Path) -> None:
+    """260 MB of text out of 20 kB; each value is there."""
+    import tracemalloc
+
+    from support.writer import Log, Table
+
+    table = Table("d", "t", [("id", "INT"), ("e", "ENUM()", {"members": ("a" * 65000, "b")})])
+    log = Log("8.4.0")
+    log.begin("d")
+    log.insert(table, [{"id": i, "e": 2 if i % 7 == 0 else 1} for i in range(4000)])
+    log.commit()
+    path, out = tmp_path / "bin.000001", tmp_path / "out"
+    path.write_bytes(log.getvalue())
+    run("rows", path, "-n", "1", "-f", form)  # what is imported once
+    tracemalloc.start()
+    try:
+        ran = run("rows", path, "-f", form, "-o", out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ran.code == 0, ran.err
+    assert peak < 80 << 20
+    text = out.read_text()
+    assert (text.count("a" * 65000), len(re.findall(r"\bb\b", text))) == (3428, 572)
+
+
+def test_an_image_is_not_much_longer_as_text_than_in_the_log(tmp_path: Path) -> None:
+    """A control character is six in JSON, a byte two in SQL; names come once for each image."""
+    from support.writer import Log, Table
+
+    table = Table("d", "t" * 60, [("id", "INT"), ("v" * 60, "LONGTEXT"), ("b", "LONGBLOB")])
+    value = {"id": 1, "v" * 60: "\x01" * 50_000, "b": b"\xff" * 100_000}
+    log = Log("8.4.0")
+    log.begin("d")
+    log.update(table, [(value, value | {"id": 2})])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    assert len(run("rows", path, "-f", "jsonl").out) < 2 * (6 * 50_000 + 2 * 100_000 + 400)
+    assert len(run("rows", path, "-f", "sql").out) < 2 * (2 * 150_000 + 400) + 2000
+
+
+def test_a_terminal_gets_no_commands_of_names_in_the_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    from binlog_core.cli import progress
+
+    shown = Console(file=io.StringIO(), force_terminal=True, width=200)
+    monkeypatch.setattr(progress, "messages", lambda: shown)
+    monkeypatch.setattr(progress, "_PATIENCE", 0)
+    bar = progress.Bar(100)
+    bar("logs/a\x1b]0;b\x9b1m\u202e[red].000001", 50)
+    bar.close()
+    text = shown.file.getvalue()
+    assert "a\\u001b]0;b\\u009b1m\\u202e[red].000001" in text
+    assert not {"\x1b]0", "\x9b", "\u202e"} & {text[i : i + n] for i in range(len(text)) for n in (1, 3)}

@@ -42,6 +42,7 @@ from binlog_core.spark.apply.current import write_current  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
 from binlog_core.spark.lake.writer import PartWriter  # noqa: E402
+from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 from binlog_core.splits import read_split_groups  # noqa: E402
 
@@ -316,6 +317,20 @@ def test_tables_selected(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "bin.000001", (a, [{"id": 1}]), (b, [{"id": 2}]))
     result = export_logs(log, tmp_path / "out", spark=spark, options=ReadOptions(tables=("d.b",)))
     assert [table.table for table in result.tables] == ["b"]
+
+
+def test_a_table_with_a_name_of_ours_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    a, b = Table("d", "a", [("_absent", "INT")]), Table("d", "b", [("id", "INT")])
+    log = write_log(tmp_path / "bin.000001", (a, [{"_absent": 1}]), (b, [{"id": 2}]))
+    with pytest.raises(SchemaError, match="_absent"):
+        export_logs(log, tmp_path / "out", spark=spark)
+    options = ReadOptions(exclude_tables=("d.a",), schema="ddl")
+    result = export_logs(log, tmp_path / "out", spark=spark, options=options)
+    assert [table.table for table in result.tables] == ["b"]
+    assert not SourceOptions.parse({"excludeTables": "d.a, x.*"}).wants("d.a")
+    assert SourceOptions.parse({"excludeTables": "d.a, x.*"}).wants("d.b")
+    with pytest.raises(ValueError, match="excludeTables"):
+        SourceOptions.parse({"table": "d.b", "excludeTables": "d.a"})
 
 
 def test_progress_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,14 +19,20 @@ from typing import Any
 import pytest
 from support.cli import run
 from support.golden import Golden, golden_logs
+from support.growth import assert_linear
 from support.hostile import INPUTS, MEBI, SANITIZED, cost
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._decode.selection import matches_name
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.log_files import resolve
+from binlog_core.cli.output import printable
+from binlog_core.cli.text import csv_line, json_line
 from binlog_core.inspect.verify import verify
-from binlog_core.replay import FlashbackScript, ReplayScript, StatementMaker
+from binlog_core.replay import FlashbackScript, ReplayScript, StatementMaker, quote_name
+from binlog_core.replay.literals import is_plain, quote_text
+from binlog_core.replay.scripts import comment
 
 PACKAGE = Path(binlog_core.__file__).parent
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
@@ -109,6 +115,24 @@ def test_a_report_shows_names_and_does_not_run_them(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("kind", ["plain", "quotes", "escapes", "half"])
+def test_time_for_names_grows_no_faster_than_they_do(kind: str) -> None:
+    name = {"plain": "a", "quotes": "`'\"", "escapes": "\x1b\u202e\\", "half": "\udcff"}[kind]
+
+    def run(text: str) -> None:
+        printable(text)
+        json_line({text: text})
+        csv_line([text])
+        comment(text)
+        is_plain(text)
+        matches_name(f"shop.{text}", "shop.*")
+        if kind != "half":
+            quote_name(text)
+            quote_text(text)
+
+    assert_linear(run, lambda n: name * n, 4000)
 
 
 def test_names_are_no_directories() -> None:
@@ -374,6 +398,6 @@ def test_errors_have_no_commands_for_a_terminal(tmp_path: Path) -> None:
         for command in ("info", "verify", "rows", "events"):
             shown = run(command, path)
             assert shown.code
-            assert "\\x1b[2J" in shown.err
+            assert "\\u001b[2J" in shown.err
             assert "\x1b[2J" not in shown.text + shown.err
             assert "\u202e" not in shown.text + shown.err

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..._decode.selection import matches_name
+from ..._decode.selection import is_wanted_name, matches_name
 from ...errors import BinlogError
 from ...report import BinlogWarning
 from ...schema.given import Schema
@@ -373,7 +373,7 @@ def _loaded(options: ReadOptions, logs: Logs) -> ReadOptions:
         return replace(options, schema=Schema.load(options.schema))
 
     def wanted(name: str) -> bool:
-        return options.tables is None or any(matches_name(name, pattern) for pattern in options.tables)
+        return is_wanted_name(name, options.tables, options.exclude_tables)
 
     whole = plan_splits(logs, storage_options=options.storage_options)
     return replace(options, schema=follow_definitions(whole, options.access, tracker_of(None), wanted=wanted))

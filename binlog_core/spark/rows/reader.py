@@ -46,6 +46,8 @@ class ReadOptions:
     ----------
     tables : tuple of str or None
         Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
+    exclude_tables : tuple of str or None
+        Of those, the ones to leave out.
     columns : mapping or None
         Table name or pattern to the names of the columns to decode.
     schema : dict, str, path, Schema, Timeline or None
@@ -80,6 +82,7 @@ class ReadOptions:
     """
 
     tables: tuple[str, ...] | None = None
+    exclude_tables: tuple[str, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] | None = None
     schema: Any = field(default=None, repr=False)
     keys: Any = field(default=None, repr=False)
@@ -254,6 +257,7 @@ class SplitRows:
                 source,
                 selection=_Selection(
                     tables=options.tables,
+                    exclude_tables=options.exclude_tables,
                     columns=dict(options.columns or {}),
                     start_position=start,
                     stop_position=stop,

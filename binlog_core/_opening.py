@@ -85,7 +85,8 @@ def open(
         Names, signs, character sets and members for logs that lack them: "db.table" to CREATE TABLE
         text, a .sql file, or ``mysql://user:password@host:port/database`` of a server that is asked
         once. "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log itself, from the
-        definitions of ``schema_start``.
+        definitions of ``schema_start``. Of a server "server" takes its own definitions, and follows the
+        statements from there; what a table looked like before it was changed is not guessed.
     keys : path or dict, optional
         MySQL's keyring file or MariaDB's key file of an encrypted log.
     verify_checksum : bool
@@ -170,6 +171,8 @@ def open(
         raise ValueError(
             "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
         )
+    if isinstance(schema, str) and schema == "server" and not live:
+        raise ValueError('schema="server" is for servers; of a file\'s server: schema="mysql://…", or "ddl"')
     if live and (keys, mmap, storage_options) != (None, None, None):
         raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
     checked = (None, None) if live else (start, stop)

@@ -53,8 +53,13 @@ class Settings:
         """That of a new pass."""
         return Report(self.strict)
 
+    @property
+    def asks_server(self) -> bool:
+        """The server that is read tells the definitions."""
+        return isinstance(self.schema, str) and self.schema == "server"
+
     def definitions(self) -> Definitions | None:
-        """The given definitions as a new pass begins with them."""
+        """The given definitions as a new pass begins with them; those of a server are its own to tell."""
         if self.schema is None and self.charset is None:
             return None
         schema = {} if self.schema is None else self.schema

@@ -280,8 +280,13 @@ class Log:
         return self._pass(lambda reading: self._groups(reading, selection))
 
     def _groups(self, reading: Reading, selection: Selection) -> Iterator[Group]:
-        definitions = self.settings.definitions()
-        if definitions is not None and definitions.follows:
+        settings = self.settings
+        if settings.asks_server:
+            from .server.target import ServerLog
+
+            assert isinstance(self.files[0], ServerLog)
+            definitions: Definitions | None = self.files[0].definitions(settings.limits, settings.charset)
+        elif (definitions := settings.definitions()) is not None and definitions.follows:
             self._follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet())
         any_rows = mariadb = False
@@ -502,6 +507,8 @@ class Log:
             source, follower = self.sources.take(i), None
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
+            if definitions is not None and i == first:
+                definitions.begin(source)
             decoder = decoder_of(source, i, follower)
             yield from self._while_open(decoder, reading)
         following: LogFile | None = self.files[last]

@@ -46,6 +46,7 @@ KINDS = {
     "rows_v0": "rows events of version 0, whose values the log does not tell",
     "schema_misfits": "table definitions that do not fit the rows",
     "ddl_not_followed": "schema changes that could not be followed",
+    "unproved_definitions": "tables were changed later, and nothing tells what they looked like before",
     "unmatched_names": "names were given that nothing in what was read has",
     "file_gaps": "numbers missing between the files",
     "files_left_out": "files with the number of another log were left out",

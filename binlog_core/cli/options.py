@@ -188,7 +188,8 @@ class RowOptions:
     schema: Annotated[
         str | None,
         typer.Option(
-            help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl: those in the log."
+            help="SQL file, or mysql://… of a server, with the tables' definitions; ddl: those in the log;"
+            " server: those of the server that is read."
         ),
     ] = None
     charset: Annotated[

@@ -85,6 +85,8 @@ class DdlTracker:
         Keep the definitions that tables had, too.
     database_charsets : mapping or None
         The default character sets of databases where following begins.
+    small_letters : bool
+        The server has its names in small letters, however they are written (lower_case_table_names=1).
 
     Attributes
     ----------
@@ -104,8 +106,10 @@ class DdlTracker:
         limits: Limits = DEFAULT_LIMITS,
         keep_timeline: bool = True,
         database_charsets: Mapping[str, str | None] | None = None,
+        small_letters: bool = False,
     ) -> None:
         self._limits = limits
+        self.small_letters = small_letters
         self._keep_timeline = keep_timeline
         self._tables: dict[str, dict[str, TableSchema]] = {}
         for table in initial or ():
@@ -121,6 +125,12 @@ class DdlTracker:
     def definition(self, database: str, table: str) -> TableSchema | None:
         """The definition that a table has now; None: not known, or there is no such table."""
         return self._tables.get(database, {}).get(table)
+
+    def define(self, table: TableSchema) -> None:
+        """From here on a table has this definition."""
+        before = self.definition(table.database, table.name)
+        self._weight += _weight(table) - _weight(before)
+        self._tables.setdefault(table.database, {})[table.name] = table
 
     def apply_event(self, event: QueryEvent, *, mariadb: bool | None = None) -> frozenset[str] | None:
         """Follow a QUERY event: its statement, in the light of its status variables.
@@ -330,7 +340,8 @@ class _Statement:
         self.unfollowed.append((".".join(self._at_work), reason))
 
     def _table_name(self) -> TableKey:
-        return self.reader.qualified_name(self.default_database)
+        database, table = self.reader.qualified_name(self.default_database)
+        return (database.lower(), table.lower()) if self.tracker.small_letters else (database, table)
 
     # --- statements
 
@@ -429,6 +440,8 @@ class _Statement:
     def _drop_database(self) -> None:
         self.reader.accept("IF", "EXISTS")
         database = self.reader.name()
+        if self.tracker.small_letters:
+            database = database.lower()
         self.database_charsets[database] = None
         for key in self.tracker.tables_of(database):
             self.drop(key)

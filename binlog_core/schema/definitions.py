@@ -12,6 +12,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 
 if TYPE_CHECKING:
+    from .._sources.sources import Source
     from ..events import QueryEvent
     from .ddl import DdlTracker
     from .given import Schema
@@ -22,7 +23,7 @@ SchemaSource = Mapping[str, str] | str | os.PathLike[str]  # what `open` takes a
 
 
 def load(schema: SchemaSource | Schema) -> Schema | str:
-    """What was given as ``schema=``, read once; "ddl" as it is.
+    """What was given as ``schema=``, read once; "ddl" and "server" as they are.
 
     Raises
     ------
@@ -31,7 +32,7 @@ def load(schema: SchemaSource | Schema) -> Schema | str:
     """
     from .given import Schema
 
-    return schema if isinstance(schema, str) and schema == "ddl" else Schema.load(schema)
+    return schema if isinstance(schema, str) and schema in ("ddl", "server") else Schema.load(schema)
 
 
 class Definitions:
@@ -88,6 +89,9 @@ class Definitions:
     def notes_changes(self) -> bool:
         """Statements that the log has instead of rows are handed to `follow` too."""
         return False
+
+    def begin(self, source: Source) -> None:
+        """Rows come from there on; of a server, where a stream begins is known only now."""
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         """The table with what the definition adds to the log's own metadata.

@@ -7,8 +7,9 @@ of its tables into the definition that a TABLE_MAP event carries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .._tables import charsets
@@ -31,6 +32,7 @@ from .tokens import TokenReader, tokenize_statements
 
 __all__ = ["ColumnSchema", "Schema", "TableSchema", "apply", "parse_create_table"]
 
+_GONE = frozenset((1049, 1146))  # errors: no such database, no such table (dropped since it was listed)
 _SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 
 
@@ -225,26 +227,49 @@ def _from_server(url: str) -> Iterable[TableSchema]:
         raise SchemaError(f"the server cannot be reached: {_reason(error)}", path=place) from error
     try:
         with connection, connection.cursor() as cursor:
-            # SHOW CREATE TABLE, since information_schema lacks MariaDB's mark of its old fractional types.
-            cursor.execute("SET SESSION sql_mode = ''")
-            cursor.execute(
-                "SELECT table_schema, table_name FROM information_schema.tables"
-                " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
-            )
-            names = [
-                (database, table)
-                for database, table in cursor.fetchall()
-                if (database == wanted if wanted else database.lower() not in _SYSTEM_DATABASES)
-            ]
-            tables = []
-            for database, table in names:
-                quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
-                cursor.execute(f"SHOW CREATE TABLE {quoted}")
-                tables.append(parse_create_table(cursor.fetchone()[1], database, table))
+
+            def query(sql: str) -> Iterable[tuple[Any, ...]]:
+                cursor.execute(sql)
+                rows: Iterable[tuple[Any, ...]] = cursor.fetchall()
+                return rows
+
+            tables = read_definitions(query, wanted)
     except pymysql.MySQLError as error:
         raise SchemaError(f"reading the schema failed: {_reason(error)}", path=place) from error
     if not tables:
         raise SchemaError("the server shows no table there", path=place)
+    return tables
+
+
+def read_definitions(
+    query: Callable[[str], Iterable[tuple[Any, ...]]], wanted: str = ""
+) -> list[TableSchema]:
+    """The definitions of a server's tables.
+
+    Parameters
+    ----------
+    query : callable
+        Takes a statement, returns its rows; its errors are the caller's.
+    wanted : str
+        The database; "": all but the system's own.
+    """
+    # SHOW CREATE TABLE, since information_schema lacks MariaDB's mark of its old fractional types.
+    query("SET SESSION sql_mode = ''")
+    names = query(
+        "SELECT table_schema, table_name FROM information_schema.tables"
+        " WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')"
+    )
+    tables = []
+    for database, table in names:
+        if database == wanted if wanted else database.lower() not in _SYSTEM_DATABASES:
+            quoted = ".".join("`" + name.replace("`", "``") + "`" for name in (database, table))
+            try:
+                text = next(iter(query(f"SHOW CREATE TABLE {quoted}")))[1]
+            except Exception as error:
+                if _GONE.isdisjoint((getattr(error, "code", None), *error.args[:1])):
+                    raise
+                continue
+            tables.append(parse_create_table(text, database, table))
     return tables
 
 

@@ -138,7 +138,7 @@ def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
             if metadata is None
             else f"binlog_row_metadata={metadata}: the logs name no columns"
         )
-        cure = 'schema="mysql://user:password@host" takes them from the server, as its tables are now'
+        cure = 'schema="server" takes them from the tables, as far back as they were not changed'
         if metadata is not None:
             cure = f"SET GLOBAL binlog_row_metadata = FULL; or {cure}"
         out.append(Finding("metadata", "note", found, cure))

@@ -44,7 +44,7 @@ class ServerSource(Source):
         super().__init__(first.file)
         self.begin = first.position
         self.server = stream.facts.uuid
-        self.gtids = stream.gtids if first.position > 4 or stream.begun_by_gtids else None
+        self.gtids = stream.gtids if first.position > 4 or stream.begun_at is not None else None
         self.done_records = stream.done_records
         stream.done_records = 0
         self._read_head()

@@ -219,9 +219,14 @@ class ServerStream:
             self._dump.stop = event
 
     @property
-    def begun_by_gtids(self) -> bool:
-        """Where to begin was said by GTIDs: more may be left out later on."""
-        return self._from_gtids is not None
+    def begun_at(self) -> AnyGtidSet | None:
+        """The GTIDs that said where to begin: more may be left out later on."""
+        return self._from_gtids
+
+    @property
+    def host(self) -> tuple[str, int]:
+        """The host that sends."""
+        return self._dump_host
 
     @property
     def gtids(self) -> AnyGtidSet | None:

@@ -23,6 +23,8 @@ from .stream import ServerStream
 if TYPE_CHECKING:
     from .._decode.log_decoder import LogDecoder
     from .._sources.sources import Source
+    from ..schema.definitions import Definitions
+    from .definitions import History
 
 Place = tuple[str, int] | dt.datetime
 
@@ -40,11 +42,14 @@ class ServerLog(LogFile):
         Of `ServerStream`.
     streams : list of ServerStream
         The one to go on with, until it is taken.
+    history : list of History
+        Of ``schema="server"``, once that was asked for.
     """
 
     address: Address = field(default_factory=lambda: Address(()))
     options: Mapping[str, Any] = field(default_factory=dict)
     streams: list[ServerStream] = field(default_factory=list)
+    history: list[History] = field(default_factory=list)
 
     chained = True
 
@@ -66,6 +71,14 @@ class ServerLog(LogFile):
         """What waits for the server to send more."""
         assert isinstance(source, ServerSource)
         return ServerFollower(source, stop, report)
+
+    def definitions(self, limits: Limits, charset: str | None) -> Definitions:
+        """What ``schema="server"`` tells a pass."""
+        from .definitions import History, ServerDefinitions
+
+        if not self.history:
+            self.history.append(History(self.address, limits))
+        return ServerDefinitions(self.history[0], limits=limits, charset=charset)
 
     def following(self) -> None:
         """Which log comes next is known when this one has been read."""

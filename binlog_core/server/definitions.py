@@ -1,0 +1,259 @@
+"""``schema="server"``: a server's definitions at a known place, and the statements of its logs around that.
+
+The tables are asked for between two looks at the logs. Where no statement that changes a table comes between
+the two, what was told is true there. What no statement changes from where reading begins up to there is true
+from the beginning on. A table that is changed in between is known from the last of those statements on, and
+before it as far as the statements themselves tell.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection
+from .._format.event_types import EventType
+from .._format.statements import may_change_definitions
+from .._walk.event_walk import events_of
+from ..events import QueryEvent
+from ..limits import Limits
+from ..report import Report
+from ..schema.ddl import DdlTracker, TableKey
+from ..schema.definitions import Definitions
+from ..schema.given import read_definitions
+from .address import Address
+from .connection import Connection
+from .source import ServerSource
+from .stream import ServerStream
+
+if TYPE_CHECKING:
+    from .._sources.sources import Source
+    from .._tables.tables import Table
+    from ..schema.table_definitions import TableSchema
+
+_STATEMENTS = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
+_MOST_TRIES = 5  # to ask for the tables while nobody changes one
+
+
+class _Statement(NamedTuple):
+    """A statement that changes tables; `tables` in small letters, None: nobody knows which."""
+
+    file: str
+    place: tuple[int, int]  # number of the log among those looked at, position
+    event: QueryEvent
+    tables: frozenset[TableKey] | None
+
+
+_Later = tuple[_Statement, "list[TableSchema]"]  # from that statement on the tables are as the server tells
+
+
+class History:
+    """A server's definitions and the statements that led to them; grows from pass to pass.
+
+    Parameters
+    ----------
+    address : Address
+    limits : Limits
+    """
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        # A server id of its own: the stream beside it goes on.
+        self._address = replace(address, server_id=None, semi_sync=False)
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._of: tuple[Any, ...] | None = None  # the server, and the GTIDs that said where the look began
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._files: list[str] = []
+        self._begin = 0, 4
+        self._end = "", 4
+        self._mariadb = False
+        self._touching = _Touching(self._limits)
+        self._statements: list[_Statement] = []
+        self._tables: list[TableSchema] = []
+        self._charsets: dict[str, str | None] = {}
+        self._small_letters = False
+        self._asked = 0  # statements that `_tables` knows of
+
+    def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
+        """What is known where a source begins, and what becomes known with statements behind it.
+
+        Raises
+        ------
+        ServerError
+        """
+        with self._lock:
+            self._look(source)
+            place = self._files.index(source.path), source.begin
+            told = dict.fromkeys(self._touching.database_charsets)
+            tracker = DdlTracker(
+                limits=self._limits,
+                keep_timeline=False,
+                database_charsets=self._charsets | told,
+                small_letters=self._small_letters,
+            )
+            before = sum(one.place < place for one in self._statements)
+            for one in self._statements[: min(before, self._asked)]:
+                tracker.apply_event(one.event, mariadb=self._mariadb)
+            last: dict[TableKey | None, _Statement] = {}
+            for one in self._statements[before : self._asked]:
+                last |= dict.fromkeys(one.tables or (None,), one)
+            later: dict[tuple[int, int], _Later] = {}
+            for table in self._tables:
+                changed = [last[key] for key in (None, _key(table.database, table.name)) if key in last]
+                if not changed:
+                    tracker.define(table)
+                    continue
+                one = max(changed, key=lambda statement: statement.place)
+                later.setdefault(one.place, (one, []))[1].append(table)
+            for one in self._statements[self._asked : before]:
+                tracker.apply_event(one.event, mariadb=self._mariadb)
+            tracker.unfollowed.clear()
+            return tracker, list(later.values())
+
+    # ------------------------------------------------------------ looking
+
+    def _look(self, source: ServerSource) -> None:
+        stream = source.stream
+        host = self._address if self._address.socket else replace(self._address, hosts=(stream.host,))
+        of = stream.facts.uuid or stream.facts.server_id, stream.begun_at
+        here = source.path in self._files and (self._files.index(source.path), source.begin) >= self._begin
+        if of == self._of and here:
+            self._scan(host, self._end)
+            return
+        self._of = None
+        self._begin_anew()
+        self._scan(host, stream.begun_at or (source.path, source.begin))
+        self._begin = self._files.index(source.path), source.begin
+        for _ in range(_MOST_TRIES):
+            before = len(self._statements)
+            self._ask(host)
+            self._scan(host, self._end)
+            since = self._statements[before:]
+            if not since:
+                break
+        # What is changed all the time may have been asked for before or after that.
+        self._tables = [
+            table
+            for table in self._tables
+            if not any(one.tables is None or _key(table.database, table.name) in one.tables for one in since)
+        ]
+        self._asked = len(self._statements)
+        self._of = of
+
+    def _scan(self, address: Address, start: Any) -> None:
+        """Gather statements up to where the logs end now."""
+        with ServerStream(address, start=start, follow=False, limits=self._limits) as stream:
+            self._mariadb = stream.facts.mariadb
+            while True:
+                source = ServerSource(stream, follow=False)
+                if not self._files or self._files[-1] != source.path:
+                    self._files.append(source.path)
+                decoder = LogDecoder(
+                    source,
+                    selection=Selection(),
+                    report=Report(warn=False),  # who reads the rows is told
+                    verify_checksum=False,
+                    skip_errors=True,
+                )
+                for event in events_of(decoder.track, _STATEMENTS):
+                    if isinstance(event, QueryEvent) and may_change_definitions(event.query_bytes):
+                        self._note(event, source.path)
+                if source.next_file is None:
+                    break
+            self._end = stream.file, stream.position
+
+    def _note(self, event: QueryEvent, file: str) -> None:
+        touched = self._touching.touched_by(event, mariadb=self._mariadb)
+        if touched is None or touched:
+            place = len(self._files) - 1, event.position
+            self._statements.append(_Statement(file, place, event, touched))
+
+    def _ask(self, address: Address) -> None:
+        with Connection(address) as connection:
+
+            def query(sql: str) -> Iterable[tuple[Any, ...]]:
+                return connection.query(sql, right="SELECT")
+
+            letters = connection.variables(["lower_case_table_names"]).get("lower_case_table_names")
+            self._small_letters = letters == "1"
+            self._charsets = dict(
+                query("SELECT schema_name, default_character_set_name FROM information_schema.schemata")
+            )
+            self._tables = read_definitions(query)
+
+
+class _Touching(DdlTracker):
+    """Tells which tables a statement changes, whatever is known of them."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits=limits, keep_timeline=False)
+        self._touched: set[TableKey] = set()
+
+    def definition(self, database: str, table: str) -> TableSchema | None:
+        self._touched.add(_key(database, table))  # every table that is changed is asked for
+        return super().definition(database, table)
+
+    def touched_by(self, event: QueryEvent, *, mariadb: bool) -> frozenset[TableKey] | None:
+        """The tables that a statement may change; None: nobody knows which."""
+        self._touched = set()
+        self.unfollowed.clear()
+        self.apply_event(event, mariadb=mariadb)
+        return None if any(one.table is None for one in self.unfollowed) else frozenset(self._touched)
+
+
+class ServerDefinitions(Definitions):
+    """The definitions of a server's tables, each where it is known to be true.
+
+    Parameters
+    ----------
+    history : History
+    limits : Limits
+    charset : str or None
+        As of `Definitions`.
+    """
+
+    def __init__(self, history: History, *, limits: Limits, charset: str | None) -> None:
+        super().__init__("ddl", limits=limits, charset=charset)
+        self._history = history
+        self._later: dict[tuple[str, int, bytes], list[TableSchema]] = {}
+        self._unproved: dict[TableKey, _Statement] = {}
+
+    def begin(self, source: Source) -> None:
+        """Rows come from there on."""
+        assert isinstance(source, ServerSource)
+        self._tracker, later = self._history.from_place_of(source)
+        for one, tables in later:
+            self._later[one.file, one.event.position, one.event.query_bytes] = tables
+            self._unproved |= {(table.database, table.name): one for table in tables}
+
+    def _defined(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
+        found = super()._defined(table, report, path=path, offset=offset)
+        one = self._unproved.get((table.database, table.name))
+        if one is not None and found is table and not all(column.named for column in table.columns):
+            report.add(
+                "unproved_definitions",
+                path=path,
+                offset=offset,
+                table=table.full_name,
+                detail=f"the server's is true from {one.file} {one.event.position} on, where it was changed",
+            )
+        return found
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        super().follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
+        assert self._tracker is not None
+        for table in self._later.pop((path, event.position, event.query_bytes), ()):
+            self._tracker.define(table)
+            del self._unproved[table.database, table.name]
+
+
+def _key(database: str, table: str) -> TableKey:
+    """A table's name where capitals may not count."""
+    return database.casefold(), table.casefold()

@@ -76,6 +76,7 @@ class Log:
         self._within = within
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
+        self._passed = False  # a pass was begun
         source = self.sources.first
         try:
             self._format = settings.decoder(source, settings.selection, self._latest.report).read_format()
@@ -218,7 +219,7 @@ class Log:
         BinlogError
             A file cannot be opened, or is no log.
         """
-        return self._each_file(self._stopping)
+        return self._each_file(self._stop_of_pass())
 
     def _each_file(self, stop: threading.Event) -> Iterator[Log]:
         settings, follow = self.settings, self.settings.follow
@@ -228,15 +229,27 @@ class Log:
         first, last = settings.file_range(self.files)
         for i in range(first, last + 1):
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
-            with self._alone_in(self.files[i], self.sources.take(i), stop, here) as log:
+            file, source = self.files[i], self.sources.take(i)
+            if file.chained:
+                file = replace(file, path=source.path)
+            with self._alone_in(file, source, stop, here) as log:
                 yield log
+                log._read_to_its_end()
         while (follow or self.files[last].chained) and not stop.is_set():
-            file = log._latest.next_file or log.files[0].following()
-            if file is None:
+            following = log._latest.next_file or log.files[0].following()
+            if following is None:
                 return
+            file = following
             here = replace(settings, start=None, stop=None)
             with self._alone_in(file, file.open(), stop, here) as log:
                 yield log
+                log._read_to_its_end()
+
+    def _read_to_its_end(self) -> None:
+        """Of a server only the end of a log tells which comes next: read what its user left."""
+        if self.files[0].chained and not self._latest.over:
+            for _ in self.header_chunks():
+                pass
 
     @contextmanager
     def _alone_in(
@@ -402,10 +415,11 @@ class Log:
     def stop(self) -> None:
         """End the waiting of all passes that follow a growing log, from another thread or a signal handler.
 
-        Passes that are begun later follow it again.
+        Passes that are begun later follow it again; before the first pass it ends that one's waiting.
         """
-        stopping, self._stopping = self._stopping, threading.Event()
-        stopping.set()
+        self._stopping.set()
+        if self._passed:
+            self._stopping = threading.Event()
 
     def close(self) -> None:
         """End reading, and all passes. Batches stay valid: each holds on to the bytes it refers to."""
@@ -449,8 +463,15 @@ class Log:
     # ------------------------------------------------------------ one pass
 
     def _pass(self, read: Callable[[Reading], Iterator[T]]) -> Pass[T]:
-        reading = Reading(self.settings.report(), self._stopping)
+        reading = Reading(self.settings.report(), self._stop_of_pass())
         return Pass(reading, self._items(reading, read))
+
+    def _stop_of_pass(self) -> threading.Event:
+        """What ends the waiting of a new pass."""
+        stopping, self._passed = self._stopping, True
+        if stopping.is_set() and self._within is None:  # only this pass was told so
+            self._stopping = threading.Event()
+        return stopping
 
     def _items(self, reading: Reading, read: Callable[[Reading], Iterator[T]]) -> Generator[T, None, None]:
         self.sources.check_open()
@@ -515,11 +536,12 @@ class Log:
         while following is not None and (following := following.after(decoder)) is not None:
             reading.next_file = following
             if self._within is not None:  # the log after this one is not read too
-                return
+                break
             source = following.open()
             follower = following.follower(source, reading.stop, reading.report)
             decoder = decoder_of(source, last + 1, follower)
             yield from self._while_open(decoder, reading)
+        reading.over = True
 
     def _while_open(self, decoder: LogDecoder, reading: Reading) -> Iterator[LogDecoder]:
         source = decoder.source

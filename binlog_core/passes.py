@@ -31,6 +31,8 @@ class Reading:
     tail : Tail or None
     next_file : LogFile or None
         The log that the server began next, where the pass followed the last one to its end.
+    over : bool
+        The pass read to the end.
     executed : Executed
         The GTIDs that the pass has come by.
     defined : callable
@@ -42,6 +44,7 @@ class Reading:
         self.stop = stop
         self.tail: Tail | None = None
         self.next_file: LogFile | None = None
+        self.over = False
         self.executed = Executed()
         self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple
 

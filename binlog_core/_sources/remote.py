@@ -94,7 +94,18 @@ class RemoteSource(FileSource):
 
     def _fetch(self, size: int) -> bytes:
         try:
-            return super()._fetch(size)
+            data = super()._fetch(size)
+            if (
+                size
+                and not data
+                and self._size is not None
+                and (here := self._open_handle().tell()) < self._size
+            ):
+                raise BinlogError(
+                    f"the server said that the log has {self._size} bytes, and sends {here} of them",
+                    path=self.path,
+                )
+            return data
         except BinlogError:
             raise
         except Exception as exc:  # each store has errors of its own

@@ -108,6 +108,7 @@ class Track:
         self.tail: Tail | None = None
         self.lacks_bytes = False
         self._borrowed = False
+        self._read_again_at: int | None = None
         self._view = source.view()
         self.window: Window = b"" if self._view is None else self._view
         self.base = 0
@@ -297,8 +298,11 @@ class Track:
         """Wait, then go back to an event that may be torn; False: it is final."""
         if self.follower is None or not self.source.seekable:
             return False
-        if self.follower.wait(_TORN_WAIT) in ("next", "stopped"):
+        said = self.follower.wait(_TORN_WAIT)
+        # Bytes behind the event are there: it was whole before them, and what is read now is what it is.
+        if said in ("next", "stopped") or (said == "more" and self._read_again_at == position):
             return False
+        self._read_again_at = position if said == "more" else None
         self.go_to(position)
         return True
 

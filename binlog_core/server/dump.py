@@ -120,6 +120,7 @@ class Dump:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._line = threading.Lock()  # TLS cannot be read and written at once: who stores may be a thread
         self._heard = time.monotonic()
 
     # ------------------------------------------------------------ before
@@ -359,7 +360,8 @@ class Dump:
         got = 0
         try:
             while got < len(room):
-                count = self._socket.recv_into(room[got:])
+                with self._line:
+                    count = self._socket.recv_into(room[got:])
                 if count == 0:
                     if got:
                         return got
@@ -386,7 +388,9 @@ class Dump:
         try:
             while data:
                 try:
-                    data = data[self._socket.send(data) :]
+                    with self._line:
+                        sent = self._socket.send(data)
+                    data = data[sent:]
                 except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     select.select([], [self._socket], [], _SLICE)
         except OSError as exc:

@@ -117,7 +117,7 @@ class ServerStream:
         self._stopping = stopping or threading.Event()
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
-        self._stop = stop
+        self._stop, self._stop_given = stop, stop is not None
         self._limits = limits
         self._uuid = str(_uuid.uuid4())
         self._server_id = address.server_id or _random_id()
@@ -430,6 +430,11 @@ class ServerStream:
 
     def _check_successor(self, connection: Connection, facts: Facts) -> None:
         """Whether another server can go on: it has all that we have, which GTIDs tell."""
+        if self._stop_given:
+            raise DivergedError(
+                "another server has to go on, and stop= is a place in the logs of the one that was lost",
+                path=connection.name,
+            )
         ours = self.gtids
         if ours is None or not facts.gtids or facts.mariadb != self.facts.mariadb:
             raise DivergedError(

@@ -389,3 +389,48 @@ def test_a_user_needs_the_right_to_replicate_and_no_other(connection: Any) -> No
             assert "ret" not in repr(log) + repr(log.files)
     finally:
         run(connection, "DROP USER nobody")
+
+
+def test_each_file_goes_on_where_its_user_read_nothing(connection: Any) -> None:
+    run(connection, "FLUSH BINARY LOGS")
+    start = status(connection)
+    for i in range(4):
+        write(connection, i, 3)
+        run(connection, "FLUSH BINARY LOGS")
+    names = [name for name, *_ in run(connection, "SHOW BINARY LOGS")]
+    names = names[names.index(start[0]) :]
+    with binlog_core.open(SERVER, start=start) as log:
+        assert [one.files[0].name for one in log.each_file()] == names
+        read = []
+        for i, one in enumerate(log.each_file()):
+            rows = rows_of(one)
+            read += notes(rows) if i == 1 else [note(next(rows))] if i == 2 else []
+    assert read == ["1.0", "2.0", "3.0", "2.0"]
+
+
+def test_acknowledged_by_a_thread_while_it_reads(connection: Any) -> None:
+    """Over TLS neither disturbs the other."""
+    start = status(connection)
+    options = {"semi_sync": True, "ssl_mode": "REQUIRED" if has_tls(connection) else "DISABLED"}
+    with ServerStream(Address.of(SERVER, options), start=start, follow=True) as stream:
+        done = threading.Event()
+
+        def acknowledge() -> None:
+            while not done.is_set():
+                stream.acknowledge(*start)
+
+        thread = threading.Thread(target=acknowledge)
+        thread.start()
+        try:
+            write(connection, 0, 20)
+            wanted = status(connection)[1]
+            while stream.position < wanted:
+                assert stream.next_run(30) is not None
+        finally:
+            done.set()
+            thread.join()
+        assert not stream.reconnects
+
+
+def has_tls(connection: Any) -> bool:
+    return bool(run(connection, "SHOW STATUS LIKE 'Ssl_server_not_after'")[0][1])

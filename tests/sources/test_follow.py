@@ -10,6 +10,7 @@ import pytest
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._walk.resync import READ_LEN
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -280,3 +281,45 @@ def test_stopping_ends_the_pass_over_each_file(tmp_path: Path) -> None:
                     if seen == 2 * COUNT:
                         log.stop()
             assert (names, seen) == (["bin.000001", "bin.000002"], 2 * COUNT)
+
+
+@pytest.mark.parametrize("what", ["rows", "events"])
+def test_damage_in_an_event_as_long_as_what_is_read_at_once(tmp_path: Path, what: str) -> None:
+    """With bytes behind it, it is not taken for one that is still being written."""
+    table = Table("shop", "large", [("id", "INT"), ("note", "LONGTEXT")])
+
+    def log_with(size: int) -> tuple[bytearray, int, int]:
+        log = Log("8.0.36", in_use=True)
+        log.begin()
+        place = log.insert(table, [{"id": 1, "note": "n" * size}])
+        log.commit(1)
+        log.begin()
+        log.insert(TABLE, [{"id": 2, "note": "n"}])
+        log.commit(2)
+        data = bytearray(log.getvalue())
+        return data, place, int.from_bytes(data[place + 9 : place + 13], "little")
+
+    size = READ_LEN
+    _, _, length = log_with(size)
+    data, place, length = log_with(size - (length - READ_LEN))
+    assert length == READ_LEN
+    data[place + 5000] ^= 1
+    (tmp_path / "bin.000001").write_bytes(data)
+    reading = Reading(tmp_path, what)
+    try:
+        reading._thread.join(30)
+        assert isinstance(reading.error, binlog_core.ChecksumError)
+        assert reading.error.offset == place
+    finally:
+        reading.stop()
+
+
+def test_stop_before_the_first_pass(tmp_path: Path) -> None:
+    (tmp_path / "bin.000001").write_bytes(written()[0])
+    with binlog_core.open(tmp_path, follow=True) as log:
+        log.stop()
+        assert len(list(log.rows())) == COUNT
+        rows = log.rows()
+        assert next(rows).after["id"] == 0
+        log.stop()
+        assert len(list(rows)) == COUNT - 1

@@ -214,7 +214,16 @@ class Hostile(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", self.path + "x" if kind == "loop" else f"file://{__file__}")
             self.end_headers()
             return
-        length = {"short": len(DATA) * 2, "much": 1 << 62, "none": -5}[kind]
+        if kind == "claims" and (asked := self.headers.get("Range")):
+            begin, end = map(int, asked.removeprefix("bytes=").split("-"))
+            part = DATA[begin : end + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {begin}-{end}/{2 * len(DATA)}")
+            self.send_header("Content-Length", str(len(part)))
+            self.end_headers()
+            self.wfile.write(part)
+            return
+        length = {"short": len(DATA) * 2, "claims": len(DATA) * 2, "much": 1 << 62, "none": -5}[kind]
         self.send_response(200)
         self.send_header("Content-Length", str(length))
         self.send_header("Accept-Ranges", "bytes")
@@ -224,7 +233,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(DATA)
 
 
-@pytest.mark.parametrize("kind", ["loop", "file", "short", "much", "none"])
+@pytest.mark.parametrize("kind", ["loop", "file", "short", "claims", "much", "none"])
 def test_a_hostile_web_server(kind):
     """Whatever it answers, what comes out is rows of the log or an error of our own, naming the URL."""
     pytest.importorskip("aiohttp")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import pickle
 import random
 import tracemalloc
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,15 @@ pytest.importorskip("pyspark")
 
 import deltalake  # noqa: E402
 from deltalake import DeltaTable  # noqa: E402
+from pyspark import cloudpickle  # noqa: E402
 
+from binlog_core.errors import BinlogError  # noqa: E402
 from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  # noqa: E402
-from binlog_core.spark.apply.delta import DeltaTarget  # noqa: E402
-from binlog_core.spark.apply.folding import Rules, fold  # noqa: E402
+from binlog_core.spark.apply.changes import labels_of  # noqa: E402
+from binlog_core.spark.apply.folding import fold, joined  # noqa: E402
+from binlog_core.spark.apply.jobs import Here, Place  # noqa: E402
+from binlog_core.spark.apply.keys import hashes, numbered, places  # noqa: E402
+from binlog_core.spark.apply.staging import Stager  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
@@ -408,17 +415,32 @@ def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
         apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), keys=["id"])
 
 
-def test_fold_keeps_what_a_moved_row_has() -> None:
-    changes = [
-        {"_change_type": "update_preimage", "id": 1, "a": None, "_absent": ["a"]},
-        {"_change_type": "update_postimage", "id": 2, "a": None, "_absent": ["a"]},
-        {"_change_type": "update_preimage", "id": 2, "a": None, "_absent": ["a"]},
-        {"_change_type": "update_postimage", "id": None, "a": "x", "_absent": ["id"]},
-        {"_change_type": "delete", "id": 3, "a": None, "_absent": None},
-    ]
-    folded = fold(changes, Rules(("id",)))
-    assert folded.rows == {(1,): None, (2,): {"id": 2, "a": "x"}, (3,): None}
-    assert folded.bases[(2,)] == (1,)
+def test_fold_keeps_what_a_moved_row_has(tmp_path: Path) -> None:
+    absent = [["a"], ["a"], ["a"], ["id"], None]
+    ordinals = range(5)
+    kinds = ["update_preimage", "update_postimage", "update_preimage", "update_postimage", "delete"]
+    columns = {
+        "id": pa.array([1, 2, 2, None, 3], pa.int32()),
+        "a": pa.array([None, None, None, "x", None]),
+        "_change_type": kinds,
+        "_commit_version": [7] * 5,
+        "_change_ordinal": ordinals,
+        "_absent": absent,
+    }
+    stager = Stager(Place(str(tmp_path)), pa.schema([("id", pa.int32()), ("a", pa.string())]), (0,))
+    staged = stager(pa.table(columns).to_batches())
+    assert [len(pairs) for pairs in staged.moved] == [1]  # their buckets are to meet
+    again = Stager(stager.place, stager.schema, (0,), labels=labels_of(staged.moved)).again([staged])
+    found = {}
+    for buckets in {tuple(again.files[0][1])}:
+        pieces = list(stager.read(again.files[0][0], range(len(buckets))))
+        for bucket in set(buckets):
+            folded = fold(joined([p for p, b in zip(pieces, buckets, strict=True) if b == bucket]), (0,))
+            rows = zip(*(column.to_pylist() for column in (*folded.columns, *folded.bases)), strict=True)
+            found |= {row[0]: (bool(gone), row[1:]) for row, gone in zip(rows, folded.deleted, strict=True)}
+    assert found.keys() == {1, 2, 3}
+    assert found[1][0] and found[3][0]
+    assert found[2] == (False, ("x",))
 
 
 # ------------------------------------------------------------------ against servers
@@ -503,17 +525,139 @@ def test_the_target_follows_a_server(tmp_path: Path, seed: int, row_image: str) 
         connection.close()
 
 
-def test_one_key_of_a_compound_one_is_one_row_in_memory(tmp_path: Path) -> None:
-    count = 200_000
-    rows = pa.table({"a": pa.repeat(1, count), "b": pa.array(range(count)), "v": pa.repeat("x" * 20, count)})
-    deltalake.write_deltalake(str(tmp_path / "t"), rows)
-    target = DeltaTarget(str(tmp_path / "t"), {})
-    target.rows(["a", "b"], [(1, 5)])  # what is imported is no rows
+def test_rows_of_one_key_are_not_made_python_objects(tmp_path: Path) -> None:
+    count, target = 200_000, tmp_path / "t"
+    table = Table("shop", "t", [("a", "INT"), ("b", "INT"), ("v", "VARCHAR(20)")], primary_key=["a", "b"])
+    numbers = pa.array(range(count), pa.int32())
+    ones = pa.repeat(pa.scalar(1, pa.int32()), count)
+    deltalake.write_deltalake(
+        str(target), pa.table({"a": ones, "b": numbers, "v": pa.repeat("x" * 20, count)})
+    )
+    log = Log("8.0.36")
+    log.begin()
+    for number, changed in ((77, {"v": "new"}), (78, {"b": count})):
+        row = {"a": 1, "b": number}
+        log.update(table, [(row, changed)], before_columns=["a", "b"], after_columns=list(changed))
+    log.delete(table, [{"a": 1, "b": 123_456}], columns=["a", "b"])
+    log.commit()
+    batch = batch_of(log, tmp_path / "bin.000001")
     tracemalloc.start()
     try:
-        found = target.rows(["a", "b"], [(1, 77), (1, 123_456), (2, 78), (1, count)])
+        apply_changes(batch, target)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found == {(1, n): {"a": 1, "b": n, "v": "x" * 20} for n in (77, 123_456)}
-    assert peak < 4 << 20  # all of them as Python rows take some 80 MB
+    rows = DeltaTable(str(target)).to_pyarrow_table().sort_by("b")
+    assert rows.num_rows == count - 1
+    assert rows.slice(76, 2).to_pylist() == [{"a": 1, "b": 76, "v": "x" * 20}, {"a": 1, "b": 77, "v": "new"}]
+    assert rows.slice(count - 2).to_pylist() == [{"a": 1, "b": count, "v": "x" * 20}]
+    assert peak < 24 << 20  # all of them as Python rows take some 80 MB
+
+
+# ------------------------------------------------------------------ in pieces, as workers do it
+
+
+class Pieces(Here):
+    """Jobs that are dealt out to workers, with nothing but pickles between them."""
+
+    def stage(self, function: Any, *, together: bool = False) -> list[Any]:
+        order = [("_commit_version", "ascending"), ("_change_ordinal", "ascending")]
+        table = self.changes.sort_by(order)
+        versions = table.column("_commit_version").to_pylist()
+        cuts = [i for i in range(1, len(versions)) if versions[i] != versions[i - 1]][::7]
+        found = []
+        for start, end in pairwise([0, *cuts, len(versions)]):
+            batches = table.slice(start, end - start).to_batches(max_chunksize=3)
+            found.append(self.remote(function, batches))
+        return found
+
+    def run(self, function: Any, tasks: Any) -> list[Any]:
+        return [self.remote(function, task) for task in tasks]
+
+    @staticmethod
+    def remote(function: Any, task: Any) -> Any:
+        function, task = pickle.loads(cloudpickle.dumps((function, task)))
+        return pickle.loads(cloudpickle.dumps(function(task)))
+
+
+@pytest.mark.parametrize("minimal", [False, True], ids=["full", "minimal"])
+@pytest.mark.parametrize("seed", range(3))
+def test_many_workers_fold_what_one_does(
+    tmp_path: Path, seed: int, minimal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlog_core.spark.apply.batch.Here", Pieces)
+    monkeypatch.setattr("binlog_core.spark.apply.changes._TASK_BYTES", 1)
+    monkeypatch.setattr("binlog_core.spark.apply.changes._SMALL_BYTES", 0)
+    monkeypatch.setattr("binlog_core.spark.apply.staging._CHUNK_ROWS", 10)
+    source, target = Source(seed, minimal), tmp_path / "target"
+    for number in range(4):
+        log = Log("8.0.36")
+        log.begin()
+        row = {"id": 1000 + number, "a": "first", "b": number}
+        log.insert(T, [row])
+        log.commit()
+        source.rows[row["id"]] = row
+        source.work(log, 40)
+        batch = batch_of(log, tmp_path / f"bin.{number:06}")
+        told = apply_changes(batch, target, keys=["id"])
+        assert told.changes == batch.num_rows
+        assert rows_of(target) == source.state
+        assert told.puts + told.deletes <= len(set(batch.column("id").to_pylist()))
+    assert not [path for path in target.iterdir() if path.name.startswith("_binlog")]
+
+
+def test_files_of_a_failed_apply_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "target"
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    batch = batch_of(log, tmp_path / "bin.000001")
+    apply_changes(batch, target)
+    files = sorted(target.rglob("*"))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise deltalake.exceptions.CommitFailedError("another writer was first")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
+    with pytest.raises(BinlogError, match=r"another writer was first"):
+        apply_changes(batch, target)
+    assert sorted(target.rglob("*")) == files
+
+
+def test_a_table_that_only_spark_writes(tmp_path: Path) -> None:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(T, [ROW])
+    log.commit()
+    rows = pa.table({"id": pa.array([1], pa.int32()), "a": ["x"], "b": [1]})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["a"])
+    with pytest.raises(BinlogError, match=r"has partitions.*SparkTarget"):
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, -1, None, 1 << 40, 1]),
+        pa.array(["a", "", None, "ab", "a"]),
+        pa.array([b"\0", b"", None, b"\0\0", b"\0"]),
+        pa.array([Decimal("1.50"), Decimal("-1.50"), None, Decimal("0.00"), Decimal("1.50")]),
+        pa.array([0.5, 2.0, None, 1e300, 0.5]),
+        pa.array([dt.date(2026, 1, 1), dt.date(1, 1, 1), None, dt.date(9999, 1, 1), dt.date(2026, 1, 1)]),
+        pa.array([5, 6, None, 7, 5], pa.timestamp("us")),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_keys_of_every_type(values: Any) -> None:
+    whole, part = hashes([values]), hashes([values.slice(3)])
+    assert whole[3:].tolist() == part.tolist()
+    assert whole[0] == whole[4]
+    values = values.drop_null()
+    assert len(set(hashes([values]).tolist())) == len(set(values.to_pylist()))
+    two = [values, pa.array([1, 1, 1, 2])]
+    assert numbered([values])[0].tolist()[3] == 0
+    assert numbered(two)[1] == 4
+    wanted = [column.take(pa.array([3, 1])) for column in two]
+    assert places(two, wanted).tolist()[1:] == [1, -1, 0]
+    assert places([values], [values.take(pa.array([1, 0]))]).tolist() == [1, 0, -1, 1]

@@ -26,7 +26,6 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession  # noqa: E402
 
 from binlog_core.spark.apply.batch import apply_changes  # noqa: E402
-from binlog_core.spark.apply.folding import Folded  # noqa: E402
 from binlog_core.spark.apply.spark_sql import SparkTarget, literal  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
@@ -94,11 +93,13 @@ def test_two_targets_at_once_do_not_meet(spark: SparkSession, monkeypatch: pytes
     for name in ("first", "second"):
         spark.sql(f"CREATE TABLE {name} (id INT) USING parquet")
     monkeypatch.setattr(SparkSession, "sql", sql)
-    schema = pa.schema([("id", pa.int32())])
 
     def write(name: str, number: int) -> None:
-        folded = Folded(rows={(number,): {"id": number}}, bases={(number,): None})
-        SparkTarget(spark, name, using="parquet").write(folded, ["id"], schema, (name, 1))
+        change = {"id": [number], "_change_type": ["insert"], "_commit_version": [1], "_change_ordinal": [0]}
+        batch = pa.table({**change, "id": pa.array([number], pa.int32())})
+        target = SparkTarget(spark, name, using="delta")
+        monkeypatch.setattr(target, "applied", lambda app_id: None)
+        apply_changes(batch, target, keys=["id"], app_id=name, batch_id=1, without_statements=True)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(write, ("first", "second"), (1, 2)))

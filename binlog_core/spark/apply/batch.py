@@ -1,17 +1,27 @@
-"""From changes to a table: a batch of changes folded by key and merged into a table, in one commit."""
+"""From changes to a table: a batch of changes folded by key and merged into a table, in one commit.
+
+The driver sees statements, statistics of files, and for partial images whose key changed two hashes; row
+images stay with the workers. What an ALTER TABLE does is done to the images before it, so that a batch is
+folded once and committed once, whatever statements are in it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..rows.fit import SPECIAL, STATEMENT
-from ..rows.types import CHANGE_COLUMNS, import_pyarrow, told_key
-from .alterations import Check, From
+from ..rows.types import CHANGE_COLUMNS, arrow_schema, import_pyarrow, told_key
+from .alterations import Check
+from .changes import Changes
 from .delta import DeltaTarget
-from .folding import ApplyStopped, Folded, Key, OnAlter, OnDrop, Row, Rules, fold
+from .jobs import Here, Jobs, OnSpark, Place
+from .staging import Stager, Statement
+from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,12 +37,11 @@ class MergeTarget(Protocol):
     def schema(self) -> pa.Schema: ...
     @property
     def has_rows(self) -> bool: ...
+    @property
+    def place(self) -> Place: ...
     def applied(self, app_id: str) -> int | None: ...
-    def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]: ...
-    def check(self, checks: Sequence[Check]) -> None: ...
-    def write(
-        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
-    ) -> None: ...
+    def check(self, checks: Sequence[Check], jobs: Jobs) -> None: ...
+    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,11 @@ def apply_changes(
     Parameters
     ----------
     batch : DataFrame or pyarrow.Table
-        Of the data source with ``table``, ``images=both`` and ``ddl=rows``. It is gathered on the driver:
-        bound it with ``maxBytesPerTrigger``.
+        Of the data source with ``table``, ``images=both`` and ``ddl=rows``. The workers fold a DataFrame and
+        write; a table is folded in this process.
     target : str, path or MergeTarget
         Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; or a
-        ``SparkTarget``, a table that Spark itself merges into.
+        ``SparkTarget``, a table that Spark itself merges into. Workers must reach it.
     keys : sequence of str or None
         Columns that tell rows apart; None: the primary key, where the log tells it.
     app_id, batch_id : str and int, or None
@@ -108,6 +117,8 @@ def apply_changes(
         DROP, RENAME or another statement that cannot be applied. Nothing of the batch is.
     ValueError
         The batch lacks what is needed.
+    BinlogError
+        The table cannot be written, or another writer has changed it meanwhile.
     MissingExtraError
         deltalake is not installed.
 
@@ -116,7 +127,6 @@ def apply_changes(
     All of a batch is one commit, but for columns that are only added: they come before it. A column that is
     dropped stays and is null.
     """
-    pa = import_pyarrow()
     if (app_id is None) != (batch_id is None):
         raise ValueError("app_id and batch_id: both or none")
     into: MergeTarget
@@ -129,6 +139,7 @@ def apply_changes(
         done = into.applied(app[0])
         if done is not None and done >= app[1]:
             return Applied(skipped=True)
+    pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
     key = tuple(keys) if keys is not None else _told_key(batch)
     for name in (*CHANGE_COLUMNS[:2], CHANGE_COLUMNS[3], *key):
@@ -136,22 +147,59 @@ def apply_changes(
             raise ValueError(f"the batch has no column {name}")
     if STATEMENT not in names and not without_statements:
         raise ValueError("the batch has no statements: read with ddl=rows, or a TRUNCATE would not be seen")
-    table: Any = batch if isinstance(batch, pa.Table) else batch.toArrow()
-    table = table.sort_by([("_commit_version", "ascending"), ("_change_ordinal", "ascending")])
-    own = [field for field in table.schema if field.name.lower() not in SPECIAL]
-    here = into.schema
-    known = {field.name: field.type for field in (*here, *own)}
-    folded = fold(_rows(table), Rules(key, on_alter, on_drop, known, into.has_rows, defaults or {}))
-    # A column that an ALTER added has rows soon: its type then is the DataFrame's.
-    added = [pa.field(name, kind) for name, kind in folded.types.items() if name not in known]
-    schema = pa.schema([*(pa.field(field.name, field.type) for field in own), *added])
-    if not folded.truncated:
-        into.check(folded.checks)
-    _complete(folded, into, key, [*here.names, *schema.names])
-    puts = sum(row is not None for row in folded.rows.values())
-    if folded.rows or folded.truncated or folded.values or app is not None or not len(here):
-        into.write(folded, key, schema, app)
-    return Applied(table.num_rows, puts, len(folded.rows) - puts, folded.truncated)
+    return apply_images(
+        batch, into, key, app=app, on_alter=on_alter, on_drop=on_drop, defaults=defaults or {}
+    )
+
+
+def apply_images(
+    batch: DataFrame | pa.Table,
+    into: MergeTarget,
+    keys: tuple[str, ...],
+    *,
+    app: tuple[str, int] | None = None,
+    on_alter: OnAlter = "apply",
+    on_drop: OnDrop = "stop",
+    defaults: Mapping[str, Any] | None = None,
+    statements: Iterable[Statement] = (),
+) -> Applied:
+    """Apply changes; `statements`: those that are not among them."""
+    pa = import_pyarrow()
+    here, own = into.schema, own_schema(batch)
+    # What only the target has is its own business, but for rows that change: they keep it.
+    extra = [field for field in here if field.name not in own.names]
+    staged = pa.schema([*own, *extra])
+    jobs: Jobs
+    place: AbstractContextManager[Any]
+    if isinstance(batch, pa.Table):
+        jobs, place = Here(batch), tempfile.TemporaryDirectory(prefix="binlog-")
+    else:
+        jobs, place = OnSpark(batch.sparkSession, batch), into.place.workspace()
+    with place as opened:
+        within = opened if isinstance(opened, Place) else Place(opened)
+        stager = Stager(within, staged, tuple(staged.get_field_index(name) for name in keys), len(extra))
+        changes = Changes(jobs, stager, keys, defaults or {}, app=app)
+        told = sorted([*changes.stage(), *statements])
+        known = {field.name: field.type for field in (*here, *own)}
+        rules = Rules(keys, on_alter, on_drop, known, into.has_rows)
+        effects = changes.effects = follow(told, rules, changes.alive)
+        # A column that an ALTER added has rows soon: its type then is the batch's.
+        added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)
+        changes.added = added
+        if effects.cleared is None:
+            into.check(effects.checks, jobs)
+        puts, deletes = into.write(changes, pa.schema([*own, *added]))
+    return Applied(changes.images, puts, deletes, effects.cleared is not None)
+
+
+def own_schema(batch: DataFrame | pa.Table) -> pa.Schema:
+    """The table's own columns among those of a batch."""
+    pa = import_pyarrow()
+    if isinstance(batch, pa.Table):
+        found = batch.schema
+    else:
+        found = arrow_schema(batch.schema)
+    return pa.schema([pa.field(f.name, f.type) for f in found if f.name.lower() not in SPECIAL])
 
 
 def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:
@@ -160,32 +208,3 @@ def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:
     if not key:
         raise ValueError("the log does not tell the primary key (binlog_row_metadata=FULL would): give keys=")
     return key
-
-
-def _rows(table: pa.Table) -> Iterator[Row]:
-    for batch in table.to_batches():
-        yield from batch.to_pylist()
-
-
-def _complete(folded: Folded, target: MergeTarget, keys: Sequence[str], names: Sequence[str]) -> None:
-    """Columns that no image had come from the row as the target has it."""
-    wanted: dict[Key, Key] = {}
-    for key, row in folded.rows.items():
-        base = folded.bases[key]
-        if row is not None and base is not None and any(name not in row for name in names):
-            wanted[key] = base
-    if not wanted:
-        return
-    rows = target.rows(keys, list(set(wanted.values())))
-    for key, base in wanted.items():
-        if base not in rows:
-            raise ValueError(
-                f"a partial image changes a row that the target does not have ({', '.join(keys)} = {base}):"
-                " begin with a copy of the table, or with its first log"
-            )
-        found = rows[base]
-        altered = {
-            name: found.get(value.column) if isinstance(value, From) else value
-            for name, value in folded.values.items()
-        }
-        folded.rows[key] = {**found, **altered, **(folded.rows[key] or {})}

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
 from ..lake.destination import MANIFEST, check_manifest, open_filesystem
-from ..rows.fit import SPECIAL, STATEMENT
+from ..rows.fit import SPECIAL
 from ..rows.types import CHANGE_COLUMNS, import_pyarrow, spark_schema
-from .batch import ApplyStopped, apply_changes
-from .folding import Folded, Key, OnAlter, Row
+from .batch import apply_images
+from .changes import Changes
+from .files import DELETES, MergeSink, merge_schema
+from .jobs import Jobs, Place
+from .spark_sql import read_files
+from .staging import Statement
+from .statements import ApplyStopped, OnAlter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from .alterations import Check
 
 _TYPE, _VERSION, _, _ORDINAL = CHANGE_COLUMNS
-_MOST_FOLDED = 2_000_000  # row images of one table that the driver folds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,15 @@ def write_current(
         directory = f"{target}/{table['directory']}"
         statements = _concerning(manifest["statements"], name)
         try:
-            _write(_current(spark, source, table, statements, on_alter), directory, overwrite)
-        except (_Unknown, ApplyStopped) as stopped:
+            frame, changing = _images(spark, source, table, statements)
+            if table["partial_rows"] or changing:
+                into = _NewTable(spark, Place(source, storage_options), directory, overwrite)
+                apply_images(
+                    frame, into, tuple(table["key"]), on_alter=on_alter, on_drop="empty", statements=changing
+                )
+            else:
+                _write(_last_images(frame, table), directory, overwrite)
+        except (_Unknown, ApplyStopped, ValueError) as stopped:
             found.append(CurrentTable(table["database"], table["table"], reason=str(stopped)))
             continue
         count = spark.read.parquet(directory).count()
@@ -120,13 +131,10 @@ def _concerning(statements: Iterable[dict[str, Any]], table: str) -> list[dict[s
     return [one for one in statements if is_about(one)]
 
 
-def _current(
-    spark: SparkSession,
-    source: str,
-    table: dict[str, Any],
-    statements: list[dict[str, Any]],
-    on_alter: OnAlter,
-) -> DataFrame:
+def _images(
+    spark: SparkSession, source: str, table: dict[str, Any], statements: list[dict[str, Any]]
+) -> tuple[DataFrame, list[Statement]]:
+    """The row images that count, and the statements between them."""
     from pyspark.sql import functions as F
 
     if not table["key"]:
@@ -135,24 +143,30 @@ def _current(
         raise _Unknown("the export has no preimages (images=both)")
     cleared = max(((one["version"], one["ordinal"]) for one in statements if one["clears"]), default=(-1, -1))
     changing = [
-        one for one in statements if (one["version"], one["ordinal"]) > cleared and one["kind"] != "create"
+        Statement(one["version"], one["ordinal"], one["kind"], one["sql"])
+        for one in statements
+        if (one["version"], one["ordinal"]) > cleared and one["kind"] != "create"
     ]
     frame: DataFrame | None = None
-    versions = _versions(table, cleared[0])
-    for one in versions:
+    for one in _versions(table, cleared[0]):
         glob = f"v{one['version']}-*"
         part = spark.read.option("pathGlobFilter", glob).parquet(f"{source}/{table['directory']}")
         frame = part if frame is None else frame.unionByName(part, allowMissingColumns=True)
     assert frame is not None
-    place = F.struct(_VERSION, _ORDINAL)
     version, ordinal = F.col(_VERSION), F.col(_ORDINAL)
-    frame = frame.where((version > cleared[0]) | ((version == cleared[0]) & (ordinal > cleared[1])))
-    if table["partial_rows"] or changing:
-        return _applied(spark, frame, table, changing, on_alter)
-    own = [c["name"] for c in versions[-1]["columns"] if c["name"].lower() not in SPECIAL]
+    after = (version > cleared[0]) | ((version == cleared[0]) & (ordinal > cleared[1]))
+    return frame.where(after), changing
+
+
+def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:
+    """The rows that whole images leave."""
+    from pyspark.sql import functions as F
+
+    own = [name for name in frame.columns if name.lower() not in SPECIAL]
     key = [F.col(_quoted(name)).alias(f"__key{i}") for i, name in enumerate(table["key"])]
     row = F.struct(*(F.col(_quoted(name)) for name in own)).alias("row")
-    rows = frame.groupBy(*key).agg(F.max_by(F.struct(_TYPE, row), place).alias("last"))
+    last = F.max_by(F.struct(_TYPE, row), F.struct(_VERSION, _ORDINAL)).alias("last")
+    rows = frame.groupBy(*key).agg(last)
     # An image from before an update that is the last of its key: the update moved the row to another key.
     rows = rows.where(F.col(f"last.{_TYPE}").isin("insert", "update_postimage"))
     return rows.select("last.row.*")
@@ -171,68 +185,34 @@ def _versions(table: dict[str, Any], cleared: int) -> list[dict[str, Any]]:
     return versions or table["versions"][-1:]
 
 
-def _applied(
-    spark: SparkSession,
-    frame: DataFrame,
-    table: dict[str, Any],
-    statements: list[dict[str, Any]],
-    on_alter: OnAlter,
-) -> DataFrame:
-    """Partial images and altered rows are put together one after the other, by the driver."""
-    pa = import_pyarrow()
-    if sum(table["rows"].values()) > _MOST_FOLDED:
-        raise _Unknown(
-            f"more than {_MOST_FOLDED:,} row images, some of them partial or before an ALTER TABLE: use"
-            " apply_changes, batch by batch"
-        )
-    changes = frame.toArrow()
-    told = pa.Table.from_pylist(
-        [
-            {_TYPE: one["kind"], _VERSION: one["version"], _ORDINAL: one["ordinal"], STATEMENT: one["sql"]}
-            for one in statements
-        ],
-        pa.schema(
-            [*(changes.schema.field(n) for n in (_TYPE, _VERSION, _ORDINAL)), (STATEMENT, pa.string())]
-        ),
-    )
-    target = _NewTable()
-    try:
-        apply_changes(
-            pa.concat_tables([changes, told], promote_options="default"),
-            target,
-            keys=table["key"],
-            on_alter=on_alter,
-            on_drop="empty",
-        )
-    except ValueError as error:
-        raise _Unknown(str(error)) from error
-    return spark.createDataFrame(target.table, schema=spark_schema(target.table.schema))
-
-
 class _NewTable:
-    """What `apply_changes` makes of changes alone."""
+    """What `apply_changes` makes of changes alone, written as a directory of Parquet files."""
 
-    def __init__(self) -> None:
-        pa = import_pyarrow()
-        self.schema: Any = pa.schema([])
-        self.has_rows = False
-        self.table: Any = None
+    has_rows = False
+
+    def __init__(self, spark: SparkSession, place: Place, directory: str, overwrite: bool) -> None:
+        self._spark, self.place = spark, place
+        self._directory, self._overwrite = directory, overwrite
+        self.schema: Any = import_pyarrow().schema([])
 
     def applied(self, app_id: str) -> int | None:
         return None
 
-    def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]:
-        return {}
-
-    def check(self, checks: Sequence[Check]) -> None:
+    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
         pass
 
-    def write(
-        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
-    ) -> None:
-        pa = import_pyarrow()
-        rows = [row for row in folded.rows.values() if row is not None]
-        self.table = pa.Table.from_pylist(rows, schema=schema)
+    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+        place = changes.stager.place
+        files = changes.fold(MergeSink(changes.schema, schema, changes.keys, place))
+        for one in files:
+            if one.partial:
+                raise ValueError("partial images change rows that are in no log")
+        kinds = spark_schema(merge_schema(schema, [schema.field(name) for name in changes.keys]))
+        rows = read_files(self._spark, place, files, kinds)
+        _write(
+            rows.where(f"NOT {DELETES}").select(*map(_quoted, schema.names)), self._directory, self._overwrite
+        )
+        return sum(one.puts for one in files), sum(one.deletes for one in files)
 
 
 def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:

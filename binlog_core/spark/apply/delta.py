@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import reduce
+import contextlib
+import datetime as dt
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import MissingExtraError
+from ...errors import BinlogError, MissingExtraError
 from ..rows.fit import widened
-from ..rows.types import import_pyarrow
-from .alterations import Check, From
-from .folding import ApplyStopped, Folded, Key, Row
+from ..rows.types import import_pyarrow, plain_type
+from .alterations import Check
+from .changes import Changes
+from .files import Checker, DataFile, FileSink, Replaced, Rewriter, Sunk
+from .jobs import Jobs, Place
+from .statements import ApplyStopped
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DELETES = "__deletes"
+_NOT_WRITTEN = ("columnMapping", "deletionVectors")
 
 
 class DeltaTarget:
     """A Delta table; made by the first commit where there is none.
+
+    Workers write the new rows, and anew those files of the table that have rows of the keys that changed; the
+    commit removes and adds files.
 
     Parameters
     ----------
@@ -31,6 +39,8 @@ class DeltaTarget:
 
     Raises
     ------
+    BinlogError
+        The table is partitioned, or has a feature that only Spark writes.
     MissingExtraError
         deltalake is not installed.
     """
@@ -44,17 +54,40 @@ class DeltaTarget:
         self._delta: Any = None
         if DeltaTable.is_deltatable(path, storage_options=storage_options):
             self._delta = DeltaTable(path, storage_options=storage_options)
+            self._refuse_features()
+
+    def _refuse_features(self) -> None:
+        protocol, metadata = self._delta.protocol(), self._delta.metadata()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        found = sorted(features.intersection(_NOT_WRITTEN))
+        found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
+        if metadata.configuration.get("delta.enableChangeDataFeed") == "true":
+            found.append("delta.enableChangeDataFeed")
+        if metadata.partition_columns:
+            found.append("partitions")
+        if found:
+            raise BinlogError(
+                f"the Delta table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
+                path=self._path,
+            )
+
+    @property
+    def place(self) -> Place:
+        """Its directory."""
+        return Place(self._path, self._options or None, delta=True)
 
     @property
     def schema(self) -> pa.Schema:
         """Of the table as it is."""
         pa = import_pyarrow()
-        return pa.schema([]) if self._delta is None else pa.schema(self._delta.schema())
+        if self._delta is None:
+            return pa.schema([])
+        return pa.schema([(one.name, plain_type(one.type)) for one in pa.schema(self._delta.schema())])
 
     @property
     def has_rows(self) -> bool:
         """There is something to lose."""
-        return self._delta is not None and self._delta.to_pyarrow_dataset().head(1).num_rows > 0
+        return self._delta is not None and any(file.rows for file in self._files())
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that was applied."""
@@ -63,27 +96,21 @@ class DeltaTarget:
         found: int | None = self._delta.transaction_version(app_id)
         return found
 
-    def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]:
-        """Rows of the table by key."""
-        import pyarrow.dataset as ds
-
-        if self._delta is None or not wanted:
-            return {}
-        # Each column of the key by itself lets more rows through than are wanted: those go by batch. Text
-        # is left to that: deltalake's statistics are string_view, which pyarrow cannot compare with string.
-        filters = [
-            ds.field(name).isin(list(set(values)))
-            for name, values in zip(keys, zip(*wanted, strict=True), strict=True)
-            if not any(isinstance(value, str) for value in values)
-        ]
-        wide = reduce(operator.and_, filters) if filters else None
-        found: dict[Key, Row] = {}
-        for batch in self._delta.to_pyarrow_dataset().to_batches(filter=wide):
-            for row in with_keys(batch, keys, set(wanted)).to_pylist():
-                found[tuple(row[name] for name in keys)] = row
+    def _files(self) -> list[DataFile]:
+        """The table's files with the bounds of their columns."""
+        if self._delta is None:
+            return []
+        actions = import_pyarrow().table(self._delta.get_add_actions(flatten=True))
+        found = []
+        for batch in actions.to_batches():
+            for one in batch.to_pylist():
+                least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
+                most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
+                rows = -1 if one["num_records"] is None else one["num_records"]
+                found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
         return found
 
-    def check(self, checks: Sequence[Check]) -> None:
+    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
         """Hold the table's own values against what a new type leaves alone.
 
         Raises
@@ -93,125 +120,139 @@ class DeltaTarget:
         """
         names = set(self.schema.names)
         for check in checks:
-            if check.column not in names:
-                continue
-            for batch in self._delta.to_pyarrow_dataset().to_batches(columns=[check.column]):
-                for value in batch.column(0).unique().to_pylist():
-                    if value is not None and not check.fits(value):
-                        raise ApplyStopped(
-                            f"alter of the table is not applied: {check.reason}", column=check.column
-                        )
+            if check.column in names and not all(jobs.run(Checker(self.place, check), self._files())):
+                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
 
-    def write(
-        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
-    ) -> None:
-        """Write what changes were folded to, in one commit.
+    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+        """Write what the changes are folded to, in one commit.
 
         Parameters
         ----------
-        folded : Folded
-            All rows whole.
-        keys : sequence of str
+        changes : Changes
         schema : pyarrow.Schema
             What the table is to have.
-        app : (str, int) or None
-            Kept in the commit.
-        """
-        here = self.schema
-        if self._delta is None or folded.truncated or folded.values or _retyped(here, schema):
-            self._rewrite(folded, keys, schema, app)
-            return
-        new = [field for field in schema if field.name not in here.names]
-        if new:
-            self._add_columns(new)
-        if folded.rows or app is not None:
-            self._merge(folded, keys, app)
 
-    def _add_columns(self, fields: Sequence[pa.Field]) -> None:
+        Returns
+        -------
+        tuple of int
+            Keys that were written, and deleted.
+        """
+        here, effects, jobs = self.schema, changes.effects, changes.jobs
+        wanted = import_pyarrow().schema([*_merged(here, schema)])
+        known = [file for file in self._files() if effects.cleared is None]
+        workspace = changes.stager.place
+        written: list[DataFile] = []
+        try:
+            self.place.make()
+            sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, self.place, workspace))
+            written += [one.data for one in sunk if one.data is not None]
+            every = bool(effects.values) or _retyped(here, schema)
+            rewriter = Rewriter(
+                self.place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every
+            )
+            replaced = jobs.run(rewriter, [file for file in known if rewriter.concerns(file)])
+            written += [file for one in replaced for file in one.new]
+            _check_completed(sunk, replaced, changes.keys)
+            puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
+            touched = {one.name: one for one in replaced if one.touched}
+            anew = every or effects.cleared is not None
+            if self._delta is None or anew or written or touched or changes.app is not None:
+                self._commit(wanted, written, [f for f in known if f.name in touched], anew, changes.app)
+            elif len(wanted) > len(here):
+                self._add_columns(wanted)
+        except BaseException:
+            self._delete(written)
+            self.place.unmake()
+            raise
+        return puts, deletes
+
+    def _commit(
+        self,
+        schema: pa.Schema,
+        written: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        anew: bool,
+        app: tuple[str, int] | None,
+    ) -> None:
+        from deltalake import DeltaTable, Schema, TableFeatures
+        from deltalake.exceptions import DeltaError
+        from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+        now = int(time.time() * 1000)
+        told: list[Any] = [AddAction(f.name, f.bytes, {}, now, True, _told(f)) for f in written]
+        properties, wanted = _properties(app), Schema.from_arrow(schema)
+        options = self._options or None
+        try:
+            if self._delta is None:
+                create_table_with_add_actions(
+                    self._path, wanted, told, storage_options=options, commit_properties=properties
+                )
+            elif anew:
+                if _without_zone(schema) and not _without_zone(self.schema):
+                    self._delta.alter.add_feature(
+                        TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+                    )
+                self._delta.create_write_transaction(told, "overwrite", wanted, commit_properties=properties)
+            else:
+                self._add_columns(schema)
+                told += [RemoveAction(f.name, True, now, size=f.bytes, partition_values={}) for f in removed]
+                self._delta.create_write_transaction(
+                    told, "append", self._delta.schema(), commit_properties=properties
+                )
+        except DeltaError as error:
+            raise BinlogError(
+                f"the commit failed, nothing of the batch is applied: {error}", path=self._path
+            ) from error
+        self._delta = DeltaTable(self._path, storage_options=options)
+
+    def _add_columns(self, schema: pa.Schema) -> None:
         from deltalake import DeltaTable, Field, Schema
 
-        pa = import_pyarrow()
-        new = Schema.from_arrow(pa.schema(fields)).fields
+        names = self.schema.names
+        fields = [one for one in schema if one.name not in names]
+        if not fields:
+            return
+        new = Schema.from_arrow(import_pyarrow().schema(fields)).fields
         self._delta.alter.add_columns([Field(one.name, one.type, nullable=True) for one in new])
         self._delta = DeltaTable(self._path, storage_options=self._options)
 
-    def _merge(self, folded: Folded, keys: Sequence[str], app: tuple[str, int] | None) -> None:
-        pa = import_pyarrow()
-        own = self.schema
-        rows = [
-            {**(dict(zip(keys, key, strict=True)) if row is None else row), _DELETES: row is None}
-            for key, row in folded.rows.items()
-        ]
-        source = pa.Table.from_pylist(rows, schema=pa.schema([*own, pa.field(_DELETES, pa.bool_())]))
-        merger = self._delta.merge(
-            source,
-            " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys),
-            source_alias="s",
-            target_alias="t",
-            commit_properties=_properties(app),
-        )
-        columns = {quoted(name): f"s.{quoted(name)}" for name in own.names}
-        deletes = f"s.{quoted(_DELETES)}"
-        (
-            merger.when_matched_delete(predicate=deletes)
-            .when_matched_update(updates=columns, predicate=f"NOT {deletes}")
-            .when_not_matched_insert(updates=columns, predicate=f"NOT {deletes}")
-            .execute()
-        )
+    def _delete(self, files: Iterable[DataFile]) -> None:
+        filesystem = self.place.open()
+        for file in files:
+            with contextlib.suppress(OSError, NotImplementedError):
+                filesystem.delete_file(file.name)
 
-    def _rewrite(
-        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
-    ) -> None:
-        """The whole table anew: every row changes, or its type does."""
-        from deltalake import write_deltalake
 
-        arrow = import_pyarrow()
-        schema = arrow.schema([*_merged(self.schema, schema)])
-
-        # Opened here: deltalake cannot do it while it writes.
-        kept = None if self._delta is None or folded.truncated else self._delta.to_pyarrow_dataset()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            if kept is not None:
-                for batch in kept.to_batches():
-                    yield rewritten(with_keys(batch, keys, folded.rows, others=True), schema, folded.values)
-            rows = [row for row in folded.rows.values() if row is not None]
-            if rows:
-                yield from arrow.Table.from_pylist(rows, schema=schema).to_batches()
-
-        write_deltalake(
-            self._path if self._delta is None else self._delta,
-            arrow.RecordBatchReader.from_batches(schema, batches()),
-            mode="overwrite",
-            schema_mode="overwrite",
-            storage_options=self._options,
-            commit_properties=_properties(app),
+def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: Sequence[str]) -> None:
+    partial = sum(one.partial[1] for one in sunk if one.partial is not None)
+    completed = sum(one.completed for one in replaced)
+    if completed != partial:
+        raise ValueError(
+            f"partial images change {partial} rows, of which the target has {completed}, by"
+            f" {', '.join(keys)}: begin with a copy of the table, or with its first log"
         )
 
 
-def rewritten(batch: pa.RecordBatch, schema: pa.Schema, values: Mapping[str, Any]) -> pa.RecordBatch:
-    """Rows of a target after an ALTER TABLE: each column from where `Folded.values` says."""
-    pa = import_pyarrow()
-    arrays = []
-    for field in schema:
-        source = values.get(field.name, From(field.name))
-        if not isinstance(source, From):
-            arrays.append(pa.repeat(pa.scalar(source, field.type), batch.num_rows))
-        elif source.column in batch.schema.names:
-            arrays.append(batch.column(source.column).cast(field.type))
-        else:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _told(file: DataFile) -> str:
+    """Statistics as Delta keeps them."""
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {name: _plain(value) for name, value in file.least.items()},
+            "maxValues": {name: _plain(value) for name, value in file.most.items()},
+            "nullCount": dict(file.nulls),
+        }
+    )
 
 
-def with_keys(
-    batch: pa.RecordBatch, keys: Sequence[str], wanted: Collection[Key], *, others: bool = False
-) -> pa.RecordBatch:
-    """The rows of some keys; or all others."""
-    pa = import_pyarrow()
-    columns = [batch.column(name).to_pylist() for name in keys]
-    kept = [(key in wanted) is not others for key in zip(*columns, strict=True)]
-    return batch.filter(pa.array(kept, pa.bool_()))
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _without_zone(schema: pa.Schema) -> bool:
+    """Whether a column is a TIMESTAMP_NTZ, which is a feature of the table."""
+    types = import_pyarrow().types
+    return any(types.is_timestamp(one.type) and one.type.tz is None for one in schema)
 
 
 def _retyped(here: pa.Schema, wanted: pa.Schema) -> bool:
@@ -240,8 +281,3 @@ def _properties(app: tuple[str, int] | None) -> Any:
     from deltalake import CommitProperties, Transaction
 
     return None if app is None else CommitProperties(app_transactions=[Transaction(*app)])
-
-
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return "`" + name.replace("`", "``") + "`"

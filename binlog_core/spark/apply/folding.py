@@ -1,258 +1,331 @@
 """Changes of one table folded by key: whatever happened to a key in a batch becomes one row or one deletion.
 
-That needs the rows in log order with the preimages of updates: only they tell that a key changed, and which
-row a partial image belongs to.
+Where images are whole the last one of a key says all. Where they are not, or the target has more columns,
+each column is looked for by itself in the life of the row: from its insert, or from what the target has,
+through all keys that it moved to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import BinlogError, SchemaError
-from ...schema.tokens import tokenize_statements
-from ..rows.fit import SPECIAL, STATEMENT
-from ..rows.images import ABSENT
-from .alterations import Alteration, Check, From, read_alteration
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rows.types import import_pyarrow
+from .alterations import Check, From
+from .keys import numbered
+from .staging import CAME, DELETE, GONE, INSERT, Images, Stager
+from .statements import Altered, ApplyStopped, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OnAlter = Literal["apply", "ignore", "stop"]
-OnDrop = Literal["stop", "empty"]
-Key = tuple[Any, ...]
-Row = dict[str, Any]
+_Result = TypeVar("_Result")
 
 
-class ApplyStopped(BinlogError):
-    """A logged statement changes the table in a way that cannot be applied; nothing of the batch was."""
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """What became of keys.
+
+    Parameters
+    ----------
+    columns : list of pyarrow.Array
+        A row for each key; where it is deleted, only the key's columns.
+    deleted : ndarray, shape (n,), bool
+    lacks : ndarray, shape (n, columns), bool, or None
+        Columns that come from the target's row with the key `bases`; None: all are known.
+    bases : list of pyarrow.Array
+        The columns of that key, where `lacks` is given.
+    """
+
+    columns: list[Any]
+    deleted: NDArray[np.bool_]
+    lacks: NDArray[np.bool_] | None = None
+    bases: list[Any] = field(default_factory=list)
+
+
+def fold(images: Images, keys: Sequence[int], *, truncated: bool = False) -> Folded:
+    """Fold images.
+
+    Parameters
+    ----------
+    images : Images
+        All that there are of their keys, and of those that they moved from; in any order.
+    keys : sequence of int
+        Places of the key's columns.
+    truncated : bool
+        The target has no rows.
+    """
+    images = images.sorted()
+    codes, count = numbered([images.columns[i] for i in keys])
+    last = np.zeros(count, np.int64)
+    last[codes] = np.arange(len(codes))  # where a place is given twice, the last value stays
+    deleted = np.isin(images.op[last], (DELETE, GONE))
+    if images.lacks is None:
+        places = import_pyarrow().array(last)
+        whole = count == len(images) and bool((last[1:] > last[:-1]).all())
+        return Folded([c if whole else c.take(places) for c in images.columns], deleted)
+    return _by_column(images, images.lacks, keys, codes, last, deleted, truncated)
+
+
+def _by_column(
+    images: Images,
+    lacks: NDArray[np.bool_],
+    keys: Sequence[int],
+    codes: NDArray[np.int64],
+    last: NDArray[np.int64],
+    deleted: NDArray[np.bool_],
+    truncated: bool,
+) -> Folded:
+    pa = import_pyarrow()
+    life, first = _lives(images, codes)
+    no_image = np.isin(images.op, (DELETE, GONE))
+    mine = life[last]
+    unknown = np.zeros((len(last), lacks.shape[1]), np.bool_)
+    columns = []
+    for j, column in enumerate(images.columns):
+        rows = np.flatnonzero(~lacks[:, j] & ~no_image)
+        source = np.full(len(first), -1, np.int64)
+        source[life[rows]] = rows
+        found = np.where(deleted, last if j in keys else -1, source[mine])
+        unknown[:, j] = (found < 0) & ~deleted
+        columns.append(column.take(pa.array(found, mask=found < 0)))
+    began = first[mine]  # the first image of each row's life
+    has_base = ~np.isin(images.op[began], (INSERT, CAME)) & (not truncated)
+    unknown &= has_base[:, None]
+    if not unknown.any():
+        return Folded(columns, deleted)
+    places = pa.array(began)
+    return Folded(columns, deleted, unknown, [images.columns[i].take(places) for i in keys])
+
+
+def _lives(images: Images, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The life of a row that each image belongs to, and the first image of each life."""
+    op, count = images.op, len(codes)
+    order = np.argsort(codes, kind="stable")
+    inside = np.concatenate(([False], codes[order][1:] == codes[order][:-1]))
+    ended = np.concatenate(([False], np.isin(op[order], (DELETE, GONE))[:-1]))
+    starts = ~inside | ended | np.isin(op[order], (INSERT, CAME))
+    stay = np.empty(count, np.int64)  # of a row under one key
+    stay[order] = np.cumsum(starts) - 1
+    first = order[starts]
+    # A row that came was in the stay that ended with the image before.
+    came = first[(op[first] == CAME) & (first > 0)]
+    same = (images.version[came - 1] == images.version[came]) & (op[came - 1] == GONE)
+    came = came[same & (images.ordinal[came - 1] + 1 == images.ordinal[came])]
+    parent = np.arange(len(first))
+    parent[stay[came]] = stay[came - 1]
+    while True:
+        further = parent[parent]
+        if (further == parent).all():
+            return parent[stay], first
+        parent = further
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How changes are folded.
+class FoldTask:
+    """Buckets to be folded by one worker.
 
     Parameters
     ----------
-    keys : tuple of str
-        Columns that tell rows apart.
-    on_alter : "apply", "ignore" or "stop"
-    on_drop : "stop" or "empty"
-    types : mapping of name to pyarrow.DataType
-        The table's columns, as far as batch and target know them.
-    target_has_rows : bool
-        There is something to lose.
+    files : tuple of (str, tuple of int)
+        Staged files, and which of their record batches.
+    """
+
+    files: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How staged images are folded; pickled to the workers.
+
+    Parameters
+    ----------
+    stager : Stager
+    altered : tuple of Altered
+        What is done to images before them.
     defaults : mapping of name to value
-        What columns are that an insert's image lacks.
+        Of columns that inserts lack.
+    since, until : (int, int) or None
+        Images between these places only.
+    added : tuple of pyarrow.Field
+        Columns that images do not have, behind the others.
     """
 
-    keys: tuple[str, ...]
-    on_alter: OnAlter = "apply"
-    on_drop: OnDrop = "stop"
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    target_has_rows: bool = True
+    stager: Stager
+    altered: tuple[Altered, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    since: Position | None = None
+    until: Position | None = None
+    added: tuple[pa.Field, ...] = ()
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        return import_pyarrow().schema([*self.stager.schema, *self.added])
 
-@dataclass
-class Folded:
-    """Changes by key.
+    def fold(self, task: FoldTask) -> Folded | None:
+        """What became of the keys in some buckets; None: there is nothing.
 
-    Parameters
-    ----------
-    rows : dict of key to dict or None
-        What a row has become: the columns that are known; None: it is deleted.
-    bases : dict of key to key or None
-        Where the columns that `rows` lacks come from: the row that the target has under that key. None: from
-        nowhere, they are null.
-    truncated : bool
-        What the target has is gone.
-    values : dict of name to From or a value
-        Columns that an ALTER TABLE changed in rows that the target has; From: of which of the target's.
-    types : dict of name to pyarrow.DataType
-        Of columns that an ALTER TABLE added or gave another type.
-    checks : list of Check
-        Of the target's own columns; they hold where an ALTER TABLE left all values alone.
-    defaults : dict of name to value
-        Of columns that an ALTER TABLE added.
-    """
+        Raises
+        ------
+        ApplyStopped
+            An insert lacks columns of unknown default.
+        """
+        pieces = [images for name, batches in task.files for images in self.stager.read(name, batches)]
+        if not pieces:
+            return None
+        images = self._between(joined(pieces).sorted())
+        if not len(images):
+            return None
+        images = self._inserted(self._extended(images))
+        for one in self.altered:
+            if self.until is None or one.place < self.until:
+                images = self._after(one, images)
+        return fold(images, self.stager.keys, truncated=self.since is not None)
 
-    rows: dict[Key, Row | None] = field(default_factory=dict)
-    bases: dict[Key, Key | None] = field(default_factory=dict)
-    truncated: bool = False
-    values: dict[str, Any] = field(default_factory=dict)
-    types: dict[str, pa.DataType] = field(default_factory=dict)
-    checks: list[Check] = field(default_factory=list)
-    defaults: dict[str, Any] = field(default_factory=dict)
+    def _between(self, images: Images) -> Images:
+        start = 0 if self.since is None else _before(images, self.since)
+        end = len(images) if self.until is None else _before(images, self.until)
+        return images if end - start == len(images) else images.take(np.arange(start, max(start, end)))
 
-    def clear(self) -> None:
-        """Nothing is left of what was."""
-        self.rows.clear()
-        self.bases.clear()
-        self.values.clear()
-        self.checks.clear()
-        self.truncated = True
+    def _extended(self, images: Images) -> Images:
+        if not self.added:
+            return images
+        pa, count = import_pyarrow(), len(self.stager.schema)
+        lacks = np.zeros((len(images), count + len(self.added)), np.bool_)
+        if images.lacks is not None:
+            lacks[:, :count] = images.lacks
+        lacks[images.op != INSERT, count:] = True  # an insert has null there
+        nulls = [pa.nulls(len(images), one.type) for one in self.added]
+        return replace(images, columns=[*images.columns, *nulls], lacks=lacks)
 
-    def put(self, key: Key, row: Row, base: Key | None) -> None:
-        """A row is there."""
-        self.rows[key], self.bases[key] = row, base
+    def _inserted(self, images: Images) -> Images:
+        """What the server put into the columns that an insert did not name; such an image may lack them."""
+        if images.lacks is None:
+            return images
+        inserts = images.op == INSERT
+        lacking = np.flatnonzero(images.lacks[inserts].any(axis=0))
+        if not len(lacking):
+            return images
+        lacks, columns = images.lacks.copy(), list(images.columns)
+        known = dict(self.defaults)
+        bounds: list[tuple[int, Mapping[str, Any]]] = [(0, {})]
+        bounds += [(_before(images, one.place), one.defaults) for one in self.altered]
+        ends = [start for start, _ in bounds[1:]] + [len(images)]
+        for (start, more), end in zip(bounds, ends, strict=True):
+            known |= more
+            for j in lacking:
+                rows = np.flatnonzero(inserts[start:end] & lacks[start:end, j]) + start
+                name = self.schema.names[j]
+                if not len(rows):
+                    continue
+                if name not in known:
+                    raise self._unknown(lacks[rows[0]], known)
+                columns[j] = _set(columns[j], rows, known[name])
+                lacks[rows, j] = False
+        return replace(images, columns=columns, lacks=lacks if lacks.any() else None)
 
-    def take(self, key: Key) -> tuple[Row, Key | None]:
-        """What is known of a row that an update found, and its base; under the key it is deleted then."""
-        row = self.rows.get(key)
-        base = self.bases.get(key) if row is not None else None if self.truncated else key
-        self.rows[key], self.bases[key] = None, None
-        return row or {}, base
-
-    def alter(self, change: Alteration) -> None:
-        """The rows that are there change their columns."""
-        for check in change.checks:
-            self._check(check)
-        for row in self.rows.values():
-            if row is None:
-                continue
-            before = dict(row)
-            for name, value in change.values.items():
-                if not isinstance(value, From):
-                    row[name] = value
-                elif value.column in before:
-                    row[name] = before[value.column]
-                else:
-                    row.pop(name, None)  # of the base
-        before = dict(self.values)
-        self.defaults.update(change.defaults)
-        for name, value in change.values.items():
-            if isinstance(value, From):
-                value = before.get(value.column, value)
-            self.values[name] = value
-        self.types.update(change.types)
-
-    def _check(self, check: Check) -> None:
-        for row in self.rows.values():
-            value = None if row is None else row.get(check.column)
-            if value is not None and not check.fits(value):
-                raise SchemaError(check.reason, column=check.column)
-        source = self.values.get(check.column, From(check.column))
-        if isinstance(source, From):
-            self.checks.append(check._replace(column=source.column))
-        elif source is not None and not check.fits(source):
-            raise SchemaError(check.reason, column=check.column)
-
-
-def fold(changes: Iterable[Row], rules: Rules) -> Folded:
-    """Fold changes of one table.
-
-    Parameters
-    ----------
-    changes : iterable of dict
-        Rows of the data source with images=both, in log order; with `_absent` where images are partial, with
-        `_statement` for statements.
-    rules : Rules
-
-    Raises
-    ------
-    ApplyStopped
-        A statement cannot be applied.
-    ValueError
-        A key is null or absent, or an update has no preimage.
-    """
-    folded, keys = Folded(), rules.keys
-    before: Row | None = None
-    for change in changes:
-        kind = change["_change_type"]
-        if kind == "update_preimage":
-            before = change
-        elif kind == "update_postimage":
-            if before is None:
-                raise ValueError("an update without its preimage: read with images=both")
-            old, new = _key(before, keys), _key({**before, **_values(change)}, keys)
-            known, base = folded.take(old)
-            folded.put(new, {**known, **_values(before), **_values(change)}, base)
-            before = None
-        elif kind == "insert":
-            row = {**_defaults(folded, change, rules), **_values(change)}
-            folded.put(_key(row, keys), row, None)
-        elif kind == "delete":
-            folded.take(_key(change, keys))
-        elif kind is None:
-            raise ApplyStopped("the batch has an event that cannot be read: use mode=FAILFAST")
-        else:
-            _statement(folded, kind, change.get(STATEMENT) or "", rules)
-    return folded
-
-
-def _defaults(folded: Folded, change: Row, rules: Rules) -> Row:
-    """What the server put into the columns that an insert did not name; such an image may lack them."""
-    known = {**rules.defaults, **folded.defaults}
-    lacking = change.get(ABSENT) or ()
-    unknown = [name for name in lacking if name not in known]
-    if unknown:
-        raise ApplyStopped(
-            f"an insert lacks the columns {', '.join(unknown)}, and the log does not tell their defaults:"
-            " give them as defaults="
+    def _unknown(self, lacks: NDArray[np.bool_], known: Mapping[str, Any]) -> ApplyStopped:
+        names = ", ".join(
+            name for name, one in zip(self.schema.names, lacks, strict=True) if one and name not in known
         )
-    return {name: known[name] for name in lacking}
+        return ApplyStopped(
+            f"an insert lacks the columns {names}, and the log does not tell their defaults: give them as"
+            " defaults="
+        )
+
+    def _after(self, altered: Altered, images: Images) -> Images:
+        """Images from before an ALTER TABLE as they are behind it."""
+        end = _before(images, altered.place)
+        if not end:
+            return images
+        rows, names = np.arange(end), self.schema.names
+        columns = list(images.columns)
+        lacks = None if images.lacks is None else images.lacks.copy()
+        for name, value in altered.values.items():
+            if name not in names:
+                continue
+            j = names.index(name)
+            gone = np.zeros(end, np.bool_)
+            if not isinstance(value, From):
+                columns[j] = _set(images.columns[j], rows, value)
+            elif value.column in names:
+                source = names.index(value.column)
+                moved = images.columns[source].slice(0, end).cast(self.schema.field(j).type)
+                columns[j] = import_pyarrow().concat_arrays([moved, images.columns[j].slice(end)])
+                if images.lacks is not None:
+                    gone = images.lacks[:end, source]
+            else:
+                gone[:] = True
+            if lacks is None and gone.any():
+                lacks = np.zeros((len(images), len(names)), np.bool_)
+            if lacks is not None:
+                lacks[:end, j] = gone
+        return replace(images, columns=columns, lacks=lacks)
 
 
-def _statement(folded: Folded, kind: str, sql: str, rules: Rules) -> None:
-    words = _words(sql)
-    if kind == "create" and "REPLACE" in words[:4]:
-        kind = "drop"
-    if kind == "create":
-        pass  # either the table was there, or a DROP came before
-    elif kind == "truncate":
-        folded.clear()
-    elif kind == "drop":
-        _drop(folded, sql, rules)
-    elif (
-        rules.on_alter == "ignore"
-        and words[:1] == ["ALTER"]
-        and kind != "rename"
-        and "PARTITION" not in words
-    ):
-        pass
-    elif rules.on_alter == "apply" and kind == "alter":
-        _alter(folded, sql, rules)
-    else:
-        raise ApplyStopped(f"{kind} of the table is not applied: {sql[:200]}")
+@dataclass(frozen=True)
+class Living:
+    """How many rows there are, and the first of some checks that does not hold."""
+
+    folding: Folding
+    checks: tuple[Check, ...]
+
+    def __call__(self, task: FoldTask) -> tuple[int, Check | None]:
+        """Of the rows in some buckets."""
+        folded = self.folding.fold(task)
+        if folded is None:
+            return 0, None
+        pa = import_pyarrow()
+        alive = pa.array(~folded.deleted)
+        names = self.folding.schema.names
+        for check in self.checks:
+            if check.column in names:
+                values = folded.columns[names.index(check.column)].filter(alive)
+                if not fits(check, values):
+                    return 0, check
+        return int(np.count_nonzero(~folded.deleted)), None
 
 
-def _drop(folded: Folded, sql: str, rules: Rules) -> None:
-    rows = any(row is not None for row in folded.rows.values())
-    if rules.on_drop == "stop" and (rows or (rules.target_has_rows and not folded.truncated)):
-        raise ApplyStopped(f"drop of the table is not applied (on_drop='empty' would): {sql[:200]}")
-    folded.clear()
+def fits(check: Check, values: Any) -> bool:
+    """Whether a check holds of all values."""
+    return all(value is None or check.fits(value) for value in values.unique().to_pylist())
 
 
-def _alter(folded: Folded, sql: str, rules: Rules) -> None:
-    try:
-        change = read_alteration(sql, {**rules.types, **folded.types})
-        if any(key in change.values for key in rules.keys):
-            raise SchemaError("the key's columns change")
-        folded.alter(change)
-    except SchemaError as error:
-        column = "" if error.column is None else f", column {error.column}"
-        reason = f"{error.message}{column}"
-        raise ApplyStopped(f"alter of the table is not applied ({reason}): {sql[:200]}") from error
+def _before(images: Images, place: Position) -> int:
+    """How many images come before a place; they are in order."""
+    start, end = (int(np.searchsorted(images.version, place[0], side)) for side in ("left", "right"))
+    return start + int(np.searchsorted(images.ordinal[start:end], place[1]))
 
 
-def _words(sql: str) -> list[str]:
-    try:
-        return [token.text.upper() for token in next(tokenize_statements(sql), ())]
-    except SchemaError:
-        return []  # such a statement is unknown, and stops
+def _set(column: pa.Array, rows: NDArray[np.int64], value: Any) -> pa.Array:
+    import pyarrow.compute as pc
+
+    pa = import_pyarrow()
+    mask = np.zeros(len(column), np.bool_)
+    mask[rows] = True
+    return pc.if_else(pa.array(mask), pa.scalar(value, column.type), column)
 
 
-def _values(change: Row) -> Row:
-    absent = set(change.get(ABSENT) or ())
-    return {
-        name: value for name, value in change.items() if name.lower() not in SPECIAL and name not in absent
-    }
-
-
-def _key(change: Row, keys: Sequence[str]) -> Key:
-    key = tuple(change.get(name) for name in keys)
-    if None in key:
-        raise ValueError(f"the key {', '.join(keys)} is null or not in a row image: name other keys")
-    return key
+def joined(pieces: Sequence[Images]) -> Images:
+    """Images together."""
+    if len(pieces) == 1:
+        return pieces[0]
+    pa = import_pyarrow()
+    lacks = None
+    if any(one.lacks is not None for one in pieces):
+        width = len(pieces[0].columns)
+        lacks = np.concatenate(
+            [np.zeros((len(one), width), np.bool_) if one.lacks is None else one.lacks for one in pieces]
+        )
+    return Images(
+        [pa.concat_arrays(parts) for parts in zip(*(one.columns for one in pieces), strict=True)],
+        np.concatenate([one.version for one in pieces]),
+        np.concatenate([one.ordinal for one in pieces]),
+        np.concatenate([one.op for one in pieces]),
+        lacks,
+    )

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..rows.fit import widened
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
 from .alterations import Check, From
-from .delta import quoted
-from .folding import ApplyStopped, Folded, Key, Row
+from .changes import Changes
+from .files import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
+from .folding import fits
+from .jobs import Here, Jobs, OnSpark, Place
+from .statements import ApplyStopped
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-_DELETES = "__deletes"
 _NOTE = '{"app_id"'  # how what we say in a commit begins
 _SOURCE = "__binlog_changes_"
+_THERE = "__there"
+_NO_BASE = (
+    "a partial image changes a row that the target does not have: begin with a copy of the table, or with its"
+    " first log"
+)
+_FOLDER = "_binlog"
 _DELTA_CONF = "spark.databricks.delta"
 _ICEBERG_CONF = "spark.sql.iceberg.snapshot-property.binlog-applied"
 
@@ -38,16 +49,30 @@ class SparkTarget:
         Its name, as SQL has it.
     using : str
         Its format: "delta" or "iceberg" keep (`app_id`, `batch_id`) in their commits.
+    workspace : str or None
+        Path or URL of a directory for files that live as long as an apply, which workers and Spark reach;
+        None: in the session's warehouse directory.
 
     Notes
     -----
     Targets can be written to in several threads: each has a session of its own, made like the given one.
     """
 
-    def __init__(self, spark: SparkSession, table: str, *, using: str = "delta") -> None:
+    def __init__(
+        self, spark: SparkSession, table: str, *, using: str = "delta", workspace: str | None = None
+    ) -> None:
         # What a commit is told goes through settings of the session: shared, they would meet.
         self._spark, self._table, self._using = _like(spark), table, using.lower()
         self._given = spark
+        self._workspace = workspace
+
+    @property
+    def place(self) -> Place:
+        """Where files go that live as long as an apply."""
+        root = self._workspace
+        if root is None:
+            root = f"{self._spark.conf.get('spark.sql.warehouse.dir')}/{_FOLDER}"
+        return Place(re.sub("^file:/+", "/", root))
 
     @property
     def _exists(self) -> bool:
@@ -80,19 +105,8 @@ class SparkTarget:
         notes = [json.loads(text) for (text,) in told if text is not None and text.startswith(_NOTE)]
         return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
 
-    def rows(self, keys: Sequence[str], wanted: Sequence[Key]) -> dict[Key, Row]:
-        """Rows of the table by key."""
-        if not self._exists or not wanted:
-            return {}
-        pa = import_pyarrow()
-        kinds = pa.schema([self.schema.field(name) for name in keys])
-        named = pa.Table.from_pylist([dict(zip(keys, key, strict=True)) for key in wanted], schema=kinds)
-        these = self._spark.createDataFrame(named, spark_schema(kinds))
-        found = self._frame().join(these, list(keys), "left_semi").toArrow()
-        return {tuple(row[name] for name in keys): row for row in found.to_pylist()}
-
-    def check(self, checks: Sequence[Check]) -> None:
-        """Hold the table's own values against what a new type leaves alone.
+    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
+        """Hold the table's own values against what a new type leaves alone; Spark tells the different ones.
 
         Raises
         ------
@@ -101,53 +115,99 @@ class SparkTarget:
         """
         names = set(self.schema.names)
         for check in checks:
-            if check.column in names:
-                values = self._frame().select(quoted(check.column)).distinct().toArrow().column(0)
-                if not all(value is None or check.fits(value) for value in values.to_pylist()):
-                    raise ApplyStopped(
-                        f"alter of the table is not applied: {check.reason}", column=check.column
-                    )
+            if check.column in names and not all(self._fits(check)):
+                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
 
-    def write(
-        self, folded: Folded, keys: Sequence[str], schema: pa.Schema, app: tuple[str, int] | None
-    ) -> None:
+    def _fits(self, check: Check) -> list[bool]:
+        def look(batches: Iterable[pa.RecordBatch]) -> bool:
+            return all(fits(check, batch.column(0)) for batch in batches)
+
+        return OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look)
+
+    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         """Write what changes were folded to: one MERGE, behind what changes the table's columns."""
         self._fit_columns(schema)
-        pa = import_pyarrow()
-        own = self.schema
-        rows = [
-            {**(dict(zip(keys, key, strict=True)) if row is None else row), _DELETES: row is None}
-            for key, row in folded.rows.items()
-        ]
-        if not rows and not folded.truncated and not folded.values and app is None:
-            return
-        source = pa.Table.from_pylist(rows, schema=pa.schema([*own, pa.field(_DELETES, pa.bool_())]))
+        if not isinstance(changes.jobs, Here):
+            return self._merge(changes, self.schema, changes.stager.place)
+        with self.place.workspace() as place:  # Spark is to read the files
+            return self._merge(changes, self.schema, place)
+
+    def _merge(self, changes: Changes, own: pa.Schema, workspace: Place) -> tuple[int, int]:
+        effects, keys = changes.effects, changes.keys
+        sunk = changes.fold(MergeSink(changes.schema, own, keys, workspace))
+        puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
+        if not sunk and effects.cleared is None and not effects.values and changes.app is None:
+            return 0, 0
         view = _SOURCE + uuid.uuid4().hex
-        self._spark.createDataFrame(source, spark_schema(source.schema)).createOrReplaceTempView(view)
+        source = self._source(sunk, workspace, changes, own)
+        source.createOrReplaceTempView(view)
         columns = [quoted(name) for name in own.names]
         statement = [
             f"MERGE INTO {self._table} AS t USING {view} AS s",
             "ON " + " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys),
-            f"WHEN MATCHED AND s.{_DELETES} THEN DELETE",
+            f"WHEN MATCHED AND s.{DELETES} THEN DELETE",
             "WHEN MATCHED THEN UPDATE SET " + ", ".join(f"t.{name} = s.{name}" for name in columns),
-            f"WHEN NOT MATCHED AND NOT s.{_DELETES} THEN INSERT ({', '.join(columns)})",
+            f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN INSERT ({', '.join(columns)})",
             f"VALUES ({', '.join(f's.{name}' for name in columns)})",
         ]
-        if folded.truncated:
+        if effects.cleared is not None:
             statement.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
-        elif folded.values:
+        elif effects.values:
             changed = ", ".join(
                 f"t.{quoted(name)} = {self._expression(value, own.field(name).type)}"
-                for name, value in folded.values.items()
+                for name, value in effects.values.items()
                 if name in own.names
             )
             statement.append(f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET {changed}")
         try:
-            with self._noted(app):
+            with self._noted(changes.app):
                 self._spark.sql("\n".join(statement))
         finally:
             self._spark.catalog.dropTempView(view)
             self._given.catalog.refreshTable(self._table)  # a catalog may keep what it has read
+        return puts, deletes
+
+    def _source(
+        self, sunk: Sequence[MergeFile], workspace: Place, changes: Changes, own: pa.Schema
+    ) -> DataFrame:
+        """What the changes were folded to; rows that lack columns have them from the table's rows."""
+        from pyspark.sql import functions as F
+
+        fields = merge_schema(own, [own.field(name) for name in changes.keys])
+        source = read_files(self._spark, workspace, sunk, spark_schema(fields))
+        if not any(one.partial for one in sunk):
+            return source.drop(LACKS, *(name for name in fields.names if name.startswith(BASE)))
+        there, base = F.lit(True).alias(_THERE), self._frame().alias("t")
+        values = [
+            self._altered(name, changes.effects.values, own).alias(f"__own{i}")
+            for i, name in enumerate(own.names)
+        ]
+        known = [F.col(f"t.{quoted(name)}").alias(f"{BASE}{i}") for i, name in enumerate(changes.keys)]
+        joined = source.join(
+            base.select(*known, *values, there), [f"{BASE}{i}" for i in range(len(known))], "left"
+        )
+        joined = joined.withColumn(
+            LACKS,
+            F.when(
+                F.col(_THERE).isNull() & F.col(LACKS).isNotNull(),
+                F.raise_error(F.lit(_NO_BASE)).cast(joined.schema[LACKS].dataType),
+            ).otherwise(F.col(LACKS)),
+        )
+        return joined.select(
+            *(
+                F.when(F.array_contains(LACKS, name), F.col(f"__own{i}"))
+                .otherwise(F.col(quoted(name)))
+                .alias(name)
+                for i, name in enumerate(own.names)
+            ),
+            DELETES,
+        )
+
+    def _altered(self, name: str, values: Mapping[str, Any], own: pa.Schema) -> Column:
+        from pyspark.sql import functions as F
+
+        value = values.get(name, From(name))
+        return F.expr(self._expression(value, own.field(name).type))
 
     def _fit_columns(self, schema: pa.Schema) -> None:
         """Make the table, add its columns, widen its types."""
@@ -195,6 +255,16 @@ class SparkTarget:
         return f"CAST({literal(value)} AS {name})"
 
 
+def read_files(
+    spark: SparkSession, place: Place, files: Sequence[MergeFile], schema: StructType
+) -> DataFrame:
+    """Files of `MergeSink` as a DataFrame."""
+    if not files:
+        return spark.createDataFrame([], schema)
+    root = place.root if "://" in place.root else Path(place.root).absolute().as_uri()
+    return spark.read.schema(schema).parquet(*(f"{root}/{one.name}" for one in files))
+
+
 def _like(spark: SparkSession) -> SparkSession:
     """Another session with the same settings, catalog and database."""
     if hasattr(spark, "cloneSession"):  # of Spark Connect
@@ -221,3 +291,8 @@ def literal(value: Any) -> str:
         value = value.isoformat()
     text = "".join(f"\\u{ord(c):04x}" if c in "'\\" or c < " " else c for c in str(value))
     return f"'{text}'"
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return "`" + name.replace("`", "``") + "`"

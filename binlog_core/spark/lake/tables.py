@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ...errors import BinlogError, MissingExtraError
-from ..rows.types import import_pyarrow
+from ..rows.types import import_pyarrow, plain_type
 from .destination import Destination, by_table, describe_logs, describe_statements, directory_name, result_of
 from .results import TableResult
 
@@ -214,7 +214,7 @@ class DeltaTables(LakeTables):
         if not DeltaTable.is_deltatable(uri, storage_options=self._options):
             return {}
         schema = pa.schema(DeltaTable(uri, storage_options=self._options).schema())
-        return {field.name.lower(): _plain(field.type) for field in schema}
+        return {field.name.lower(): plain_type(field.type) for field in schema}
 
     def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
         from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
@@ -252,20 +252,6 @@ class DeltaTables(LakeTables):
             ),
         )
         return True
-
-
-def _plain(kind: Any) -> Any:
-    """A type as we write it: deltalake gives views and large types, and names of elements of its own."""
-    pa = import_pyarrow()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _plain(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _plain(field.type)) for field in kind])
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return pa.binary()
-    return kind
 
 
 def _delta_statistics(file: FileStatistics) -> str:
@@ -342,7 +328,7 @@ class IcebergTables(LakeTables):
         if not self._catalog.table_exists(identifier):
             return {}
         schema = self._catalog.load_table(identifier).schema().as_arrow()
-        return {field.name.lower(): _plain(field.type) for field in schema}
+        return {field.name.lower(): plain_type(field.type) for field in schema}
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
         """Iceberg has no whole numbers of 8 and 16 bits."""

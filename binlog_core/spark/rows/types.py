@@ -257,6 +257,20 @@ def _convert(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return array.cast(wanted)
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type as we write it, of one that a lake's library gives: those are views, large, or name elements."""
+    pa = import_pyarrow()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", plain_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    return kind
+
+
 def import_pyarrow() -> pa:
     """pyarrow.
 

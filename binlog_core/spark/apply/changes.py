@@ -1,0 +1,175 @@
+"""The changes of one batch, staged and ready to be folded: what a target is given to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rows.types import import_pyarrow
+from .alterations import Check
+from .folding import Folded, Folding, FoldTask, Living
+from .jobs import Jobs
+from .staging import Staged, Stager, Statement
+from .statements import ApplyStopped, Effects, Position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Result = TypeVar("_Result")
+_TASK_BYTES = 48 << 20  # of staged images that a worker folds at a time
+_SMALL_BYTES = 1 << 20  # less than a job costs
+
+
+@dataclass
+class Changes:
+    """The changes of one batch.
+
+    Parameters
+    ----------
+    jobs : Jobs
+    stager : Stager
+    keys : tuple of str
+    defaults : mapping of name to value
+    effects : Effects
+        Of the statements among them.
+    app : (str, int) or None
+        To be kept in the commit.
+    staged : list of Staged
+    added : tuple of pyarrow.Field
+        Columns that statements added and no image has.
+    """
+
+    jobs: Jobs
+    stager: Stager
+    keys: tuple[str, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    effects: Effects = field(default_factory=Effects)
+    app: tuple[str, int] | None = None
+    staged: list[Staged] = field(default_factory=list)
+    added: tuple[pa.Field, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of what is folded."""
+        return self._folding.schema
+
+    @property
+    def _folding(self) -> Folding:
+        effects = self.effects
+        return Folding(self.stager, effects.altered, self.defaults, effects.cleared, added=self.added)
+
+    @property
+    def images(self) -> int:
+        """Row images and statements."""
+        return sum(one.images for one in self.staged)
+
+    def stage(self) -> list[Statement]:
+        """Stage the changes; the statements among them, in their order.
+
+        Raises
+        ------
+        ValueError
+            A key is null or absent, or an update has no preimage.
+        """
+        self.staged = self.jobs.stage(self.stager)
+        if any(one.torn for one in self.staged):
+            self.staged = self.jobs.stage(self.stager, together=True)
+        if any(one.torn for one in self.staged):
+            raise ValueError("an update without its preimage: read with images=both")
+        if any(one.unreadable for one in self.staged):
+            raise ApplyStopped("the batch has an event that cannot be read: use mode=FAILFAST")
+        moved = [pairs for one in self.staged for pairs in one.moved]
+        if moved:
+            # Keys that a row moved between must meet in one bucket, all that hang together in the same.
+            again = replace(self.stager, labels=labels_of(moved))
+            kept = self.staged
+            self.staged = self.jobs.run(again.again, [[one] for one in kept])
+            for old, new in zip(kept, self.staged, strict=True):
+                new.images, new.statements = old.images, old.statements
+        return sorted(statement for one in self.staged for statement in one.statements)
+
+    def alive(self, effects: Effects, until: Position, checks: tuple[Check, ...]) -> tuple[int, Check | None]:
+        """See `statements.Alive`."""
+        added = tuple(
+            import_pyarrow().field(name, kind)
+            for name, kind in effects.types.items()
+            if name not in self.stager.schema.names
+        )
+        folding = Folding(self.stager, effects.altered, self.defaults, effects.cleared, until, added)
+        found = self.jobs.run(Living(folding, checks), self._tasks())
+        return sum(count for count, _ in found), next(
+            (check for _, check in found if check is not None), None
+        )
+
+    def fold(self, sink: Callable[[Folded], _Result]) -> list[_Result]:
+        """Fold on the workers; `sink` takes there what became of some keys, and says what comes here.
+
+        What is not worth a job is folded here.
+        """
+        size = sum(sum(sizes) for one in self.staged for _, _, sizes in one.files)
+        work, tasks = _Sinking(self._folding, sink), self._tasks()
+        found = [work(one) for one in tasks] if size < _SMALL_BYTES else self.jobs.run(work, tasks)
+        return [one for one in found if one is not None]
+
+    def _tasks(self) -> list[FoldTask]:
+        sizes: dict[int, int] = {}
+        parts: dict[int, list[tuple[str, list[int]]]] = {}
+        for staged in self.staged:
+            for name, buckets, bytes_of in staged.files:
+                here: dict[int, list[int]] = {}
+                for i, (bucket, size) in enumerate(zip(buckets, bytes_of, strict=True)):
+                    here.setdefault(bucket, []).append(i)
+                    sizes[bucket] = sizes.get(bucket, 0) + size
+                for bucket, batches in here.items():
+                    parts.setdefault(bucket, []).append((name, batches))
+        tasks: list[FoldTask] = []
+        together: list[int] = []
+        for bucket in sorted(parts):
+            if together and sum(sizes[b] for b in together) + sizes[bucket] > _TASK_BYTES:
+                tasks.append(_task(parts[b] for b in together))
+                together = []
+            together.append(bucket)
+        return [*tasks, _task(parts[b] for b in together)] if together else tasks
+
+
+@dataclass(frozen=True)
+class _Sinking:
+    folding: Folding
+    sink: Callable[[Folded], Any]
+
+    def __call__(self, task: FoldTask) -> Any:
+        folded = self.folding.fold(task)
+        return None if folded is None else self.sink(folded)
+
+
+def _task(buckets: Iterable[Sequence[tuple[str, list[int]]]]) -> FoldTask:
+    files: dict[str, list[int]] = {}
+    for parts in buckets:
+        for name, batches in parts:
+            files.setdefault(name, []).extend(batches)
+    return FoldTask(tuple((name, tuple(batches)) for name, batches in files.items()))
+
+
+def labels_of(moved: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The hashes of keys in pairs, sorted, and for each one that all that hang together have.
+
+    Parameters
+    ----------
+    moved : sequence of ndarray, shape (n, 2), uint64
+    """
+    known, ends = np.unique(np.concatenate(moved), return_inverse=True)
+    old, new = ends.reshape(-1, 2).T
+    label = np.arange(len(known))
+    while True:
+        least = np.minimum(label[old], label[new])
+        further = label.copy()
+        for one in (old, new, label[old], label[new]):
+            np.minimum.at(further, one, least)
+        further = further[further]
+        if (further == label).all():
+            return known, known[label]
+        label = further

@@ -1,0 +1,189 @@
+"""What the statements among changes do to the rows before them: told by the driver, before any is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ...errors import BinlogError, SchemaError
+from ...schema.tokens import tokenize_statements
+from .alterations import Alteration, Check, From, read_alteration
+from .staging import Statement
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OnAlter = Literal["apply", "ignore", "stop"]
+OnDrop = Literal["stop", "empty"]
+Position = tuple[int, int]  # version and ordinal
+
+
+class ApplyStopped(BinlogError):
+    """A logged statement changes the table in a way that cannot be applied; nothing of the batch was."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How statements are taken.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        Columns that tell rows apart.
+    on_alter : "apply", "ignore" or "stop"
+    on_drop : "stop" or "empty"
+    types : mapping of name to pyarrow.DataType
+        The table's columns, as far as batch and target know them.
+    target_has_rows : bool
+        There is something to lose.
+    """
+
+    keys: tuple[str, ...]
+    on_alter: OnAlter = "apply"
+    on_drop: OnDrop = "stop"
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    target_has_rows: bool = True
+
+
+class Altered(NamedTuple):
+    """What an ALTER TABLE did.
+
+    Parameters
+    ----------
+    place : (int, int)
+        Where it stands among the changes.
+    values : dict of name to From or a value
+        See `Alteration`.
+    defaults : dict of name to value
+        Of columns that it added.
+    """
+
+    place: Position
+    values: dict[str, Any]
+    defaults: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What some statements do, in all.
+
+    Parameters
+    ----------
+    cleared : (int, int) or None
+        The last that emptied the table: what comes before is gone, in the target too.
+    altered : tuple of Altered
+    values : dict of name to From or a value
+        Columns that change in rows that the target has; From: of which of the target's.
+    types : dict of name to pyarrow.DataType
+        Of columns that were added or have another type.
+    checks : tuple of Check
+        Of the target's own columns; they hold where all values stay as they are.
+    """
+
+    cleared: Position | None = None
+    altered: tuple[Altered, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+    def clear(self, place: Position) -> Effects:
+        """Nothing is left of what was."""
+        return replace(self, cleared=place, values={}, checks=())
+
+    def alter(self, place: Position, change: Alteration) -> Effects:
+        """The rows that are there change their columns."""
+        values = dict(self.values)
+        for name, value in change.values.items():
+            source = value.column if isinstance(value, From) else None
+            values[name] = self.values.get(source, value) if source is not None else value
+        return replace(
+            self,
+            altered=(*self.altered, Altered(place, change.values, change.defaults)),
+            values=values,
+            types={**self.types, **change.types},
+            checks=(*self.checks, *self._of_target(change.checks)),
+        )
+
+    def _of_target(self, checks: Iterable[Check]) -> Iterable[Check]:
+        for check in checks:
+            source = self.values.get(check.column, From(check.column))
+            if isinstance(source, From):
+                yield check._replace(column=source.column)
+            elif source is not None and not check.fits(source):
+                raise SchemaError(check.reason, column=check.column)
+
+
+Alive = Callable[[Effects, Position, tuple[Check, ...]], tuple[int, Check | None]]
+
+
+def follow(statements: Iterable[Statement], rules: Rules, alive: Alive) -> Effects:
+    """Work out what statements do.
+
+    Parameters
+    ----------
+    statements : iterable of Statement
+        In their order.
+    rules : Rules
+    alive : callable
+        Of the rows that the changes have put in before a place: how many there are, and the first of some
+        checks that does not hold.
+
+    Raises
+    ------
+    ApplyStopped
+        A statement cannot be applied.
+    """
+    effects = Effects()
+    for one in statements:
+        kind, words = one.kind, _words(one.sql)
+        if kind == "create" and "REPLACE" in words[:4]:
+            kind = "drop"
+        if kind == "create":
+            continue  # either the table was there, or a DROP came before
+        if kind == "truncate":
+            effects = effects.clear(one.place)
+        elif kind == "drop":
+            if rules.on_drop == "stop":
+                target = rules.target_has_rows and effects.cleared is None
+                if target or alive(effects, one.place, ())[0]:
+                    raise ApplyStopped(
+                        f"drop of the table is not applied (on_drop='empty' would): {one.sql[:200]}"
+                    )
+            effects = effects.clear(one.place)
+        elif (
+            rules.on_alter == "ignore"
+            and words[:1] == ["ALTER"]
+            and kind != "rename"
+            and "PARTITION" not in words
+        ):
+            continue
+        elif rules.on_alter == "apply" and kind == "alter":
+            effects = _alter(effects, one, rules, alive)
+        else:
+            raise ApplyStopped(f"{kind} of the table is not applied: {one.sql[:200]}")
+    return effects
+
+
+def _alter(effects: Effects, statement: Statement, rules: Rules, alive: Alive) -> Effects:
+    try:
+        change = read_alteration(statement.sql, {**rules.types, **effects.types})
+        if any(key in change.values for key in rules.keys):
+            raise SchemaError("the key's columns change")
+        altered = effects.alter(statement.place, change)
+        if change.checks:
+            failed = alive(effects, statement.place, tuple(change.checks))[1]
+            if failed is not None:
+                raise SchemaError(failed.reason, column=failed.column)
+    except SchemaError as error:
+        column = "" if error.column is None else f", column {error.column}"
+        reason = f"{error.message}{column}"
+        raise ApplyStopped(f"alter of the table is not applied ({reason}): {statement.sql[:200]}") from error
+    return altered
+
+
+def _words(sql: str) -> list[str]:
+    try:
+        return [token.text.upper() for token in next(tokenize_statements(sql), ())]
+    except SchemaError:
+        return []  # such a statement is unknown, and stops

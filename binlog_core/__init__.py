@@ -15,6 +15,7 @@ from . import _core as _core  # says so at once where it is not built
 
 if TYPE_CHECKING:
     from . import archive as archive
+    from . import conditions as conditions
     from . import dataset as dataset
     from . import duckdb as duckdb
     from . import events as events
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
     from .batch import OUTCOMES as OUTCOMES
     from .batch import ChangeBatch as ChangeBatch
     from .batches import Batches as Batches
+    from .conditions import Condition as Condition
     from .errors import ArchiveError as ArchiveError
     from .errors import AuthenticationError as AuthenticationError
     from .errors import BinlogError as BinlogError
     from .errors import ChecksumError as ChecksumError
+    from .errors import ConditionError as ConditionError
     from .errors import DecodeError as DecodeError
     from .errors import DecompressionError as DecompressionError
     from .errors import DivergedError as DivergedError
@@ -82,6 +85,7 @@ _MODULES = frozenset(
         "arrow",
         "batch",
         "batches",
+        "conditions",
         "dataset",
         "duckdb",
         "errors",
@@ -115,11 +119,12 @@ _HOMES = {
         "_walk.track": "Tail",
         "batch": "OPS OUTCOMES ChangeBatch",
         "batches": "Batches",
+        "conditions": "Condition",
         "errors": (
-            "ArchiveError AuthenticationError BinlogError ChecksumError DecodeError DecompressionError"
-            " DivergedError EncryptionError FormatError GtidError IdentityError MissingExtraError"
-            " MissingFileError NotABinlogError PositionError PrivilegeError ProtocolError PurgedError"
-            " SchemaError ServerError StrictError TruncatedError UnreachableError"
+            "ArchiveError AuthenticationError BinlogError ChecksumError ConditionError DecodeError"
+            " DecompressionError DivergedError EncryptionError FormatError GtidError IdentityError"
+            " MissingExtraError MissingFileError NotABinlogError PositionError PrivilegeError ProtocolError"
+            " PurgedError SchemaError ServerError StrictError TruncatedError UnreachableError"
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",

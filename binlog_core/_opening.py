@@ -11,7 +11,8 @@ from ._decode.selection import Columns, Selection, check_arguments, columns_by_p
 from ._settings import Settings
 from ._sources.log_files import resolve
 from ._sources.places import is_server
-from .limits import Limits
+from .conditions import Condition, condition_of
+from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
 from .schema.definitions import load
 
@@ -58,6 +59,7 @@ def open(
     tables: str | Iterable[str] | None = None,
     exclude_tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
+    where: str | Condition | None = None,
     gtids: GtidArgument | None = None,
     exclude_gtids: GtidArgument | None = None,
     server_id: int | None = None,
@@ -106,6 +108,8 @@ def open(
         Of those, the ones to leave out.
     columns : mapping or iterable of str, optional
         Table name or pattern to the names of the columns to decode; or just names, for all tables.
+    where : str or Condition, optional
+        Only changes that match, such as ``"id = 42 and status = 'paid'"``: see `binlog_core.conditions`.
     gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
         Transactions to read, or to leave out.
     server_id : int, optional
@@ -149,6 +153,8 @@ def open(
         The first log is none, or its descriptor cannot be.
     EncryptionError, MissingExtraError
         A key or a library is missing.
+    ConditionError
+        ``where`` is not a condition.
     GtidError
         A text is not a GTID set, or a set is of the other vendor than the (first) log.
     SchemaError
@@ -202,6 +208,7 @@ def open(
         tables=names(tables),
         exclude_tables=names(exclude_tables),
         columns=columns_by_pattern(columns),
+        where=condition_of(where, limits or DEFAULT_LIMITS),
         ops=ops_mask(ops),
         server_id=server_id,
         rows_v0=rows_v0,

@@ -13,6 +13,7 @@ from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
 from ._sources.log_names import name_within
 from ._tables.given_names import NamesMet
+from .conditions import Condition, condition_of
 from .errors import BinlogError
 from .gtids import parse_gtid_set
 from .limits import Limits
@@ -94,7 +95,12 @@ class Settings:
             check_vendor(gtids, argument, mariadb=description.is_mariadb, path=path)
 
     def selected(
-        self, tables: str | Iterable[str] | None, columns: Columns | None, *, asides: bool = False
+        self,
+        tables: str | Iterable[str] | None,
+        columns: Columns | None,
+        where: str | Condition | None,
+        *,
+        asides: bool = False,
     ) -> Selection:
         """The selection of one pass."""
         selection = replace(self.selection, asides=asides)
@@ -102,6 +108,8 @@ class Settings:
             selection.tables = names(tables)
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
+        if where is not None:
+            selection.where = condition_of(where, self.limits)
         return selection
 
     def file_range(self, files: LogFiles) -> tuple[int, int]:

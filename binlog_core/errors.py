@@ -136,6 +136,10 @@ class GtidError(BinlogError):
     """A text given as a GTID or a set of them is none."""
 
 
+class ConditionError(BinlogError, ValueError):
+    """A condition (``where=``) cannot be read, or does not fit the tables that it is to choose from."""
+
+
 class ArchiveError(BinlogError):
     """An archive cannot be kept: its disk or store refuses, or its logs and the server's do not fit."""
 

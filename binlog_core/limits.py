@@ -53,6 +53,10 @@ class Limits:
         Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), or out of a
         compressed transaction, which must lie in memory whole. No server writes larger ones than 1 GiB, the
         most of max_allowed_packet.
+    condition_length : int
+        Characters of a condition (``where=``).
+    condition_depth : int
+        Parentheses inside one another in a condition.
     """
 
     group_rows: int = 65536
@@ -68,6 +72,8 @@ class Limits:
     definition_columns: int = 1 << 22
     arrow_bytes: int = ARROW_BYTES
     event_bytes: int = (1 << 30) + (1 << 20)
+    condition_length: int = 1 << 20
+    condition_depth: int = 64
 
     def __post_init__(self) -> None:
         for limit in fields(self):

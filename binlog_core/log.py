@@ -20,7 +20,7 @@ from ._decode.ddl_before import follow_statements
 from ._decode.group import Group
 from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
-from ._decode.selection import Columns, Selection, check_columns
+from ._decode.selection import Columns, Selection, check_columns, check_condition
 from ._format.format_description import FormatDescription
 from ._sources.archives import check_share
 from ._sources.log_files import LogFile, LogFiles
@@ -31,6 +31,7 @@ from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
+from .conditions import Condition
 from .errors import NotABinlogError
 from .limits import Limits
 from .passes import Pass, Reading
@@ -264,6 +265,7 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Columns | None = None,
+        where: str | Condition | None = None,
         *,
         asides: bool = False,
     ) -> Pass[Group]:
@@ -271,8 +273,8 @@ class Log:
 
         Parameters
         ----------
-        tables, columns
-            As in `open`, for this pass.
+        tables, columns, where
+            As in `open`, for this pass; ``where=""`` takes away what `open` was given.
         asides : bool
             Gather in ``group.asides`` what the log has besides rows: statements, savepoints, damage.
 
@@ -286,10 +288,13 @@ class Log:
             A length, count, type or value cannot be; what was decoded before has been yielded.
         SchemaError
             A given definition does not fit; at the end, a wanted column that no definition had.
+        ConditionError
+            ``where`` is not a condition; at the end, one that no definition of a table given by name fits, or
+            no table at all.
         StrictError, TruncatedError
             With ``strict=True``.
         """
-        selection = self.settings.selected(tables, columns, asides=asides)
+        selection = self.settings.selected(tables, columns, where, asides=asides)
         return self._pass(lambda reading: self._groups(reading, selection))
 
     def _groups(self, reading: Reading, selection: Selection) -> Iterator[Group]:
@@ -310,10 +315,13 @@ class Log:
                 del group  # what its user keeps is the user's
             mariadb = decoder.format is not None and decoder.format.is_mariadb
         check_columns(selection)
+        check_condition(selection)
         path = self.files[0].path
         report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
         if definitions is not None:
             reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=mariadb))
+        elif selection.where is not None:  # tables that have rows, but maybe none that match
+            reading.defined = lambda: selection.of_tables(selection.met.fitting.values())
 
     def tables(self) -> dict[str, Table]:
         """The tables that have row changes, as far as the log is read; no value is decoded.
@@ -337,6 +345,7 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Columns | None = None,
+        where: str | Condition | None = None,
     ) -> Batches:
         """Row changes as structured arrays, one batch per table definition and group.
 
@@ -348,13 +357,15 @@ class Log:
             Names or glob patterns; others are not decoded at all.
         columns : mapping, optional
             Table name or pattern to the names of the columns to decode.
+        where : str or Condition, optional
+            Only changes that match: see `binlog_core.conditions`. Errors as `groups`.
 
         Returns
         -------
         Batches
             An iterator of ChangeBatch; errors while it is read are those of `groups`.
         """
-        selection = self.settings.selected(tables, columns)
+        selection = self.settings.selected(tables, columns, where)
         wanted = "all tables" if selection.tables is None else ", ".join(selection.tables)
         return Batches(
             lambda: self._pass(lambda reading: self._batches(reading, selection)),
@@ -373,12 +384,13 @@ class Log:
         self,
         tables: str | Iterable[str] | None = None,
         columns: Columns | None = None,
+        where: str | Condition | None = None,
     ) -> Pass[RowChange]:
         """One RowChange per changed row, in log order across tables.
 
         Parameters
         ----------
-        tables, columns
+        tables, columns, where
             As in `batches`.
 
         Yields
@@ -390,7 +402,7 @@ class Log:
         DecodeError
             As `groups`; also text that its character set does not have.
         """
-        selection = self.settings.selected(tables, columns)
+        selection = self.settings.selected(tables, columns, where)
         return self._pass(lambda reading: self._rows(reading, selection))
 
     def _rows(self, reading: Reading, selection: Selection) -> Iterator[RowChange]:

@@ -324,6 +324,7 @@ class LogDecoder:
             self._resume_records = self._loop.open_records
             if dropped:
                 batches = [batch for batch in batches if len(batch)]
+        batches = self._plans.matching(batches)
         asides: list[Aside] = []
         if self._asides:
             asides, self._asides = [one for one in self._asides if one.position < end_position], []

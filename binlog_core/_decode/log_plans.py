@@ -11,11 +11,13 @@ from .._format.event_types import EventType
 from .._tables.column_types import OLD_TEMPORAL_TYPES
 from .._tables.table_map import TableMaps
 from .._tables.tables import Table
-from ..errors import BinlogError, ChecksumError, DecodeError
+from .._walk.salvage import only, with_columns
+from ..errors import BinlogError, ChecksumError, ConditionError, DecodeError
 from .plans import Plan, Plans
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
+    from ..batch import ChangeBatch
     from ..limits import Limits
     from ..report import Report
     from ..schema.definitions import Definitions
@@ -68,7 +70,8 @@ class LogPlans:
         self._shared = (
             definitions is None and selection.tables is None and all(p == "*" for p in selection.columns)
         )
-        self._made = Plans()
+        self._made = Plans(selection.where)
+        self._filtered: dict[int, Plan] = {}  # those with a condition, by the identity of their columns
         self._table_maps = TableMaps()
         self._indexes: dict[int, int] = {}  # of a plan in the loop, by its id
         self._skipped: int | None = None  # index of the plan of rows that are stepped over
@@ -102,6 +105,7 @@ class LogPlans:
         self.count_silence()
         self._loop.drop_plans()
         self._made.clear()
+        self._filtered.clear()
         self._table_maps.clear()
         self._indexes.clear()
         self._skipped = None
@@ -127,7 +131,15 @@ class LogPlans:
             return
         if self._definitions is not None:
             table = self._definitions.complete(table, self._report, path=self._path, offset=offset)
-        plan = self._made.plan_of(table, self._selection.wanted_columns(table))
+        try:
+            plan = self._made.plan_of(table, self._selection.wanted_columns(table))
+        except ConditionError as error:
+            self._selection.met.unfit(table.full_name, error)
+            self._add_skipped()
+            return
+        if plan.condition is not None:
+            self._selection.met.fits(table)
+            self._filtered[id(plan.columns)] = plan
         silence = _silence_of(table, plan)
         self._report_silence(silence, table, offset)
         index = loop.add_definition(
@@ -135,6 +147,21 @@ class LogPlans:
         )
         if self._shared and (told.what or silence.what):
             self._silent[index] = _Silence(told.what + silence.what)
+
+    def matching(self, batches: list[ChangeBatch]) -> list[ChangeBatch]:
+        """What is left of some batches by the condition, with the columns that are wanted."""
+        if not self._filtered:
+            return batches
+        left = [self._matching(batch, self._filtered.get(id(batch.columns))) for batch in batches]
+        return [batch for batch in left if len(batch)]
+
+    @staticmethod
+    def _matching(batch: ChangeBatch, plan: Plan | None) -> ChangeBatch:
+        if plan is None or plan.condition is None:
+            return batch
+        kept = plan.condition.kept(batch)
+        batch = batch if kept.all() else only(batch, kept)
+        return batch if plan.handed_over is None else with_columns(batch, plan.handed_over)
 
     def _index_of(self, plan: Plan) -> int:
         index = self._indexes.get(id(plan))  # which lives as long as _made

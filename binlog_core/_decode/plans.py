@@ -27,6 +27,8 @@ from .._tables.column_types import (
     Kind,
 )
 from .._tables.tables import Column, Table, image_dtype, record_dtype
+from ..conditions import Condition
+from .conditions import BoundCondition, bind
 
 _TEMPORAL_OPS = {  # type code: name, bytes before the fraction
     MYSQL_TYPE_TIME2: ("TIME2", 3),
@@ -66,6 +68,10 @@ class Plan:
         The table cannot be decoded: a record has one field, a span of the event's row area.
     silence : tuple of (str, str or None)
         What the log does not tell of the table's columns: what it is called in a report, and of which column.
+    condition : BoundCondition or None
+        Which changes are wanted.
+    handed_over : tuple of Column or None
+        Those of `columns` that are wanted, where the condition needs others, too.
     """
 
     columns: tuple[Column, ...]
@@ -75,6 +81,8 @@ class Plan:
     nullable: bytes
     raw: bool = False
     silence: tuple[tuple[str, str | None], ...] = ()
+    condition: BoundCondition | None = None
+    handed_over: tuple[Column, ...] | None = None
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are
     # How its batches become Arrow columns, by what was asked for: arrow_shapes keeps them here.
@@ -86,9 +94,15 @@ class Plan:
 
 
 class Plans:
-    """Plans of table definitions; tables that share their columns share their plan."""
+    """Plans of table definitions; tables that share their columns share their plan.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    where : Condition or None
+    """
+
+    def __init__(self, where: Condition | None = None) -> None:
+        self._where = where
         # By the identity of the columns, which stand in the value to keep it their own.
         self._plans: dict[tuple[int, frozenset[str] | None], tuple[tuple[Column, ...], Plan]] = {}
 
@@ -100,11 +114,16 @@ class Plans:
         table : Table
         wanted : collection of str or None
             Names of the columns to decode; None: all.
+
+        Raises
+        ------
+        ConditionError
+            The condition does not fit the table.
         """
         key = (id(table.columns), None if wanted is None else frozenset(wanted))
         known = self._plans.get(key)
         if known is None:
-            known = self._plans[key] = table.columns, plan_of(table, wanted)
+            known = self._plans[key] = table.columns, plan_of(table, wanted, self._where)
         return known[1]
 
     def clear(self) -> None:
@@ -112,21 +131,35 @@ class Plans:
         self._plans.clear()
 
 
-def plan_of(table: Table, wanted: Collection[str] | None = None) -> Plan:
+def plan_of(table: Table, wanted: Collection[str] | None = None, where: Condition | None = None) -> Plan:
     """A plan made anew; as :meth:`Plans.plan_of`."""
     count = len(table.columns)
+    condition = None if where is None else bind(where, table)
     nullable = bytes([c.nullable is not False for c in table.columns])
     if table.undecodable is not None:
         dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
-        return Plan((), dtype, bytes(count * _OP.size), (), nullable, raw=True)
-    columns = table.columns
+        return Plan((), dtype, bytes(count * _OP.size), (), nullable, raw=True, condition=condition)
+    columns, handed_over = table.columns, None
     if wanted is not None:
         columns = tuple([c for c in columns if c.name in wanted])
+        if condition is not None and not condition.columns.issubset(wanted):
+            handed_over = columns
+            columns = tuple([c for c in table.columns if c.name in wanted or c.name in condition.columns])
     dtype = record_dtype(count, columns)
     row = dtype["row"]
     ops = _wire_ops(table.columns, row.fields or {}, dtype.itemsize - row.itemsize)
     json_columns = tuple([c.index for c in table.columns if c.kind is Kind.JSON])
-    return Plan(columns, dtype, ops, json_columns, nullable, silence=tuple(_silence(table.columns)))
+    silence = tuple(_silence(table.columns))
+    return Plan(
+        columns,
+        dtype,
+        ops,
+        json_columns,
+        nullable,
+        silence=silence,
+        condition=condition,
+        handed_over=handed_over,
+    )
 
 
 def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:

@@ -13,6 +13,7 @@ from .._tables import charsets
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
+from ..conditions import Condition
 from ..errors import SchemaError
 from ..limits import Limits
 from ..position import Position
@@ -43,6 +44,7 @@ class Selection:
     stop_timestamp: int | None = None
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
+    where: Condition | None = None
     asides: bool = False  # what is no row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
 
@@ -149,6 +151,21 @@ def check_columns(selection: Selection) -> None:
             raise SchemaError(
                 f"no definition of {pattern!r} has the columns {sorted(missing)}", table=pattern
             )
+
+
+def check_condition(selection: Selection) -> None:
+    """A condition that no definition of a table given by its name fits, or no table at all, is a mistake.
+
+    Of other tables, whose rows then do not match, it is none.
+    """
+    met = selection.met
+    for table, error in met.unfitting.items():
+        if table not in met.fitting and (not met.fitting or _is_named(table, selection.tables or ())):
+            raise error
+
+
+def _is_named(table: str, patterns: Iterable[str]) -> bool:
+    return any(pattern in (table, table.partition(".")[2]) for pattern in patterns)
 
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:

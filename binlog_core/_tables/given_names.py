@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .._decode.selection import Selection
+    from ..errors import ConditionError
     from ..report import Report
     from ..schema.definitions import Definitions
+    from .tables import Table
 
 _MOST_TOLD = 8
 _MOST_KEPT = 10_000  # names of tables, to find near ones among
@@ -29,17 +31,33 @@ class NamesMet:
         By pattern of ``columns=`` that some table matched, the columns that some definition had.
     gtids : bool
         Some transaction was in ``gtids=``.
+    fitting : dict of str to Table
+        By full name, tables that have what the condition (``where=``) is about, the first 10,000 of them.
+    unfitting : dict of str to ConditionError
+        By full name, what some definition of a table lacks of it.
     """
 
     tables: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
     columns: dict[str, set[str]] = field(default_factory=dict)
     gtids: bool = False
+    fitting: dict[str, Table] = field(default_factory=dict)
+    unfitting: dict[str, ConditionError] = field(default_factory=dict)
 
     def table(self, name: str) -> None:
         """A table was met."""
         if len(self.tables) < _MOST_KEPT:
             self.tables.add(name)
+
+    def fits(self, table: Table) -> None:
+        """The condition is one on the columns of this table."""
+        if len(self.fitting) < _MOST_KEPT:
+            self.fitting[table.full_name] = table
+
+    def unfit(self, name: str, error: ConditionError) -> None:
+        """The condition is not one on the columns of a table."""
+        if len(self.unfitting) < _MOST_KEPT:
+            self.unfitting.setdefault(name, error)
 
 
 def report_unmet(

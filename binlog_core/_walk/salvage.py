@@ -10,6 +10,7 @@ import numpy as np
 from .._core import _resync
 from .._format.format_description import HEADER_LENGTH_V3
 from .._sources.sources import Source
+from .._tables.tables import Column, record_dtype
 from ..batch import ChangeBatch
 from ..errors import DecodeError
 from ..report import Report
@@ -183,6 +184,30 @@ def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[n
         elif ops[record] == _UPDATE_POSTIMAGE:
             kept[record - 1] = False
     return kept, changes
+
+
+def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch:
+    """A batch with some of its columns."""
+    array = np.empty(len(batch), record_dtype(len(batch.table.columns), columns))
+    array["image"] = batch.array["image"]
+    for column in columns:
+        array["row"][column.name] = batch.array["row"][column.name]
+    indexes = [column.index for column in columns]
+
+    def theirs(entries: NDArray[np.void]) -> NDArray[np.void]:
+        chosen: NDArray[np.void] = entries[np.isin(entries["column"], indexes)]
+        return chosen
+
+    return ChangeBatch(
+        batch.table,
+        columns,
+        array,
+        batch.buffer,
+        batch.transactions,
+        theirs(batch.invalid),
+        theirs(batch.json_diffs),
+        batch.path,
+    )
 
 
 def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:

@@ -68,7 +68,8 @@ _MOST_DELIMITER = 15  # characters, as in the servers' client
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
-def _unquote(text: str, escapes: bool) -> str:
+def unquote(text: str, escapes: bool) -> str:
+    """What a quoted string or name stands for; escapes: a backslash does."""
     quote = text[0]
     # Doubled quotes and escapes are told apart in one pass: \'' ends no string, '\\' holds one \.
     pattern = f"{quote}{quote}|\\\\(.)" if escapes else quote * 2
@@ -155,9 +156,9 @@ def _tokens(sql: str, sql_mode: int, most: int) -> Iterator[Token | None]:
         elif kind == "symbol":
             token = Token(TokenKind.SYMBOL, sql[start])
         elif kind == "name" or (kind == "double" and ansi_quotes):
-            token = Token(TokenKind.NAME, _unquote(sql[start:end], escapes=False))
+            token = Token(TokenKind.NAME, unquote(sql[start:end], escapes=False))
         elif kind in ("single", "double"):
-            token = Token(TokenKind.STRING, _unquote(sql[start:end], escapes))
+            token = Token(TokenKind.STRING, unquote(sql[start:end], escapes))
         elif kind == "old":
             token = Token(TokenKind.OLD_FRACTION, sql[start:end])
         else:

@@ -30,6 +30,7 @@ class OpenOptions(TypedDict, total=False):
     tables: str | Iterable[str] | None
     exclude_tables: str | Iterable[str] | None
     columns: Columns | None
+    where: str | Condition | None
     gtids: GtidArgument | None
     exclude_gtids: GtidArgument | None
     server_id: int | None

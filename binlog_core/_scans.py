@@ -27,6 +27,7 @@ from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
 
 if TYPE_CHECKING:
+    from .conditions import Condition
     from .log import Log
 
 _EVENTS_CHUNK = 4096
@@ -89,7 +90,7 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables
     most, count = log.limits.sql_columns, 0
     found: dict[str, dict[str, Column]] = {}
     latest: dict[str, Table] = {}
-    groups = log.groups(columns={"*": ()})
+    groups = log.groups(columns={"*": ()}, where="")
     for group in groups:
         for batch in group.batches:
             columns = found.setdefault(batch.table.full_name, {})
@@ -217,13 +218,23 @@ class ChangesScan(Scan):
         "database.table".
     columns : tuple of Column
         Of all of its definitions, as `find_tables` gives them.
+    where : str or Condition, optional
+        As in ``Log.batches``.
     **options
         Of ``ChangeBatch.export``.
     """
 
-    def __init__(self, log: Log, name: str, columns: tuple[Column, ...], **options: Any) -> None:
+    def __init__(
+        self,
+        log: Log,
+        name: str,
+        columns: tuple[Column, ...],
+        where: str | Condition | None = None,
+        **options: Any,
+    ) -> None:
         own = {column.name for column in columns}
         self._log, self._name, self._columns, self._options = log, name, columns, options
+        self._where: dict[str, Any] = {} if where is None else {"where": where}
         self._extras = tuple(name for name in CHANGE_COLUMNS if name not in own)
         self.names = (*(column.name for column in columns), *self._extras)
         self.least = self._extras[0]
@@ -231,7 +242,8 @@ class ChangesScan(Scan):
     def arrays(self, columns: Collection[str]) -> Iterator[object]:
         pattern = glob.escape(self._name)
         chosen = tuple(column for column in self._columns if column.name in columns)
-        for batch in self._log.batches(pattern, {pattern: [column.name for column in chosen]}):
+        names = [column.name for column in chosen]
+        for batch in self._log.batches(pattern, {pattern: names}, **self._where):
             yield self._of(batch, chosen, columns).export()[1]
 
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:

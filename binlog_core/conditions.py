@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -280,7 +280,7 @@ class _Parser:
         self._tokens = list(self._tokenized())
         self._next = 0
 
-    def _tokenized(self) -> Any:
+    def _tokenized(self) -> Iterator[_Token]:
         text, at = self._text, 0
         while at < len(text):
             found = _TOKEN.match(text, at)
@@ -388,7 +388,8 @@ class _Parser:
     def _predicate(self) -> Node:
         if self._begins_literal():
             literal = self._literal()
-            op = self._comparison() or self._fail("=, <>, <, <=, > or >=")
+            if (op := self._comparison()) is None:
+                self._fail("=, <>, <, <=, > or >=")
             return self._compared(self._ref(), _MIRRORED[op], literal)
         ref = self._ref()
         if (op := self._comparison()) is not None:

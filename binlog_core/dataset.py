@@ -16,6 +16,7 @@ from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from .conditions import Condition
     from .log import Log
 
 try:
@@ -29,7 +30,7 @@ __all__ = ["CHANGE_COLUMNS", "ScannedDataset", "changes"]
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
-def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
+def changes(log: Log, table: str, where: str | Condition | None = None, **options: Any) -> ScannedDataset:
     """A table's row changes, read anew for each scan.
 
     Parameters
@@ -38,6 +39,8 @@ def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
         Must be readable more than once: no pipe. Has to live as long as the dataset is scanned.
     table : str
         "shop.orders", or "orders" where only one database has such a table.
+    where : str or Condition, optional
+        Only changes that match: see `binlog_core.conditions`.
     **options
         `geometry`, `vectors`, `wide_decimals`, `text_errors` of ``ChangeBatch.export``, except "binary".
 
@@ -55,7 +58,7 @@ def changes(log: Log, table: str, **options: Any) -> ScannedDataset:
         As reading the log does.
     """
     name, columns = find_table(log, table)
-    return ScannedDataset(ChangesScan(log, name, columns, **options).only)
+    return ScannedDataset(ChangesScan(log, name, columns, where, **options).only)
 
 
 class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]

@@ -326,6 +326,8 @@ class Log:
     def tables(self) -> dict[str, Table]:
         """The tables that have row changes, as far as the log is read; no value is decoded.
 
+        Whether any of them matches ``where=`` does not matter.
+
         Returns
         -------
         dict of str to Table
@@ -337,7 +339,7 @@ class Log:
             As `groups`.
         """
         found: dict[str, Table] = {}
-        for group in self.groups(columns={"*": ()}):
+        for group in self.groups(columns={"*": ()}, where=""):
             found.update((batch.table.full_name, batch.table) for batch in group.batches)
         return found
 

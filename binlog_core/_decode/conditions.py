@@ -218,7 +218,8 @@ class TableTest(ColumnTest):
     def of_values(self, records: Records) -> States:
         values = records.values(self.column)
         table = np.frombuffer(self.table + bytes([UNKNOWN]), np.uint8)
-        return table[np.minimum(values, len(self.table))]
+        states: States = table[np.minimum(values, len(self.table))]
+        return states
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +459,7 @@ class BoundCondition:
     def kept(self, batch: ChangeBatch) -> NDArray[np.bool_]:
         """Which records belong to changes that match."""
         records = Records(batch)
-        kept = states_of(self.root, records) == TRUE
+        kept: NDArray[np.bool_] = states_of(self.root, records) == TRUE
         after = np.flatnonzero(records.ops == _POSTIMAGE)
         kept[after] = kept[after - 1] = kept[after] | kept[after - 1]
         return kept
@@ -808,14 +809,14 @@ def _beside(fields: Fields, step: int) -> Fields:
 
 def _first_at(fields: Fields) -> int | None:
     """Microseconds since 1970 of the first moment of the calendar that is not before these fields."""
-    year, month, day, *clock = fields
+    year, month, day, hour, minute, second, microsecond = fields
     if year < 1:
         return _microseconds(dt.datetime(1, 1, 1))
     try:
         if not month or not day:
             return _microseconds(dt.datetime(year, max(month, 1), 1))
         try:
-            return _microseconds(dt.datetime(year, month, day, *clock))
+            return _microseconds(dt.datetime(year, month, day, hour, minute, second, microsecond))
         except ValueError:  # the 31st of a shorter month
             return _microseconds(dt.datetime(year + month // 12, month % 12 + 1, 1))
     except ValueError:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..conditions import condition_of
 from ..errors import BinlogError
 from ..report import KINDS
 from .output import errors_as_lines, messages, note, printable, size
@@ -43,6 +44,10 @@ def export(
     ] = None,
     exclude_table: Annotated[
         list[str] | None, typer.Option(help="Table or pattern to leave out; can be repeated.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Changes of which an image matches: status = 'paid'."),
     ] = None,
     schema: Annotated[
         str | None,
@@ -116,6 +121,7 @@ def export(
         options = ReadOptions(
             tables=tuple(tables) if tables else None,
             exclude_tables=tuple(exclude_table) if exclude_table else None,
+            where=condition_of(where),
             schema=schema,
             keys=str(keys) if keys else None,
             images=images,

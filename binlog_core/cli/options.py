@@ -174,6 +174,12 @@ class RowOptions:
     columns: Annotated[
         str | None, typer.Option(help="Names of the columns to read, with commas between.")
     ] = None
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Changes of which an image matches: id = 42 and status in ('paid', 'sent')."
+        ),
+    ] = None
     op: Annotated[
         list[str] | None,
         typer.Option(help="insert, update or delete; can be repeated or joined with commas."),
@@ -213,6 +219,7 @@ class RowOptions:
             "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
             if self.columns
             else None,
+            "where": self.where,
             "ops": ops or None,
             "gtids": self.include_gtids,
             "exclude_gtids": self.exclude_gtids,

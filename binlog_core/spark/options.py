@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from .._decode.selection import is_wanted_name
 from .._tables.given_names import near_names
+from ..conditions import Condition
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access
@@ -50,6 +51,8 @@ class SourceOptions:
         Without `table`: names or glob patterns, separated by commas.
     exclude_tables : tuple of str or None
         Without `table`: of those, the ones to leave out.
+    where : Condition or None
+        Only changes that match: see `binlog_core.conditions`.
     documents : "json" or "variant"
         Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
         and faster.
@@ -110,6 +113,7 @@ class SourceOptions:
     table: str | None = None
     tables: tuple[str, ...] | None = None
     exclude_tables: tuple[str, ...] | None = None
+    where: Condition | None = None
     documents: Literal["json", "variant"] = "json"
     images: Images = "both"
     metadata: tuple[str, ...] = ()
@@ -204,6 +208,7 @@ class SourceOptions:
             tables=(pattern,) if pattern is not None else self.tables,
             exclude_tables=self.exclude_tables,
             columns={pattern: tuple(columns)} if pattern is not None and columns is not None else None,
+            where=self.where,
             schema=Schema.load(self.schema_file) if self.schema_file is not None else None,
             keys=self.keys,
             images=self.images,
@@ -330,6 +335,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "table": str,
     "tables": _names,
     "excludeTables": _names,
+    "where": Condition,
     "documents": _choice("json", "variant"),
     "images": _choice("both", "after", "keychange"),
     "metadata": _metadata,

@@ -412,6 +412,19 @@ def test_only_the_wanted_columns_are_handed_over() -> None:
         assert empty.schema == log.batches("shop.uq").to_arrow().schema
 
 
+def test_a_dataset_and_a_table_of_changes_that_match() -> None:
+    pytest.importorskip("pyarrow")
+    with binlog_core.open(ORDERS) as log:
+        images = sum(1 + (c.op == "update") for c in log.rows("shop.uq", where="k = 2"))
+        assert binlog_core.dataset.changes(log, "uq", where="k = 2").count_rows() == images > 0
+        assert binlog_core.dataset.changes(log, "uq", where="k = 99").count_rows() == 0
+    assert binlog_core.read_table(ORDERS, "uq", where="k = 2").num_rows == images
+    splits = binlog_core.splits.plan_splits(ORDERS)
+    (groups,) = [list(binlog_core.splits.read_split_groups(split, where="k = 2")) for split in splits]
+    found = sum(len(b) for g in groups for b in g.batches if b.table.name == "uq")
+    assert found == images
+
+
 def test_like_takes_no_time() -> None:
     """Not every way to divide a text among the % is tried."""
     test = conditions._like_regex("%a" * 40 + "b", "\\")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...errors import BinlogError, SchemaError
+from ..._decode.conditions import bind
+from ...errors import BinlogError, ConditionError, SchemaError
 from ...report import BinlogWarning
 from ...splits import Split
 from ..options import SourceOptions
@@ -53,6 +54,7 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
         wanted.append(CORRUPT)
     if options.ddl == "rows":
         wanted.append(STATEMENT)
+    _check_condition(found, paths, options)
     own = found.fields()
     for field in own:
         if field.name.lower() in wanted:
@@ -105,13 +107,17 @@ def check_columns(
     ------
     SchemaError
         A column that no definition has.
+    ConditionError
+        ``where`` is about such a column, or a value that is not of its type.
     """
+    paths = list(paths)
+    if options.table is not None and options.where is not None:
+        _check_condition(find_definitions(paths, options, every=False, required=not growing), paths, options)
     if options.table is None or options.on_schema_change != "fail":
         return
     wanted = [field.name for field in schema if field.name.lower() not in SPECIAL]
     if not wanted:
         return
-    paths = list(paths)
     found = find_definitions(paths, options, every=False, required=not growing)
     if found.definitions and _missing(wanted, found):
         found = find_definitions(paths, options, every=True)
@@ -122,6 +128,24 @@ def check_columns(
                 f" they have {names}",
                 table=options.table,
             )
+
+
+def _check_condition(found: Found, paths: Iterable[str], options: SourceOptions) -> None:
+    """Refuse a condition that no definition of the table fits: of parts that have none nobody would know."""
+    if options.where is None:
+        return
+    misfit: ConditionError | None = None
+    for every in (False, True):
+        if every:
+            found = find_definitions(paths, options, every=True)
+        for table in found.definitions:
+            try:
+                bind(options.where, table)
+                return
+            except ConditionError as error:
+                misfit = misfit or error
+    if misfit is not None:
+        raise misfit
 
 
 def _missing(wanted: Iterable[str], found: Found) -> list[str]:

@@ -19,6 +19,7 @@ from ...arrow.batch import change_column
 from ...arrow.text import TextErrors
 from ...arrow.types import ChangeColumn
 from ...batch import OPS, ChangeBatch
+from ...conditions import Condition, condition_of
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
@@ -50,6 +51,8 @@ class ReadOptions:
         Of those, the ones to leave out.
     columns : mapping or None
         Table name or pattern to the names of the columns to decode.
+    where : Condition or None
+        Only changes that match.
     schema : dict, str, path, Schema, Timeline or None
         As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
     keys : path, dict or None
@@ -84,6 +87,7 @@ class ReadOptions:
     tables: tuple[str, ...] | None = None
     exclude_tables: tuple[str, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] | None = None
+    where: Condition | None = None
     schema: Any = field(default=None, repr=False)
     keys: Any = field(default=None, repr=False)
     images: Images = "both"
@@ -259,6 +263,7 @@ class SplitRows:
                     tables=options.tables,
                     exclude_tables=options.exclude_tables,
                     columns=dict(options.columns or {}),
+                    where=options.where,
                     start_position=start,
                     stop_position=stop,
                     stop_anchor=anchors,
@@ -375,6 +380,7 @@ def read_split(
     *,
     tables: str | tuple[str, ...] | list[str] | None = None,
     columns: Mapping[str, tuple[str, ...] | list[str]] | None = None,
+    where: str | Condition | None = None,
     schema: Any = None,
     keys: Any = None,
     images: Images = "both",
@@ -391,8 +397,8 @@ def read_split(
     ----------
     split : Split
         Of `plan_splits`.
-    tables, columns, schema, keys, images, unnamed, text_errors, on_error, verify_checksum, storage_options,
-    absent
+    tables, columns, where, schema, keys, images, unnamed, text_errors, on_error, verify_checksum,
+    storage_options, absent
         See `ReadOptions`.
 
     Returns
@@ -416,6 +422,7 @@ def read_split(
     options = ReadOptions(
         tables=(tables,) if isinstance(tables, str) else tuple(tables) if tables is not None else None,
         columns={name: tuple(names) for name, names in columns.items()} if columns else None,
+        where=condition_of(where),
         schema=schema,
         keys=keys,
         images=images,

@@ -74,6 +74,7 @@ setup(
                     "src/arrow/copy_spans.h",
                     "src/types/ascii.h",
                     "src/crc/crc32.h",
+                    "src/crc/crc32_run.h",
                     "src/find/resync_scan.h",
                 ],
                 extra_compile_args=compile_args,

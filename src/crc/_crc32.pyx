@@ -1,11 +1,14 @@
 """The CRC-32 of the core, for tests, benches and a look at which implementation runs."""
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 from crc.checksum cimport (
     BINLOG_CRC_ARMV8, BINLOG_CRC_PCLMUL, BINLOG_CRC_PORTABLE, BINLOG_CRC_VPCLMUL, binlog_crc32_best,
     binlog_crc32_has, binlog_crc32_name, binlog_crc32_with, binlog_crc_t,
 )
+from crc.runs cimport RUN_LEN, crc_bare, crc_has_runs, crc_run_holds
+
+MOST_OF_A_RUN = RUN_LEN
 
 
 cdef list known = [BINLOG_CRC_PORTABLE, BINLOG_CRC_PCLMUL, BINLOG_CRC_VPCLMUL, BINLOG_CRC_ARMV8]
@@ -23,6 +26,43 @@ def crc32_implementation():
 def crc32_implementations():
     """Names of all implementations that this machine can run, "portable" first."""
     return tuple(name_of(which) for which in known if binlog_crc32_has(which))
+
+
+cdef binlog_crc_t implementation_of(name) except *:
+    cdef binlog_crc_t which
+    if name is None:
+        return binlog_crc32_best()
+    for which in known:
+        if name_of(which) == name and binlog_crc32_has(which):
+            return which
+    raise ValueError(f"{name!r}: this machine has {', '.join(crc32_implementations())}")
+
+
+def run_holds(const uint8_t[::1] data not None, const uint16_t[::1] ends not None, *, implementation=None):
+    """Whether messages that stand one behind the other, each with its CRC behind it, all agree with their CRCs.
+
+    Parameters
+    ----------
+    data : bytes-like, shape (n_bytes,), uint8
+        At most MOST_OF_A_RUN bytes: the messages, and what may follow them.
+    ends : ndarray, shape (n_messages,), uint16
+        Where each message with its CRC ends.
+    implementation : str or None
+        As for `crc32`.
+
+    Returns
+    -------
+    bool or None
+        None: this implementation checks each message by itself.
+    """
+    cdef binlog_crc_t which = implementation_of(implementation)
+    cdef size_t n = <size_t> data.shape[0]
+    cdef size_t count = <size_t> ends.shape[0]
+    if not crc_has_runs(which):
+        return None
+    if not count or n > RUN_LEN or ends[count - 1] > n:
+        raise ValueError(f"{count} messages in {n} bytes: at least one, in at most {RUN_LEN} expected")
+    return bool(crc_run_holds(which, &data[0], crc_bare(which, &data[0], n), n, &ends[0], count))
 
 
 def crc32(const uint8_t[::1] data not None, uint32_t value=0, *, implementation=None):
@@ -47,15 +87,9 @@ def crc32(const uint8_t[::1] data not None, uint32_t value=0, *, implementation=
     ValueError
         This machine has no such implementation.
     """
-    cdef binlog_crc_t which = binlog_crc32_best()
+    cdef binlog_crc_t which = implementation_of(implementation)
     cdef const uint8_t* p = NULL
     cdef size_t n = <size_t> data.shape[0]
-    if implementation is not None:
-        for which in known:
-            if name_of(which) == implementation and binlog_crc32_has(which):
-                break
-        else:
-            raise ValueError(f"{implementation!r}: this machine has {', '.join(crc32_implementations())}")
     if n > 0:
         p = &data[0]
     with nogil:

@@ -252,6 +252,7 @@ cdef class Decoder(Place):
         window.data = <const uint8_t*> window.view.buf
         window.base = base
         window.copies = copies
+        window.checked = window.data
         window.cur = cursor_over(window.data, <size_t> window.view.len)
         if start > <size_t> window.view.len:
             raise ValueError("start lies behind the buffer")

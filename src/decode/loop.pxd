@@ -71,6 +71,7 @@ cdef struct window_t:               # the bytes at hand
     Cursor cur
     uint64_t base                   # position in the file of data[0]
     bint copies                     # data goes before the batches do
+    const uint8_t* checked          # the checksums of the events before here hold
 
 
 # One event. By value from function to function: read back from memory, it would wait for the stores that made it.

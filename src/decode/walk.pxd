@@ -2,6 +2,7 @@
 
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 
+from crc.runs cimport RUN_LEN, crc_has_runs
 from decode.loop cimport (
     FAULT_CHECKSUM, FAULT_LENGTH, FAULT_POSITION, RUN_EVENT, RUN_MORE, RUN_PAUSE, RUN_STOP, RUN_TABLE,
     descriptor_of, event_t, fail, loop_t, next_position, window_t,
@@ -19,6 +20,7 @@ from wire.codes cimport (
     STOP_EVENT, TABLE_MAP_EVENT, TRANSACTION_CONTEXT_EVENT, UNKNOWN_EVENT, UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1,
     USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT, WRITE_ROWS_EVENT_V1, XID_EVENT,
 )
+from wire.checksum_runs cimport check_run, checked_t
 from wire.cursor cimport Cursor, prefetch, remaining, unlikely
 from wire.gtid cimport is_gtid_event
 from wire.header cimport (
@@ -181,6 +183,13 @@ cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_
     loop.doubtful_position = event.position if told else doubtful
 
 
+cdef inline void fetch(const uint8_t* pos, size_t length) noexcept nogil:
+    # While the event is decoded, as many bytes come from memory as it has: the checksums to come wait for nothing else.
+    cdef size_t i
+    for i in range(0, length if length < RUN_LEN else RUN_LEN, 64):
+        prefetch(pos + i)
+
+
 cdef inline int walk(loop_t* loop) noexcept nogil:
     # What the events share is in locals, which no store into a record can change, as the compiler sees it.
     cdef window_t* window = &loop.windows[loop.depth]
@@ -200,9 +209,12 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
     cdef const uint8_t* before = NULL
     cdef event_t event
     cdef taken_t taken
+    cdef checked_t checked
+    cdef bint by_runs = verify and crc_has_runs(loop.crc)
     cdef uint8_t handling
     cdef size_t length
     cdef int status = RUN_MORE
+    checked.good = checked.doubtful = window.checked
     event.start = NULL
     event.position = loop.event.position
     event.body.pos = event.body.end = NULL
@@ -220,6 +232,9 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
             event.position = base + <uintptr_t> pos
             loop.row_in_event = 0
         prefetch(pos + PREFETCH)                # of many small events the next header is what we wait for
+        if by_runs and pos >= checked.good and pos >= checked.doubtful:
+            checked = check_run(loop.crc, descriptor, HANDLE_ROTATE, pos, end)
+            window.checked = checked.good
         length = <size_t> (end - pos)
         handling = HANDLE_DESCRIPTOR
         if length >= V4_MINIMUM_HEADER_LEN:
@@ -240,10 +255,12 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
             pos += length
             event.body.end = pos - checksum_len
             window.cur.pos = pos
-        if (verify and handling != HANDLE_DESCRIPTOR
+        if (verify and pos > checked.good and handling != HANDLE_DESCRIPTOR
                 and not checksum_holds_with(loop.crc, event.start, <uint32_t> length)):
             status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
             break
+        if by_runs:
+            fetch(event.start + RUN_LEN, length)
         event.kind = descriptor.canonical[type_of(event.start)]
         status = handle(loop, handling, event)
         if status == RUN_TABLE:

@@ -65,11 +65,19 @@ class LogOptions:
         **more
             For `binlog_core.open`.
         """
-        with targets(self.files, keep_stdin=passes) as found:
-            keys = str(self.keys) if self.keys else None
-            given = {"keys": keys, "on_error": self.on_error, "verify_checksum": not self.no_verify_checksum}
-            with open_log(found, **(given | more)) as log:
-                yield log
+        with (
+            targets(self.files, keep_stdin=passes) as found,
+            open_log(found, **(self.arguments() | more)) as log,
+        ):
+            yield log
+
+    def arguments(self) -> dict[str, Any]:
+        """For `binlog_core.open`."""
+        return {
+            "keys": str(self.keys) if self.keys else None,
+            "on_error": self.on_error,
+            "verify_checksum": not self.no_verify_checksum,
+        }
 
 
 @dataclasses.dataclass(slots=True)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from ..batch import OUTCOMES
 from ..errors import BinlogError
 from ..limits import DEFAULT_LIMITS, Limits
 from .literals import quote_name
-from .statements import BatchStatements, StatementMaker
+from .statements import StatementMaker
 
 if TYPE_CHECKING:
     from .._decode.group import Group
+    from ..batch import ChangeBatch
 
 SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on
 _CHARSETS_WITH_BACKSLASHES = "'big5', 'cp932', 'gb18030', 'gbk', 'sjis'"  # in the second byte of a character
@@ -44,7 +45,7 @@ _PROBE = (
 )
 # The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
 # dates that no calendar has as they are, and rows in any order of their foreign keys.
-_SESSION = (
+SESSION = (
     "SET NAMES utf8mb4;",
     "SET @OLD_TIME_ZONE = @@SESSION.time_zone, @OLD_SQL_MODE = @@SESSION.sql_mode;",
     "SET @OLD_FOREIGN_KEY_CHECKS = @@SESSION.foreign_key_checks;",
@@ -159,10 +160,10 @@ class Script(ABC):
         }
         if self._open is not None and self._open.path != group.path:
             self._finish({})
-        made: list[BatchStatements] = []
+        made: list[Any] = []
         begins: list[list[int]] = []
         for batch in group.batches:
-            made.append(self._maker.statements(batch, inverse=self._inverse))
+            made.append(self._changes_of(batch))
             transaction = batch.array["image"]["transaction"]
             begins.append(batch.transactions["begin_position"][transaction].tolist())
         for _, _, what, i, record in _in_log_order(group, made):
@@ -202,7 +203,11 @@ class Script(ABC):
         waiting = self._asides if self._waiting == (path, begin) else []
         self._asides, self._waiting = [], None
         self._open = Transaction(
-            path, begin, _told(path, record), any(one.kind == "xa start" for one in waiting), self._place()
+            path,
+            begin,
+            told_place(path, record),
+            any(one.kind == "xa start" for one in waiting),
+            self._place(),
         )
         if self._lost_at[0] == path and self._lost_at[1] >= begin:
             self._open.lost = True
@@ -210,6 +215,10 @@ class Script(ABC):
         self._write_begin(self._open)
         for one in waiting:
             self._add_inside(self._open, one)
+
+    def _changes_of(self, batch: ChangeBatch) -> Any:
+        """The changes of a batch by the record in which each begins, as `_write` takes them."""
+        return self._maker.statements(batch, inverse=self._inverse)
 
     def _add_aside(self, path: str, aside: Aside, ends: dict[int, tuple[int, int]]) -> None:
         if aside.kind == "lost":
@@ -296,13 +305,6 @@ class Script(ABC):
             self._tell_one(text)
         self._write_note(comment(text))
 
-    def _preamble(self) -> Iterator[str]:
-        if self._mariadb:
-            yield SANDBOX
-        yield "# For a client with --default-character-set=utf8mb4"
-        yield from _PROBE
-        yield from _SESSION
-
     # ------------------------------------------------------------ what the scripts differ in
 
     @abstractmethod
@@ -310,8 +312,8 @@ class Script(ABC):
         """Where the next line will be, of those that are kept."""
 
     @abstractmethod
-    def _write(self, statement: str) -> None:
-        """A statement of the transaction at hand."""
+    def _write(self, change: Any) -> None:
+        """A change of the transaction at hand."""
 
     @abstractmethod
     def _write_begin(self, transaction: Transaction) -> None: ...
@@ -357,18 +359,18 @@ class ReplayScript(Script):
         self._lines: list[str] = []
         self._waits = 0  # characters of lines
         self._kept: _Kept | None = None
-        self._line_(*self._preamble())
+        self._line_(*preamble(mariadb=self._mariadb))
 
     def _place(self) -> int:
         return len(self._kept) if self._kept is not None else 0
 
-    def _write(self, statement: str) -> None:
+    def _write(self, change: str) -> None:
         if self._open is not None and self._open.xa:
             if self._kept is None:
                 self._kept = _Kept(self._most_kept)
-            self._kept.add(statement)
+            self._kept.add(change)
         else:
-            self._line_(statement)
+            self._line_(change)
 
     def _write_begin(self, transaction: Transaction) -> None:
         if not transaction.xa:
@@ -452,8 +454,8 @@ class FlashbackScript(Script):
     def _place(self) -> int:
         return len(self._kept)
 
-    def _write(self, statement: str) -> None:
-        self._kept.add(statement)
+    def _write(self, change: str) -> None:
+        self._kept.add(change)
 
     def _write_begin(self, transaction: Transaction) -> None:
         self._kept.add(comment(f"takes back {transaction.told}"))
@@ -501,7 +503,7 @@ class FlashbackScript(Script):
             self._kept.close()
 
     def _write_all(self) -> None:
-        self._out(self._preamble())
+        self._out(preamble(mariadb=self._mariadb))
         for i in range(len(self._order) - 2, -1, -2):
             first, last = self._order[i], self._order[i + 1]
             self._out((self._kept[first],))
@@ -515,6 +517,15 @@ class FlashbackScript(Script):
     def _out(self, lines: Iterator[str] | tuple[str, ...]) -> None:
         for line in lines:
             self._file.write(line.encode("ascii") + b"\n")
+
+
+def preamble(*, mariadb: bool) -> Iterator[str]:
+    """What stands in front of a script's statements."""
+    if mariadb:
+        yield SANDBOX
+    yield "# For a client with --default-character-set=utf8mb4"
+    yield from _PROBE
+    yield from SESSION
 
 
 class _Kept:
@@ -568,7 +579,8 @@ def comment(text: str) -> str:
     return "# " + "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
 
 
-def _told(path: str, record: np.void) -> str:
+def told_place(path: str, record: np.void) -> str:
+    """A transaction for people: where and when it was, and its GTID."""
     moment = dt.datetime.fromtimestamp(int(record["timestamp"]), dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     gtid = gtid_text(record)
     place = f"{path}, position {int(record['begin_position'])}, {moment} UTC"
@@ -587,7 +599,7 @@ def _xid(text: str) -> str:
     return ",".join(found.groups()).lower() if found else text
 
 
-def _in_log_order(group: Group, made: list[BatchStatements]) -> Iterator[tuple[int, int, int, int, int]]:
+def _in_log_order(group: Group, made: list[Any]) -> Iterator[tuple[int, int, int, int, int]]:
     """Changes and asides of a group: position, row, what it is, batch, and record or number of the aside."""
     order = []
     for i, (batch, statements) in enumerate(zip(group.batches, made, strict=True)):

@@ -53,7 +53,7 @@ class StatementMaker:
         # From 8.0 on MySQL reads WKB of geographic systems in their own order of axes; it stores x first.
         self._axis_order = not description.is_mariadb and description.server_version_tuple >= (8, 0, 0)
         # By the identity of table and columns, which the plan keeps alive.
-        self._plans: dict[tuple[int, int], _TableStatements] = {}
+        self._plans: dict[tuple[int, int], TableStatements] = {}
 
     def statement(self, table: Table, change: RowChange, *, inverse: bool = False) -> str:
         """One change as a statement.
@@ -95,7 +95,7 @@ class StatementMaker:
             As `statement`, of the first value in the batch.
         """
         try:
-            return BatchStatements(batch, self._plan(batch.table, batch.columns), inverse=inverse)
+            return BatchStatements(batch, self.plan(batch), inverse=inverse)
         except BinlogError as error:
             raise error.located(table=batch.table.full_name, path=batch.path) from None
 
@@ -103,12 +103,22 @@ class StatementMaker:
         """A value as a literal (or an expression) that the column takes."""
         return literal_maker(column, axis_order=self._axis_order)(value)
 
-    def _plan(self, table: Table, columns: tuple[Column, ...]) -> _TableStatements:
+    def plan(self, batch: ChangeBatch) -> TableStatements:
+        """What the statements of a batch have in common.
+
+        Raises
+        ------
+        SchemaError
+            The log does not tell enough of the table.
+        """
+        return self._plan(batch.table, batch.columns)
+
+    def _plan(self, table: Table, columns: tuple[Column, ...]) -> TableStatements:
         key = id(table), id(columns)
         if (plan := self._plans.get(key)) is None:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = _TableStatements(table, columns, axis_order=self._axis_order)
+            plan = self._plans[key] = TableStatements(table, columns, axis_order=self._axis_order)
         return plan
 
 
@@ -118,7 +128,7 @@ class BatchStatements:
     Parameters
     ----------
     batch : ChangeBatch
-    plan : _TableStatements
+    plan : TableStatements
     inverse : bool
 
     Attributes
@@ -127,7 +137,7 @@ class BatchStatements:
         Where changes begin: inserts, deletes, and the first images of updates.
     """
 
-    def __init__(self, batch: ChangeBatch, plan: _TableStatements, *, inverse: bool) -> None:
+    def __init__(self, batch: ChangeBatch, plan: TableStatements, *, inverse: bool) -> None:
         image = batch.array["image"]
         self._plan, self._inverse = plan, inverse
         self._ops: list[int] = image["op"].tolist()
@@ -137,20 +147,21 @@ class BatchStatements:
         self._step = records_at_a_time(batch.columns)
         self._load(0)
 
+    def images(self, record: int) -> tuple[Literals | None, Literals | None]:
+        """Before and after of the change that begins at a record."""
+        op = self._ops[record]
+        if not self._first <= record <= self._first + len(self._rows) - (2 if op == _UPDATE else 1):
+            self._load(record)
+        row = self._rows[record - self._first]
+        if op == _UPDATE:
+            return row, self._rows[record - self._first + 1]
+        return (None, row) if op == _INSERT else (row, None)
+
     def __getitem__(self, record: int) -> str:
         """The statement of the change that begins at a record."""
-        op = self._ops[record]
         plan = self._plan
         try:
-            if not self._first <= record <= self._first + len(self._rows) - (2 if op == _UPDATE else 1):
-                self._load(record)
-            row = self._rows[record - self._first]
-            if op == _UPDATE:
-                after = self._rows[record - self._first + 1]
-                return plan.statement(row, after, inverse=self._inverse)
-            if op == _INSERT:
-                return plan.statement(None, row, inverse=self._inverse)
-            return plan.statement(row, None, inverse=self._inverse)
+            return plan.statement(*self.images(record), inverse=self._inverse)
         except BinlogError as error:
             offset = int(self._positions[record])
             raise error.located(table=plan.table.full_name, offset=offset, path=self._batch.path) from None
@@ -198,7 +209,7 @@ def _index_of(value: Any, values: list[Any]) -> int:
     return next((i for i, one in enumerate(values) if one == value or one is not one), 0)
 
 
-class _TableStatements:
+class TableStatements:
     """What statements about one table definition have in common.
 
     Parameters
@@ -227,14 +238,14 @@ class _TableStatements:
         self.ascii_alike = [
             c.kind is Kind.TEXT and c.charset is not None and is_ascii_alike(c.charset) for c in columns
         ]
-        self._name = f"{quote_name(table.database)}.{quote_name(table.name)}"
-        self._names = [quote_name(column.name) for column in columns]
-        self._insert = f"INSERT INTO {self._name} ({', '.join(self._names)}) VALUES ("
+        self.name = f"{quote_name(table.database)}.{quote_name(table.name)}"
+        self.names = [quote_name(column.name) for column in columns]
+        self._insert = f"INSERT INTO {self.name} ({', '.join(self.names)}) VALUES ("
         self._plain = is_plain(self._insert)
         own = {column.name: i for i, column in enumerate(columns)}
         key = table.primary_key
-        self._key = [own[name] for name in key] if key and all(name in own for name in key) else None
-        self._whole = len(columns) == len(table.columns)
+        self.key = [own[name] for name in key] if key and all(name in own for name in key) else None
+        self.whole = len(columns) == len(table.columns)
 
     def literals(self, row: dict[str, Any]) -> list[str | None]:
         """Of one image."""
@@ -250,55 +261,67 @@ class _TableStatements:
         if before is None:
             assert after is not None
             if inverse:
-                self._want_whole(after)
-            made = self._insertion(after)
+                self.want_whole(after)
+            made = self.insertion(after)
         elif after is None:
-            made = f"DELETE FROM {self._name} WHERE {self._where(before)};"
+            made = f"DELETE FROM {self.name} WHERE {self._where(before)};"
         else:
             made = self._update(before, after, inverse=inverse)
         return made if self._plain else prepared(made)
 
-    def _insertion(self, row: Literals) -> str:
+    def insertion(self, row: Literals) -> str:
+        """What brings an image into the table."""
         if None not in row:
             return f"{self._insert}{', '.join(row)});"  # type: ignore[arg-type]
-        names = ", ".join(name for name, value in zip(self._names, row, strict=True) if value is not None)
+        names = ", ".join(name for name, value in zip(self.names, row, strict=True) if value is not None)
         values = ", ".join(value for value in row if value is not None)
-        return f"INSERT INTO {self._name} ({names}) VALUES ({values});"
+        return f"INSERT INTO {self.name} ({names}) VALUES ({values});"
 
     def _update(self, before: Literals, after: Literals, *, inverse: bool) -> str:
         if inverse:
-            # The old values of what the change set; what it found in the row has to be all of them.
-            for column, old, new in zip(self.columns, after, before, strict=True):
-                if old is None and new is not None:
-                    raise SchemaError(
-                        "the log has no old value of the column (binlog_row_image is not FULL), so that the"
-                        " update cannot be taken back",
-                        column=column.name,
-                    )
+            self.want_old_values(after, before)
         # Times are set even if they stay: ON UPDATE CURRENT_TIMESTAMP would set those that are not named.
-        pairs = [
+        pairs = self.assignments(before, after, inverse=inverse)
+        if not pairs:  # changed nothing: it still is a change in the log
+            pairs = [f"{n} = {new}" for n, new in zip(self.names, after, strict=True) if new is not None][:1]
+        if not pairs:
+            raise SchemaError("the image has no column that could be set")
+        return f"UPDATE {self.name} SET {', '.join(pairs)} WHERE {self._where(before)};"
+
+    def assignments(self, before: Literals, after: Literals, *, inverse: bool) -> list[str]:
+        """What SET has to say to turn an image into another."""
+        return [
             f"{name} = {new}"
-            for name, column, old, new in zip(self._names, self.columns, before, after, strict=True)
+            for name, column, old, new in zip(self.names, self.columns, before, after, strict=True)
             if new is not None
             and (new != old or column.kind in _SELF_UPDATING)
             and not (inverse and old is None)
         ]
-        if not pairs:  # changed nothing: it still is a change in the log
-            pairs = [f"{n} = {new}" for n, new in zip(self._names, after, strict=True) if new is not None][:1]
-        if not pairs:
-            raise SchemaError("the image has no column that could be set")
-        return f"UPDATE {self._name} SET {', '.join(pairs)} WHERE {self._where(before)};"
+
+    def comparisons(self, row: Literals) -> list[tuple[str, str]]:
+        """Of each column of an image its name, and the condition that the server has just this value."""
+        return [
+            (column.name, self._equals(i, value, exact=True))
+            for i, (column, value) in enumerate(zip(self.columns, row, strict=True))
+            if value is not None
+        ]
+
+    def key_condition(self, row: Literals) -> str | None:
+        """The condition on the primary key; None: there is none, or not in the image."""
+        if self.key is None or any(row[i] is None for i in self.key):
+            return None
+        return " AND ".join(self._equals(i, row[i], exact=False) for i in self.key)
 
     def _where(self, row: Literals) -> str:
-        if self._key is not None and all(row[i] is not None for i in self._key):
-            return " AND ".join(self._equals(i, row[i], exact=False) for i in self._key)
-        parts = [self._equals(i, value, exact=True) for i, value in enumerate(row) if value is not None]
+        if (key := self.key_condition(row)) is not None:
+            return key
+        parts = [condition for _, condition in self.comparisons(row)]
         if not parts:
             raise SchemaError("the image has no column by which the row could be found")
         return f"{' AND '.join(parts)} LIMIT 1"
 
     def _equals(self, i: int, literal: str | None, *, exact: bool) -> str:
-        name, column = self._names[i], self.columns[i]
+        name, column = self.names[i], self.columns[i]
         assert literal is not None
         if literal == NULL:
             return f"{name} IS NULL"
@@ -315,9 +338,20 @@ class _TableStatements:
             comparable(literal)
         return f"{name} = {literal}"
 
-    def _want_whole(self, row: Literals) -> None:
+    def want_old_values(self, old: Literals, new: Literals) -> None:
+        """Refuse an update of which the log has not all the old values of what it set."""
+        for column, before, after in zip(self.columns, old, new, strict=True):
+            if before is None and after is not None:
+                raise SchemaError(
+                    "the log has no old value of the column (binlog_row_image is not FULL), so that the"
+                    " update cannot be taken back",
+                    column=column.name,
+                )
+
+    def want_whole(self, row: Literals) -> None:
+        """Refuse a row of which the log has not all values."""
         missing = next((c for c, value in zip(self.columns, row, strict=True) if value is None), None)
-        if missing is None and not self._whole:
+        if missing is None and not self.whole:
             read = set(self.columns)
             missing = next(column for column in self.table.columns if column not in read)
         if missing is not None:

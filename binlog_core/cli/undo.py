@@ -1,0 +1,160 @@
+"""``binlog-core undo``: take back what some transactions did, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from .._sources.places import is_server
+from ..replay import ServerUndo, UndoPlan, plan_undo
+from ..replay.undo import Action
+from ..server.address import Address
+from ..server.connection import Connection
+from .files import output
+from .options import LogOptions, RangeOptions, RowOptions, spread
+from .output import errors_as_lines, note, printable, results
+from .progress import patience
+
+_MOST_SHOWN = 20
+_ACTIONS: dict[Action, str] = {"insert": "inserted again", "update": "set back", "delete": "removed"}
+
+
+@spread
+def undo(
+    logs: LogOptions,
+    selection: RowOptions,
+    part: RangeOptions,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERVER",
+            help="mysql://user@host:port: compare each row with what the change left, and change nothing.",
+        ),
+    ] = None,
+    execute: Annotated[
+        bool,
+        typer.Option("--execute", help="With --check: take back what is still so, in one transaction."),
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for the script; standard output without.", dir_okay=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Also where not all in the range can be taken back.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON; needs --check or -o.")] = False,
+    password_file: Annotated[
+        Path | None, typer.Option(help="Of --check: the password is its first line; without it: MYSQL_PWD.")
+    ] = None,
+    defaults_file: Annotated[
+        Path | None, typer.Option(help="Of --check: option file, as the vendors' clients read it.")
+    ] = None,
+) -> None:
+    """Take back what some transactions did to some rows: a script, or with --check on the server itself.
+
+    What is taken back is chosen by range, GTIDs, table, operation or condition. Give all logs from then on,
+    or the archive: they tell who changed the rows since. Such rows are named and left alone, and each
+    statement says so itself. DDL, TRUNCATE and changes logged as statements are named: they stay.
+
+    Examples:
+
+      binlog-core undo /backup/db1 --include-gtids 0-1-5501 -o undo.sql
+
+      binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1
+
+      binlog-core undo /backup/db1 --include-gtids 0-1-5501 --check mysql://root@db1 --execute
+    """
+    chosen = selection.selection()
+    if selection.columns:
+        raise typer.BadParameter("--columns: whole rows are taken back")
+    if "-" in logs.files:
+        raise typer.BadParameter("the logs are read twice: give files, not standard input")
+    ranged = [part.start, part.stop, part.start_position, part.stop_position]
+    ranged += [part.start_datetime, part.stop_datetime]
+    narrow = ("tables", "exclude_tables", "ops", "gtids", "server_id", "where")
+    if all(one is None for one in ranged) and not any(chosen.get(name) for name in narrow):
+        raise typer.BadParameter("say what to take back: --include-gtids, --start and --stop, --table …")
+    if execute and check is None:
+        raise typer.BadParameter("--execute goes with --check")
+    if as_json and check is None and to is None:
+        raise typer.BadParameter("--json goes with --check or --output")
+    if check is not None and not is_server(check):
+        raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
+    with errors_as_lines():
+        try:
+            address = check and Address.of(check, password_file=password_file, defaults_file=defaults_file)
+        except ValueError as error:
+            raise typer.BadParameter(f"--check: {error}") from None
+        with patience("reading the logs"):
+            plan = plan_undo(logs.files, partial=partial, **logs.arguments(), **chosen, **part.places(logs))
+        notes = plan.notes
+        if address:
+            with Connection(address) as connection, patience("asking the server"):
+                on_server = ServerUndo(plan, connection)
+                if execute:
+                    on_server.execute()
+                else:
+                    on_server.check()
+                notes = notes + on_server.notes
+        if to is not None or not check:
+            with output(to, overwrite=overwrite, private=logs.keys is not None) as file:
+                plan.write(file)
+        for text in notes:
+            note(text)
+        if as_json:
+            typer.echo(json.dumps(as_dict(plan, notes), indent=2))
+        elif check or to is not None:
+            show(plan, executed=execute)
+        else:
+            for row in plan.left_alone()[:_MOST_SHOWN]:
+                note(f"left alone: {row.table}, {row.key}: {row.why}")
+            if (more := len(plan.left_alone()) - _MOST_SHOWN) > 0:
+                note(f"and {more:,} more rows, which are named in the script")
+
+
+def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
+    """The report as plain values for JSON."""
+    return {
+        "transactions": plan.transactions,
+        "notes": notes,
+        "rows": [
+            {"table": row.table, "key": row.key, "action": row.action, "state": row.state, "why": row.why}
+            for row in plan.rows
+        ],
+    }
+
+
+def show(plan: UndoPlan, *, executed: bool) -> None:
+    """Print the report for people."""
+    console = results()
+    for text in plan.transactions[:_MOST_SHOWN]:
+        console.print(printable(f"takes back {text}"), markup=False)
+    if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
+        console.print(f"and {more:,} more transactions")
+    counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))
+    table = Table(
+        title="taken back" if executed else "can be taken back", title_justify="left", box=box.SIMPLE_HEAD
+    )
+    table.add_column("table", overflow="fold")
+    for told in _ACTIONS.values():
+        table.add_column(told, justify="right")
+    for name in sorted({name for name, _ in counts}):
+        table.add_row(Text(printable(name)), *(f"{counts[name, action]:,}" for action in _ACTIONS))
+    console.print(table if counts else f"nothing {table.title}")
+    alone = plan.left_alone()
+    if alone:
+        console.print(f"left alone: {len(alone):,} row{'s' * (len(alone) != 1)}")
+    for row in alone[:_MOST_SHOWN]:
+        console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
+    if (more := len(alone) - _MOST_SHOWN) > 0:
+        console.print(f"  and {more:,} more; --json has all")
+    if not executed and plan.ready():
+        console.print("nothing was changed: --execute does it, -o writes the script")

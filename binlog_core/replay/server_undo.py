@@ -1,0 +1,274 @@
+"""Undo on a server: every row is compared with what the change left, and taken back in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BinlogError, ServerError
+from .literals import quote_name, quote_text
+from .scripts import SESSION
+from .undo import UndoPlan, UndoRow, ident_of
+
+if TYPE_CHECKING:
+    from ..server.connection import Connection
+
+# A unique key, a value that the column does not take (any more), a check, a trigger that refuses.
+_CONFLICTS = frozenset((1062, 1586, 1048, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, 1644))
+_STRICT = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+
+
+class ServerUndo:
+    """Compares the rows of a plan with a server's, and takes them back there.
+
+    Parameters
+    ----------
+    plan : UndoPlan
+        Its rows take on the state that they are found in.
+    connection : Connection
+        Of a user who may SELECT from the tables, and change them for `execute`.
+
+    Attributes
+    ----------
+    notes : list of str
+        What else whoever asks has to know: triggers that will run.
+
+    Raises
+    ------
+    ServerError
+        A question is refused.
+    """
+
+    def __init__(self, plan: UndoPlan, connection: Connection) -> None:
+        self.plan, self._connection = plan, connection
+        self.notes: list[str] = []
+        for statement in SESSION:
+            self._ask(statement.removesuffix(";"))
+        self._ask(_STRICT)
+        self._ask("SET SESSION innodb_lock_wait_timeout = 5")
+        self._columns: dict[str, dict[str, bool]] = {}  # by table: names, and whether the server makes it
+        self._look_at_tables()
+
+    # ------------------------------------------------------------ looking
+
+    def check(self) -> None:
+        """Compare, and change nothing: rows that are not as the change left them are marked.
+
+        What rows of other logs or servers say since is no reason then: what counts is the row itself.
+        """
+        self._ask("START TRANSACTION READ ONLY")
+        try:
+            for row in self._candidates():
+                self._compare(row)
+        finally:
+            self._ask("ROLLBACK")
+
+    def execute(self) -> None:
+        """Compare, and take back what is as the change left it, all in one transaction.
+
+        Raises
+        ------
+        BinlogError
+            A table's engine has no transactions, or rows of others would point to rows that are gone. As the
+            server refuses. Nothing was changed then.
+        """
+        self._ask("START TRANSACTION")
+        try:
+            keys = list(self._foreign_keys())
+            dangling = [self._dangling(key) for key in keys]
+            for row in self._candidates():
+                if row.after is None and row.plan.key is None:
+                    self._compare(row)
+            todo = list(self._candidates())
+            while todo:
+                again = [row for row in todo if not self._take_back(row)]
+                if len(again) == len(todo):
+                    break
+                todo = again
+            for key, before in zip(keys, dangling, strict=True):
+                if (after := self._dangling(key)) > before:
+                    raise BinlogError(
+                        f"{after - before:,} rows of {key[0]} would point to rows of {key[2]} that are not"
+                        " there: nothing was taken back"
+                    )
+            self._ask("COMMIT")
+        except BaseException:
+            self._connection.close()  # the server rolls back
+            for row in self.plan.rows:
+                if row.state == "done":
+                    row.state = "ready"
+            raise
+
+    def _candidates(self) -> Iterator[UndoRow]:
+        """What the log tells enough of; whether it was changed since, the server tells."""
+        for row in self.plan.rows:
+            if row.state in ("ready", "changed since"):
+                yield row
+
+    def _take_back(self, row: UndoRow) -> bool:
+        """Whether it is settled; if not, another row was in its way."""
+        try:
+            count = self._change(self._statement(row))
+        except ServerError as error:
+            if error.code not in _CONFLICTS:
+                raise
+            row.state, row.why = "conflict", f"the server refuses it: {error.message}"
+            return False
+        if count:
+            row.state, row.why = "done", ""
+        else:
+            self._differs(row)
+        return True
+
+    def _statement(self, row: UndoRow) -> str:
+        made = self._columns.get(row.table, {})
+        return row.statement(frozenset(name for name, own in made.items() if own))
+
+    def _compare(self, row: UndoRow) -> None:
+        if row.after is not None:
+            found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {self._where(row)}")
+            if found:
+                row.state, row.why = "ready", ""
+            else:
+                self._differs(row)
+            return
+        assert row.before is not None
+        key = row.plan.key_condition(row.before)
+        if key is None:
+            equal = " AND ".join(condition for _, condition in row.plan.comparisons(row.before))
+            if self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {equal} LIMIT 1"):
+                row.state = "conflict"
+                row.why = "an equal row is there, and without a key nobody can tell whether it is this one"
+                return
+        elif self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {key}"):
+            if not self._moves_away(row):
+                self._mark(row, "a row with its key is there")
+            return
+        row.state, row.why = "ready", ""
+
+    def _where(self, row: UndoRow) -> str:
+        condition = row.condition()
+        return condition if condition.endswith(" LIMIT 1") else f"{condition} LIMIT 1"
+
+    def _moves_away(self, row: UndoRow) -> bool:
+        """Whether the row that has a deleted one's key now is taken back too."""
+        assert row.before is not None
+        ident = ident_of(row.plan, row.before)
+        return any(
+            one.after is not None and one.table == row.table and ident_of(one.plan, one.after) == ident
+            for one in self.plan.rows
+            if one.state == "ready"
+        )
+
+    def _differs(self, row: UndoRow) -> None:
+        """Say how a row is not what the change left."""
+        assert row.after is not None
+        key = row.plan.key_condition(row.after)
+        if key is None:
+            self._mark(row, "no such row is there")
+            return
+        compared = row.plan.comparisons(row.after)
+        asked = ", ".join(f"({condition})" for _, condition in compared)
+        found = self._ask(f"SELECT {asked} FROM {row.plan.name} WHERE {key}")
+        if not found:
+            self._mark(row, "it is gone")
+            return
+        names = [name for (name, _), same in zip(compared, found[0], strict=True) if same != "1"]
+        self._mark(row, f"other values in {', '.join(names)}" if names else "it was changed meanwhile")
+
+    def _mark(self, row: UndoRow, found: str) -> None:
+        who = row.why if row.state == "changed since" and row.why.startswith("by ") else ""
+        row.state = "changed since"
+        row.why = f"{found}, changed {who}" if who else f"{found}; these logs do not tell by whom"
+
+    # ------------------------------------------------------------ tables
+
+    def _look_at_tables(self) -> None:
+        tables = list(dict.fromkeys(row.table for row in self.plan.rows))
+        plans = {row.table: row.plan for row in self.plan.rows}
+        for name in tables:
+            table = plans[name].table
+            database, its = quote_text(table.database), quote_text(table.name)
+            place = f"TABLE_SCHEMA = {database} AND TABLE_NAME = {its}"
+            rows = self._ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
+            self._columns[name] = {str(column): _is_made(str(extra or "")) for column, extra in rows}
+            reason = None
+            if not rows:
+                reason = "the server has no such table"
+            elif missing := [c.name for c in plans[name].columns if c.name not in self._columns[name]]:
+                reason = f"the server's table has no column {missing[0]}"
+            else:
+                engines = self._ask(
+                    "SELECT e.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t"
+                    " JOIN information_schema.ENGINES e USING (ENGINE)"
+                    f" WHERE {place}"
+                )
+                if not engines:
+                    reason = "it is not a table with an engine of its own"
+                elif engines[0][1] != "YES":
+                    reason = f"its engine, {engines[0][0]}, has no transactions"
+            for row in self.plan.rows:
+                if row.table == name and reason is not None and row.state != "refused":
+                    row.refuse(reason)
+            triggers = self._ask(
+                "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS"
+                f" WHERE EVENT_OBJECT_SCHEMA = {database} AND EVENT_OBJECT_TABLE = {its}"
+            )
+            if triggers:
+                names = ", ".join(str(one[0]) for one in triggers)
+                self.notes.append(f"triggers of {name} run as its rows are taken back: {names}")
+
+    def _foreign_keys(self) -> Iterator[tuple[str, list[str], str, list[str]]]:
+        """Child, its columns, parent, its columns: of the foreign keys from and to the tables."""
+        plans = {row.table: row.plan.table for row in self.plan.rows}
+        seen: set[tuple[str, ...]] = set()
+        for table in plans.values():
+            database, name = quote_text(table.database), quote_text(table.name)
+            rows = self._ask(
+                "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,"
+                " REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME"
+                " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND"
+                f" ((TABLE_SCHEMA = {database} AND TABLE_NAME = {name}) OR"
+                f" (REFERENCED_TABLE_SCHEMA = {database} AND REFERENCED_TABLE_NAME = {name}))"
+                " ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"
+            )
+            by_name: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+            for found in rows:
+                texts = tuple(map(str, found))
+                by_name.setdefault((texts[0], texts[1], texts[3]), []).append(texts)
+            for constraint, columns in by_name.items():
+                if constraint in seen:
+                    continue
+                seen.add(constraint)
+                first = columns[0]
+                child = f"{quote_name(first[2])}.{quote_name(first[3])}"
+                parent = f"{quote_name(first[5])}.{quote_name(first[6])}"
+                yield child, [one[4] for one in columns], parent, [one[7] for one in columns]
+
+    def _dangling(self, key: tuple[str, list[str], str, list[str]]) -> int:
+        """Rows of a foreign key that point to no row."""
+        child, columns, parent, referred = key
+        pairs = " AND ".join(
+            f"c.{quote_name(a)} = p.{quote_name(b)}" for a, b in zip(columns, referred, strict=True)
+        )
+        known = " AND ".join(f"c.{quote_name(a)} IS NOT NULL" for a in columns)
+        rows = self._ask(
+            f"SELECT COUNT(*) FROM {child} c WHERE {known}"
+            f" AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE {pairs}) LOCK IN SHARE MODE"
+        )
+        return int(str(rows[0][0]))
+
+    # ------------------------------------------------------------ talking
+
+    def _ask(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.query(sql, right="SELECT, INSERT, UPDATE and DELETE on the tables")
+
+    def _change(self, sql: str) -> int:
+        self._ask(sql.removesuffix(";"))
+        return int(str(self._ask("SELECT ROW_COUNT()")[0][0]))
+
+
+def _is_made(extra: str) -> bool:
+    """Whether the server makes the values of a column itself."""
+    words = extra.upper()
+    return "GENERATED" in words and "DEFAULT_GENERATED" not in words

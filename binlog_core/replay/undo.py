@@ -1,0 +1,503 @@
+"""Taking changes back: what became of each row, and who changed it since.
+
+Changes of one row are folded: what it was before the first of them, and what the last one left. A row is
+taken back only where it is still what was left; every statement says so itself, in its WHERE.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from .._opening import open as open_log
+from ..errors import BinlogError, SchemaError
+from ..report import BinlogWarning
+from .literals import is_plain, prepared
+from .scripts import POSTAMBLE, Script, Transaction, comment, preamble, told_place
+from .statements import BatchStatements, Literals, StatementMaker, TableStatements
+
+if TYPE_CHECKING:
+    from .._decode.group import Aside
+    from ..batch import ChangeBatch
+    from ..log import Log
+
+Action = Literal["insert", "update", "delete"]
+State = Literal["ready", "changed since", "changed between", "refused", "conflict", "done"]
+
+_MOST_OF_A_KEY = 120  # characters of a row's name
+_NOT_FOR_ALL = ("start", "stop", "gtids", "exclude_gtids", "server_id", "ops", "where", "tables", "columns")
+
+Place = tuple[int, int]  # position of the event, row in it
+Ident = tuple[str | None, ...]
+
+
+@dataclass(slots=True, eq=False)
+class UndoRow:
+    """One row, and what takes it back.
+
+    Parameters
+    ----------
+    plan : TableStatements
+        Of its table, as the last change has it.
+    before : sequence of str or None
+        Literals of what it was before the first change; None: it was not there.
+    after : sequence of str or None
+        Of what the last change left; None: it is not there any more.
+    path : str
+        The log of the last change.
+    place : (int, int)
+        Position of that change's event, and number of the row in it.
+
+    Attributes
+    ----------
+    state : str
+        "ready"; "changed since" by others, or "changed between" two of the changes; "refused": the log or
+        the server's table does not have what it takes; "conflict": the server refused what takes it back;
+        "done".
+    why : str
+        Of the states but "ready" and "done".
+    """
+
+    plan: TableStatements
+    before: Literals | None
+    after: Literals | None
+    path: str
+    place: Place
+    state: State = "ready"
+    why: str = ""
+
+    @property
+    def table(self) -> str:
+        """ "database.table"."""
+        return self.plan.table.full_name
+
+    @property
+    def action(self) -> Action:
+        """What takes it back."""
+        return "insert" if self.after is None else "delete" if self.before is None else "update"
+
+    @property
+    def key(self) -> str:
+        """The row by its primary key, else by all that is known of it: ``id=5``."""
+        row = self.after if self.after is not None else self.before
+        assert row is not None
+        chosen = self.plan.key if self.plan.key is not None else range(len(row))
+        text = ", ".join(f"{self.plan.columns[i].name}={row[i]}" for i in chosen if row[i] is not None)
+        return text if len(text) <= _MOST_OF_A_KEY else text[: _MOST_OF_A_KEY - 1] + "…"
+
+    def refuse(self, why: str) -> None:
+        """Leave it alone, since the log does not tell enough."""
+        self.state, self.why = "refused", why
+
+    def changed(self, why: str, *, between: bool = False) -> None:
+        """Leave it alone, since others changed it."""
+        if self.state == "ready":
+            self.state, self.why = "changed between" if between else "changed since", why
+
+    def statement(self, made: frozenset[str] = frozenset()) -> str:
+        """What takes it back, if it is what the change left; one line, with its semicolon.
+
+        Parameters
+        ----------
+        made : set of str
+            Columns that the server makes itself.
+
+        Raises
+        ------
+        SchemaError
+            The log does not tell what is needed.
+        """
+        plan, before, after = self.plan, self.before, self.after
+        if before is not None and made:
+            before = [None if c.name in made else v for c, v in zip(plan.columns, before, strict=True)]
+        if after is None:
+            assert before is not None
+            return plan.insertion(before)
+        if before is None:
+            return f"DELETE FROM {plan.name} WHERE {self.condition()};"
+        pairs = plan.assignments(after, before, inverse=True)
+        return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
+
+    def condition(self) -> str:
+        """That a row is this one, and is what the last change left."""
+        plan, after = self.plan, self.after
+        assert after is not None
+        compared = [condition for _, condition in plan.comparisons(after)]
+        key = plan.key_condition(after)
+        if key is None:
+            return f"{' AND '.join(compared)} LIMIT 1"
+        return " AND ".join(dict.fromkeys([key, *compared]))
+
+
+@dataclass(slots=True)
+class UndoPlan:
+    """What takes changes back, as far as logs tell it.
+
+    Parameters
+    ----------
+    rows : list of UndoRow
+        In the order in which they are taken back: the last change first.
+    transactions : list of str
+        Where, when and under which GTID the changes were made.
+    notes : list of str
+        What of the range is not among the rows: statements, transactions that were not committed.
+    mariadb : bool
+        The logs are of a MariaDB server.
+    """
+
+    rows: list[UndoRow]
+    transactions: list[str]
+    notes: list[str]
+    mariadb: bool
+
+    def ready(self) -> list[UndoRow]:
+        """The rows that can be taken back."""
+        return [row for row in self.rows if row.state == "ready"]
+
+    def left_alone(self) -> list[UndoRow]:
+        """Those that are not: each says why."""
+        return [row for row in self.rows if row.state not in ("ready", "done")]
+
+    def write(self, file: BinaryIO) -> None:
+        """The script for a client: one transaction, printable ASCII without a backslash.
+
+        Parameters
+        ----------
+        file : binary file
+        """
+
+        def line(text: str) -> None:
+            file.write(text.encode("ascii") + b"\n")
+
+        for text in preamble(mariadb=self.mariadb):
+            line(text)
+        for text in self.transactions:
+            line(comment(f"takes back {text}"))
+        for text in self.notes:
+            line(comment(text))
+        for row in self.left_alone():
+            line(comment(f"left alone: {row.table}, {row.key}: {row.why}"))
+        line("BEGIN;")
+        for row in self.ready():
+            statement = row.statement()
+            line(statement if is_plain(statement) else prepared(statement))
+        line("COMMIT;")
+        for text in POSTAMBLE:
+            line(text)
+
+
+def plan_undo(target: Any, *, partial: bool = False, **options: Any) -> UndoPlan:
+    """Plan how the changes of some transactions are taken back.
+
+    Parameters
+    ----------
+    target : what `binlog_core.open` takes
+        Logs from the changes on, or an archive; those behind them tell which rows were changed since. Read
+        twice.
+    partial : bool
+        Also where not all of it can be taken back.
+    **options
+        For `binlog_core.open`: what of the logs is taken back, by `start`, `stop`, `gtids`, `tables`, `ops`,
+        `where` …, and how they are read.
+
+    Returns
+    -------
+    UndoPlan
+        It takes memory for each row.
+
+    Raises
+    ------
+    SchemaError
+        The log does not tell the names of the columns, or a table cannot be decoded.
+    BinlogError
+        Something in the range cannot be taken back, and `partial` is not given: statements that changed
+        rows (TRUNCATE, DROP and such among them), transactions of which the end is not in it, rows of which
+        the log has not all old values. As reading the logs does.
+    """
+    with open_log(target, **options) as log:
+        collector = _Collector(log)
+        for group in log.groups(asides=True):
+            collector.add(group)
+        collector.close()
+        mariadb = log.format.is_mariadb
+    rows = collector.rows()
+    refused = [row for row in rows if row.state == "refused"]
+    if (refused or collector.incomplete) and not partial:
+        what = [f"{collector.incomplete:,} transactions or statements"] * (collector.incomplete > 0)
+        what += [f"{len(refused):,} rows"] * bool(refused)
+        first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
+        first = first or next((note for note in collector.notes), "")
+        raise BinlogError(
+            f"what cannot be taken back: {' and '.join(what)} in the range; the first: {first}."
+            " Choose another range, or take back the rest (--partial)"
+        )
+    if rows:
+        _find_later(target, rows, collector, {k: v for k, v in options.items() if k not in _NOT_FOR_ALL})
+    return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
+
+
+# ------------------------------------------------------------ what the changes did
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Images of one change, as literals."""
+
+    plan: TableStatements
+    before: Literals | None
+    after: Literals | None
+    path: str
+    place: Place
+
+
+class _BatchChanges:
+    """The changes of a batch, by the record in which each begins."""
+
+    def __init__(self, batch: ChangeBatch, plan: TableStatements) -> None:
+        self._plan, self._path = plan, batch.path or ""
+        self._statements = BatchStatements(batch, plan, inverse=True)
+        self.records = self._statements.records
+        image = batch.array["image"]
+        self._position, self._row = image["position"].tolist(), image["row"].tolist()
+
+    def __getitem__(self, record: int) -> _Change:
+        before, after = self._statements.images(record)
+        return _Change(self._plan, before, after, self._path, (self._position[record], self._row[record]))
+
+
+class _Collector(Script):
+    """Folds the changes of transactions that were committed."""
+
+    def __init__(self, log: Log) -> None:
+        self.notes: list[str] = []
+        self.transactions: list[str] = []
+        self.incomplete = 0
+        self.first: tuple[str, int] | None = None  # where the first transaction of a row begins
+        self.tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
+        self._pending: dict[tuple[str, int], list[_Change]] = {}
+        self._order: dict[UndoRow, None] = {}  # the row changed last comes last
+        description = log.format
+        super().__init__(
+            io.BytesIO(),
+            StatementMaker(description),
+            self.notes.append,
+            mariadb=description.is_mariadb,
+            inverse=True,
+            limits=log.limits,
+        )
+
+    def rows(self) -> list[UndoRow]:
+        """In the order of taking them back."""
+        found = []
+        for row in reversed(self._order):
+            if row.before is not None and row.after is not None and list(row.before) == list(row.after):
+                continue  # changed, and changed back
+            if row.state == "ready":
+                try:
+                    _check(row)
+                except SchemaError as error:
+                    row.refuse(str(error))
+            found.append(row)
+        return found
+
+    # ------------------------------------------------------------ of Script
+
+    def _changes_of(self, batch: ChangeBatch) -> _BatchChanges:
+        try:
+            return _BatchChanges(batch, self._maker.plan(batch))
+        except BinlogError as error:
+            raise error.located(table=batch.table.full_name, path=batch.path) from None
+
+    def _place(self) -> int:
+        return 0
+
+    def _write_begin(self, transaction: Transaction) -> None:
+        self._pending[transaction.path, transaction.begin] = []
+
+    def _write(self, change: _Change) -> None:
+        assert self._open is not None
+        self._pending[self._open.path, self._open.begin].append(change)
+
+    def _write_savepoint(self, statement: str) -> None:
+        pass
+
+    def _write_note(self, text: str) -> None:
+        pass
+
+    def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
+        self.incomplete += changed
+        self._tell(f"not taken back: {path}, position {aside.position}: {text}")
+
+    def _commit(self, transaction: Transaction) -> None:
+        changes = self._pending.pop((transaction.path, transaction.begin))
+        if transaction.goes_back:
+            self._roll_back(transaction, "it goes back to a savepoint")
+            return
+        if transaction.holes:
+            self.incomplete += 1
+            self._tell(
+                f"not taken back whole, since {transaction.holes[0]}: transaction of {transaction.told}"
+            )
+        self.transactions.append(transaction.told)
+        if self.first is None:
+            self.first = transaction.path, transaction.begin
+        for change in changes:
+            self._fold(change)
+
+    def _roll_back(self, transaction: Transaction, why: str) -> None:
+        self._pending.pop((transaction.path, transaction.begin), None)
+        self.incomplete += 1
+        self._tell(f"not taken back, since {why}: transaction of {transaction.told}")
+
+    def _flush(self) -> None:
+        pass
+
+    def _end(self, *, broken: bool) -> None:
+        pass
+
+    # ------------------------------------------------------------ folding
+
+    def _fold(self, change: _Change) -> None:
+        plan, before, after = change.plan, change.before, change.after
+        row = self._take(plan, before, after)
+        if row is None:
+            row = UndoRow(plan, before, _merged(before, after), change.path, change.place)
+        else:
+            if not _same_columns(row.plan, plan):
+                row.refuse("the table was altered between two changes of the row")
+                row.before = before
+            elif before is not None and row.after is not None:
+                if not _agree(row.after, before):
+                    row.changed("by another transaction between two of these", between=True)
+                if row.before is not None:
+                    row.before = [
+                        # A column that the first image lacks was not changed until now.
+                        old if old is not None or known is not None else value
+                        for old, known, value in zip(row.before, row.after, before, strict=True)
+                    ]
+                after = _merged(row.after, after)
+            row.plan, row.after, row.path, row.place = plan, _merged(before, after), change.path, change.place
+            self._order.pop(row, None)
+        if row.before is None and row.after is None:
+            return  # it came and went
+        self._order[row] = None
+        self.tracked.setdefault((row.table, _ident(row)), []).append(row)
+
+    def _take(self, plan: TableStatements, before: Literals | None, after: Literals | None) -> UndoRow | None:
+        """The tracked row that a change goes on with; it is no longer tracked under that key."""
+        if before is not None:
+            row = self._pop(plan, before, dead=False)
+            if row is None and plan.key is not None and (gone := self._pop(plan, before, dead=True)):
+                gone.changed("by another transaction, which inserted it again", between=True)
+            return row
+        if after is None or plan.key is None:
+            return None
+        if (row := self._pop(plan, after, dead=True)) is None and (
+            live := self._pop(plan, after, dead=False)
+        ):
+            live.changed("by another transaction, which deleted it", between=True)
+        return row
+
+    def _pop(self, plan: TableStatements, image: Literals, *, dead: bool) -> UndoRow | None:
+        place = plan.table.full_name, ident_of(plan, image)
+        rows = self.tracked.get(place, [])
+        for i in range(len(rows) - 1, -1, -1):
+            if (rows[i].after is None) == dead:
+                return rows.pop(i)
+        return None
+
+
+def ident_of(plan: TableStatements, image: Literals) -> Ident:
+    """What tells a row from others: its primary key, else all of it."""
+    return tuple(image) if plan.key is None else tuple(image[i] for i in plan.key)
+
+
+def _ident(row: UndoRow) -> Ident:
+    image = row.after if row.after is not None else row.before
+    assert image is not None
+    return ident_of(row.plan, image)
+
+
+def _merged(before: Literals | None, after: Literals | None) -> Literals | None:
+    """An image, completed by the one before it."""
+    if before is None or after is None or None not in after:
+        return after
+    return [old if new is None else new for old, new in zip(before, after, strict=True)]
+
+
+def _agree(left: Literals, found: Literals) -> bool:
+    return all(a == b for a, b in zip(left, found, strict=True) if a is not None and b is not None)
+
+
+def _same_columns(a: TableStatements, b: TableStatements) -> bool:
+    return a is b or (a.columns == b.columns and a.key == b.key)
+
+
+def _check(row: UndoRow) -> None:
+    """Refuse what the log does not tell enough of."""
+    if row.after is None:
+        assert row.before is not None
+        row.plan.want_whole(row.before)
+    else:
+        row.plan.comparisons(row.after)
+        if row.before is not None:
+            row.plan.want_old_values(row.before, row.after)
+    row.statement()
+
+
+# ------------------------------------------------------------ who changed it since
+
+
+def _find_later(target: Any, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]) -> None:
+    """Mark the rows that logs change behind the last change which is taken back."""
+    tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
+    tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
+    for row in rows:
+        tracked.setdefault((row.table, _ident(row)), []).append(row)
+    names = {glob.escape(name): plan for name, plan in tables.items()}
+    columns = {
+        name: [plan.columns[i].name for i in plan.key] for name, plan in names.items() if plan.key is not None
+    }
+    passed: set[str] = set()
+    here = ""
+    first = collector.first
+    with (
+        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass told
+        open_log(target, start=first, tables=list(names), columns=columns, **options) as log,
+    ):
+        maker = StatementMaker(log.format)
+        for group in log.groups():
+            if group.path != here:
+                passed.add(here)
+                here = group.path
+            for batch in group.batches:
+                _mark(batch, maker, tracked, passed)
+
+
+def _mark(
+    batch: ChangeBatch,
+    maker: StatementMaker,
+    tracked: dict[tuple[str, Ident], list[UndoRow]],
+    passed: set[str],
+) -> None:
+    plan, name = maker.plan(batch), batch.table.full_name
+    image = batch.array["image"]
+    positions, numbers, transactions = (image[k].tolist() for k in ("position", "row", "transaction"))
+    statements = BatchStatements(batch, plan, inverse=True)
+    for record in statements.records.tolist():
+        before, after = statements.images(record)
+        for one, dead in ((before, False), (after, True)):
+            if one is None:
+                continue
+            for row in tracked.get((name, ident_of(plan, one)), ()):
+                place = positions[record], numbers[record]
+                later = row.path in passed or (row.path == batch.path and place > row.place)
+                if later and (row.after is None) == dead and row.state == "ready":
+                    row.changed(
+                        f"by {told_place(batch.path or '', batch.transactions[transactions[record]])}"
+                    )
+                    if row.plan.key is None:
+                        break  # of several that are equal, one

@@ -237,6 +237,16 @@ def test_statements_are_named(statement: str) -> None:
     assert f"use shop; {statement}" in out.getvalue().decode()
 
 
+def test_rows_by_condition_of_a_folder_of_logs(tmp_path: Path) -> None:
+    first = log_of([("update", [(row(i), row(i, 5)) for i in range(1, 5)])])
+    second = log_of([("delete", [row(2, 5), row(4, 5)])])
+    (tmp_path / "bin.000001").write_bytes(first)
+    (tmp_path / "bin.000002").write_bytes(second)
+    made = plan_undo(tmp_path, where="id >= 3", stop=("bin.000001", len(first)))
+    assert [(one.key, one.state) for one in made.rows] == [("id=4", "changed since"), ("id=3", "ready")]
+    assert "bin.000002" in made.rows[0].why
+
+
 def test_ddl_is_named_and_refuses_nothing() -> None:
     made = plan(log_of([("insert", [row(1)])], [("ALTER TABLE t ADD COLUMN z INT",)]), "1-2")
     assert "ALTER TABLE t" in made.notes[0]

@@ -112,7 +112,7 @@ def undo(
         if as_json:
             typer.echo(json.dumps(as_dict(plan, notes), indent=2))
         elif check or to is not None:
-            show(plan, executed=execute)
+            show(plan, checked=check is not None, executed=execute)
         else:
             for row in plan.left_alone()[:_MOST_SHOWN]:
                 note(f"left alone: {row.table}, {row.key}: {row.why}")
@@ -132,7 +132,7 @@ def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def show(plan: UndoPlan, *, executed: bool) -> None:
+def show(plan: UndoPlan, *, checked: bool, executed: bool) -> None:
     """Print the report for people."""
     console = results()
     for text in plan.transactions[:_MOST_SHOWN]:
@@ -156,5 +156,5 @@ def show(plan: UndoPlan, *, executed: bool) -> None:
         console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
     if (more := len(alone) - _MOST_SHOWN) > 0:
         console.print(f"  and {more:,} more; --json has all")
-    if not executed and plan.ready():
-        console.print("nothing was changed: --execute does it, -o writes the script")
+    if checked and not executed and plan.ready():
+        console.print("nothing was changed: --execute does it")

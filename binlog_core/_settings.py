@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ._decode.gtid_selection import check_vendor, union
 from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
-from ._sources.log_names import name_within
+from ._sources.log_names import name_within, unpacked
 from ._tables.given_names import NamesMet
 from .conditions import Condition, condition_of
 from .errors import BinlogError
-from .gtids import parse_gtid_set
+from .gtids import GtidSet, parse_gtid_set
 from .limits import Limits
 from .position import Position
 from .report import Report
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._decode.executed import Executed
     from ._format.format_description import FormatDescription
     from ._sources.follow import Follower
-    from ._sources.log_files import LogFiles
+    from ._sources.log_files import LogFile, LogFiles
     from ._sources.sources import Source
     from .server.source import ServerFollower
 
@@ -116,20 +116,28 @@ class Settings:
         """Which files hold `start` and `stop`."""
 
         def index(place: Place | None, default: int) -> int:
-            if isinstance(place, Position):
-                place = place.file, place.offset
+            position = place if isinstance(place, Position) else None
+            if position is not None:
+                place = position.file, position.offset
             if not isinstance(place, tuple):
                 return default
-            found = [i for i, f in enumerate(files) if place[0] in (f.path, name_within(f.path))]
-            found = found or [i for i, f in enumerate(files) if os.path.basename(f.path) == place[0]]
+            name = unpacked(place[0])
+            found = [i for i, f in enumerate(files) if place[0] == f.path]
+            found = found or [i for i, f in enumerate(files) if unpacked(name_within(f.path)) == name]
+            named = [i for i, f in enumerate(files) if unpacked(os.path.basename(f.path)) == name]
+            found = found or named
+            if position is not None and len(named) > 1:
+                found = _of_history(files, named, position) or found
             if not found:
                 raise BinlogError(f"no file {place[0]!r} among those given", path=files[0].path)
             return found[0]
 
         return index(self.start, 0), index(self.stop, len(files) - 1)
 
-    def ranged(self, selection: Selection, files: LogFiles, i: int) -> Selection:
-        """The selection for the i-th file."""
+    def ranged(
+        self, selection: Selection, files: LogFiles, i: int, following: LogFile | None = None
+    ) -> Selection:
+        """The selection for the i-th file, or for one that followed the last."""
         first, last = self.file_range(files)
         changes: dict[str, Any] = {}
         for place, at, kind in ((self.start, first, "start"), (self.stop, last, "stop")):
@@ -141,10 +149,11 @@ class Settings:
                     changes["done_records"] = place.records
             elif place is not None and i == at:
                 changes[f"{kind}_position"] = place[1] if isinstance(place, tuple) else place
-        share = files[min(i, len(files) - 1)].share
+        share = (following or files[i]).share
         if share is not None:
             if share.before is not None:
-                changes["exclude_gtids"] = union(parse_gtid_set(share.before), selection.exclude_gtids)
+                changes["repeated"] = before = parse_gtid_set(share.before)
+                changes["exclude_gtids"] = union(before, selection.exclude_gtids)
             if share.until is not None:
                 changes["stop_position"] = min(share.until, changes.get("stop_position", share.until))
         return replace(selection, **changes)
@@ -176,6 +185,17 @@ class Settings:
     def in_file(self, *, first: bool, last: bool, follow: bool) -> Settings:
         """For one file alone, which is the first of the range, or the last, or between them."""
         return replace(self, start=_in_file(self.start, first), stop=_in_file(self.stop, last), follow=follow)
+
+
+def _of_history(files: LogFiles, named: list[int], position: Position) -> list[int]:
+    """Of an archive's logs of one name, that of the history that a position belongs to."""
+    shares = [(i, share) for i in named if (share := files[i].share) is not None]
+    if position.server is not None and (of := [i for i, share in shares if share.server == position.server]):
+        return of[-1:]
+    # Behind a failover lies all that came before it.
+    ours = position.gtids or GtidSet()
+    behind = [i for i, share in shares if share.before and not parse_gtid_set(share.before) - ours]
+    return behind[-1:]
 
 
 def _in_file(place: Place | None, at_edge: bool) -> int | dt.datetime | Position | None:

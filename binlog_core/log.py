@@ -528,8 +528,15 @@ class Log:
         """A decoder for each log of a pass, which is open until the next is asked for."""
         settings = self.settings
 
-        def decoder_of(source: Source, i: int, follower: Follower | ServerFollower | None) -> LogDecoder:
-            ranged = settings.ranged(selection, self.files, i)
+        def decoder_of(
+            source: Source,
+            i: int,
+            follower: Follower | ServerFollower | None,
+            file: LogFile | None = None,
+        ) -> LogDecoder:
+            if i > first and (share := (file or self.files[i]).share) is not None and share.unproved:
+                reading.report.add("unproved_seams", path=source.path)
+            ranged = settings.ranged(selection, self.files, i, file)
             return settings.decoder(source, ranged, reading.report, definitions, follower, reading.executed)
 
         first, last = settings.file_range(self.files)
@@ -537,8 +544,6 @@ class Log:
             file = self.files[i]
             if i > first:
                 check_share(file)
-                if (share := file.share) is not None and share.unproved:
-                    reading.report.add("unproved_seams", path=file.path)
             source, follower = self.sources.take(i), None
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
@@ -551,9 +556,10 @@ class Log:
             reading.next_file = following
             if self._within is not None:  # the log after this one is not read too
                 break
+            check_share(following)
             source = following.open()
             follower = following.follower(source, reading.stop, reading.report)
-            decoder = decoder_of(source, last + 1, follower)
+            decoder = decoder_of(source, last + 1, follower, following)
             yield from self._while_open(decoder, reading)
         reading.over = True
 

@@ -22,7 +22,7 @@ class Position:
     Parameters
     ----------
     file : str
-        Name of the log, without a folder.
+        Name of the log; in a later segment of an archive with that folder: ``timeline-2/bin.000001``.
     offset : int
         In that log, of the transaction to go on with.
     gtids : GtidSet, MariadbGtidSet or None

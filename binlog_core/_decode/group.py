@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._sources.log_names import name_within, unpacked
 from ..batch import ChangeBatch
 from ..position import Position
 
@@ -80,6 +80,6 @@ class Group:
 
         Its GTIDs are known where the log begins with those before it, and was read from its beginning.
         """
-        name = re.split(r"[/\\]", self.path)[-1]
+        name = unpacked(name_within(self.path))
         gtids = self._executed.gtids() if self._executed is not None else None
         return Position(name, self.resume_position, gtids, self._server, self._records)

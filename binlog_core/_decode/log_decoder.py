@@ -509,7 +509,7 @@ class LogDecoder:
         if definitions is not None and (
             definitions.notes_changes
             if changed
-            else definitions.follows and may_change_definitions(statement)
+            else definitions.follows and may_change_definitions(statement) and not self._is_repeated()
         ):
             event = whole()  # before the group is taken: the loop still has it at hand
             transaction = int(self._loop.transaction_position)
@@ -623,6 +623,11 @@ class LogDecoder:
                 yield from self._on_event()
             elif status == _rows.ERROR:
                 self._on_inner_error()
+
+    def _is_repeated(self) -> bool:
+        """Whether the transaction at hand came before, in an archive's earlier segment."""
+        repeated = self.selection.repeated
+        return repeated is not None and not is_selected(gtid_of(self._loop.gtid()), None, repeated)
 
     def _select_transaction(self) -> None:
         selection = self.selection

@@ -45,6 +45,7 @@ class Selection:
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
     where: Condition | None = None
+    repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
     asides: bool = False  # what is no row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
 

@@ -73,7 +73,7 @@ def archived_logs(
             if name == segment.settled:
                 before = None
             until = segment.until[1] if segment.until is not None and segment.until[0] == name else None
-            share = Share(epoch, before, until)
+            share = Share(epoch, before, until, segment.server.get("uuid"))
             if files or segment.seam != GAP:
                 share = replace(share, missing=missing, unproved=segment.seam == RESET and number == 0)
             files.append(replace(log(one), share=share))

@@ -236,7 +236,12 @@ def resolve(
         return LogFiles([log(path)])
     timeline = timeline_among(place, names)
     if timeline is not None:
-        return LogFiles(archived_logs(place, path, names, timeline, log))
+        from .archived import ArchivedLog
+
+        def archived(one: str) -> LogFile:
+            return ArchivedLog(one, None, keys, mmap, storage_options, archive=path)
+
+        return LogFiles(archived_logs(place, path, names, timeline, archived))
     found = order_logs(names, logs_among(place, names))
     if not found.logs:
         raise NotABinlogError("the directory has no binary log", path=path)

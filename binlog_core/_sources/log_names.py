@@ -51,6 +51,11 @@ def name_within(path: str) -> str:
     return f"{folder}/{name}" if _SEGMENT.fullmatch(folder) else name
 
 
+def unpacked(path: str) -> str:
+    """A log's path or name, without what tells how the file is compressed."""
+    return re.sub(r"\.(gz|zst|xz)$", "", path)
+
+
 def name_key(path: str) -> tuple[str, int, str]:
     """What sorts logs: base name and number."""
     name = LogName.of(path)

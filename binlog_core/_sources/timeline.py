@@ -62,6 +62,8 @@ class Share:
         GTIDs of transactions that came in earlier logs, and are left out of this one.
     until : int or None
         Where the next segment takes over; None: all of it.
+    server : str or None
+        UUID of the server that wrote it; None: MariaDB has none.
     missing : str or None
         Why the log does not follow on the one before it.
     unproved : bool
@@ -71,6 +73,7 @@ class Share:
     epoch: int = 0
     before: str | None = None
     until: int | None = None
+    server: str | None = None
     missing: str | None = None
     unproved: bool = False
 

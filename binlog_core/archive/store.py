@@ -25,6 +25,7 @@ from .names import logs_among
 _PIECE = 8 << 20
 _LOCK = "archiver.json"
 _CLAIM = {"id", "process", "host", "updated", "valid"}  # what it tells
+_CLAIM_PAUSE = 1.0  # seconds in which the claim of another that began at the same time comes
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 T = TypeVar("T")
 
@@ -194,6 +195,9 @@ class Uploader:
                     path=shown_url(self.store.url),
                 )
         self._write_lock()
+        # Stores compare and write in two steps: of two that began at once the later claim stands.
+        self._ended.wait(_CLAIM_PAUSE)
+        self._check_claim()
         try:
             self._take_up(names)
         except BaseException:

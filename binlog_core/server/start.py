@@ -101,16 +101,14 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
 
 
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
-    here = Start(Begin(position.file, position.offset), position.gtids, position.records)
+    file = position.file.rpartition("/")[2]  # taken from an archive, it may name a segment
+    here = Start(Begin(file, position.offset), position.gtids, position.records)
     if facts.mariadb:
         if position.server is not None or isinstance(position.gtids, GtidSet):
             raise DivergedError(
                 "the position is of a MySQL server, and this is MariaDB", path=connection.name
             )
-        if (
-            position.gtids is None
-            or _gtids_at(connection, facts, position.file, position.offset) == position.gtids
-        ):
+        if position.gtids is None or _gtids_at(connection, facts, file, position.offset) == position.gtids:
             return here
     elif isinstance(position.gtids, MariadbGtidSet):
         raise DivergedError("the position is of a MariaDB server, and this is MySQL", path=connection.name)

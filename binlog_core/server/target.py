@@ -119,7 +119,7 @@ def server_logs(
     _check_start(start)
     until = stop
     if isinstance(stop, Position):
-        until = stop.file, stop.offset
+        until = stop.file.rpartition("/")[2], stop.offset
     elif not (stop is None or isinstance(stop, dt.datetime) or _is_place(stop)):
         raise TypeError(f"stop={stop!r}: a server takes (log name, position), a datetime or a Position")
     options = {

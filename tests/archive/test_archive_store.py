@@ -21,6 +21,7 @@ from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.keeper import Keeper
 from binlog_core.archive.store import Store, Uploader
+from binlog_core.errors import ArchiveError
 
 from .test_archive_timeline import OTHER, replica_of
 from .test_archiver import busy
@@ -58,6 +59,11 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[st
         "region": "us-east-1",
     }
     return f"s3://archives/{tmp_path.name}/db1", options
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.archive.store._CLAIM_PAUSE", 0.0)
 
 
 def archive(
@@ -185,8 +191,10 @@ def test_an_archiver_that_was_taken_over_from_writes_no_more(target: Any, tmp_pa
         server.transaction()
         return False
 
+    # Between reading and writing the claim lies a moment: with a tick it would be met now and then.
+    settings = {"connect": lambda: server.connect(idle=idle), "until_now": False, "interval": 1000}
     with pytest.raises(binlog_core.BinlogError, match=r"has taken over this archive \(process 7 on db9\)"):
-        archive(server, target, tmp_path / "one", connect=lambda: server.connect(idle=idle), until_now=False)
+        archive(server, target, tmp_path / "one", **settings)
     assert held(target)["archiver.json"] == data  # the other's claim stands
     archive(server, target, tmp_path / "two")
     assert ids(target)[:3] == [1, 2, 3]
@@ -251,3 +259,29 @@ def test_a_store_that_fails_is_tried_again(
         monkeypatch.undo()
         archive(server, target, tmp_path)
     assert ids(target) == list(range(1, 6))
+
+
+def test_of_two_that_begin_at_once_one_is_refused(
+    target: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look before either writes: the claim that is written later stands."""
+    monkeypatch.setattr("binlog_core.archive.store._CLAIM_PAUSE", 60.0)
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    first, second = (Uploader(store, str(tmp_path / name), 1.0) for name in ("a", "b"))
+    refused: list[ArchiveError] = []
+
+    def begin() -> None:
+        try:
+            first.begin()
+        except ArchiveError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    while "archiver.json" not in store.names():
+        time.sleep(0.01)
+    second._write_lock()  # it had looked before the first wrote
+    first._ended.set()  # the pause is over
+    thread.join(30)
+    assert len(refused) == 1
+    second._check_claim()

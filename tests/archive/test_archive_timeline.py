@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.archive import FakeServer
+from support.archive import UUID, FakeServer
 
 import binlog_core
 from binlog_core.errors import DivergedError, PurgedError
 from binlog_core.gtids import GtidSet
+from binlog_core.position import Position
+from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import Schema
+from binlog_core.spark.access import Access
+from binlog_core.spark.plan.definitions import follow_definitions
 from binlog_core.splits import check_seams, plan_splits, read_split_groups
 
 from .test_archiver import archive, assert_same, busy
@@ -309,3 +317,134 @@ def test_splits_of_an_archive_give_each_transaction_once(tmp_path: Path) -> None
         assert check_seams(results) == []
         numbers = [split.file_number for split in splits]
         assert numbers == sorted(numbers) and len(set(numbers)) == len({split.path for split in splits})
+
+
+class Following:
+    """Who reads an archive on while it grows."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.ids: list[int] = []
+        self.error: BaseException | None = None
+        self.position: str | None = None
+        self._log = binlog_core.open(folder, follow=True, **options)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for group in self._log.groups():
+                for batch in group.batches:
+                    self.ids += batch.array["row"]["id"].tolist()
+                self.position = str(group.position)
+        except BaseException as error:
+            self.error = error
+
+    def until(self, count: int) -> None:
+        end = time.monotonic() + 30
+        while len(self.ids) < count and self._thread.is_alive() and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._log.stop()
+        self._thread.join(30)
+        self._log.close()
+
+
+@pytest.mark.parametrize("compress", [None, "zstd"])
+def test_following_goes_on_in_the_next_segment(tmp_path: Path, compress: str | None) -> None:
+    server = busy(FakeServer(base="replica"), 20)
+    archive(server, tmp_path)
+    reading = Following(tmp_path)
+    try:
+        reading.until(20)
+        # The lost server had not ended its last transaction, whose row was read already.
+        last, replica = server.next_id, replica_of(server)
+        server.transaction()
+        del server.logs[server.current]._out[-31:]
+        archive(server, tmp_path, compress=compress)
+        reading.until(21)
+        replica.transaction(gtid=(server.uuid, last), key=last)
+        replica.next_id = server.next_id
+        for _ in range(5):
+            replica.transaction()
+        archive(replica, tmp_path, compress=compress)
+        reading.until(26)
+        position = reading.position
+        replica.rotate()
+        replica.transaction()
+        archive(replica, tmp_path, compress=compress)
+        reading.until(27)
+    finally:
+        reading.stop()
+    assert reading.error is None
+    assert reading.ids == list(range(1, 28)) == ids(tmp_path)
+    assert position is not None and "timeline-2/replica.000003" in position
+    assert ids(tmp_path, start=Position.parse(position)) == [27]
+
+
+def test_a_position_finds_its_segment_by_what_it_knows(tmp_path: Path) -> None:
+    """The logs of both servers have the same names."""
+    server = busy(FakeServer(base="replica"), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    replica.transaction()
+    replica.transaction()
+    archive(replica, tmp_path)
+    with binlog_core.open(tmp_path) as log:
+        groups = [group.position for one in log.each_file() for group in one.groups()]
+    ends = [position for position in groups if position.file.endswith("replica.000003")]
+    assert [position.file for position in ends] == ["replica.000003", "timeline-2/replica.000003"]
+    assert ids(tmp_path, start=ends[1]) == []
+    # As servers give them: without the segment, with the UUID or with GTIDs.
+    second = replace(ends[1], file="replica.000003")
+    assert ids(tmp_path, start=replace(second, server=OTHER)) == []
+    assert ids(tmp_path, start=replace(second, gtids=replica.executed)) == []
+    assert ids(tmp_path, start=replace(ends[0], server=server.uuid)) == list(range(10, 23))
+
+
+def test_following_stops_at_a_gap(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 5)
+    archive(server, tmp_path)
+    reading = Following(tmp_path)
+    try:
+        reading.until(5)
+        for _ in range(3):
+            server.rotate()
+            server.transaction()
+        for name in list(server.logs)[:-1]:
+            del server.logs[name]
+        archive(server, tmp_path, start=(server.current, 4))
+        reading._thread.join(30)
+    finally:
+        reading.stop()
+    assert reading.ids == [1, 2, 3, 4, 5]
+    assert "gap" in str(reading.error)
+
+
+def test_statements_that_two_segments_have_are_followed_once(tmp_path: Path) -> None:
+    def alter(server: FakeServer, number: int) -> None:
+        log = server.logs[server.current]
+        log.gtid(UUID, number)
+        log.query("ALTER TABLE shop.other ADD COLUMN extra INT", "shop")
+        server.executed = server.executed | GtidSet([((UUID, ""), (number, number))])
+        server.next_id = number + 1
+
+    server = FakeServer()
+    server.transaction()
+    alter(server, 2)
+    archive(server, tmp_path)
+    replica = FakeServer(uuid=OTHER, server_id=2, base="replica")
+    replica.transaction(gtid=(UUID, 1), key=1)
+    alter(replica, 2)
+    replica.transaction()
+    archive(replica, tmp_path)
+    assert len(segments(tmp_path)) == 2
+    schema = {"shop.other": "CREATE TABLE other (id INT)"}
+    with binlog_core.open(tmp_path, schema="ddl", schema_start=schema) as log:
+        found = [change.after["id"] for change in log.rows()]
+        assert found == [1, 3]
+        assert log.report.ddl_not_followed == 0
+    tracker = DdlTracker(Schema.load(schema))
+    follow_definitions(plan_splits(tmp_path), Access(), tracker)
+    definition = tracker.definition("shop", "other")
+    assert definition is not None and [column.name for column in definition.columns] == ["id", "extra"]

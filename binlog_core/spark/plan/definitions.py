@@ -17,6 +17,7 @@ from typing import Any
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
 from ...errors import BinlogError
+from ...gtids import parse_gtid_set
 from ...report import Report
 from ...schema.ddl import DdlTracker
 from ...schema.definitions import Definitions
@@ -77,6 +78,7 @@ def follow_definitions(
                     tables=(),
                     start_position=(start or None) if i == 0 else None,
                     stop_position=end if i + 1 == len(logs) else None,
+                    repeated=parse_gtid_set(log.before) if log.before is not None else None,
                 ),
                 report=Report(),
                 definitions=definitions,

@@ -1,0 +1,106 @@
+"""Logs of a followed archive: the next comes in the same segment of its timeline, or in the one after."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..report import Report
+from .archives import timeline_among
+from .follow import Follower, next_log_after
+from .log_files import LogFile, resolve
+from .log_names import order_logs, unpacked
+from .places import LocalFiles, logs_among
+from .sources import Source
+from .timeline import NAME
+
+if TYPE_CHECKING:
+    from .._decode.log_decoder import LogDecoder
+
+
+@dataclass(frozen=True, repr=False)
+class ArchivedLog(LogFile):
+    """A log of an archive.
+
+    Parameters
+    ----------
+    archive : str
+        The archive's directory.
+    done_records : int
+        Row images at its beginning that came already: of a transaction that a lost server had not ended.
+    """
+
+    archive: str = ""
+    done_records: int = 0
+
+    def open(self) -> Source:
+        """As of any log."""
+        source = super().open()
+        source.done_records = self.done_records
+        return source
+
+    def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
+        """What waits at the end of this log, and knows the timeline."""
+        return _ArchiveFollower(source, self.archive, stop=stop, report=report)
+
+    def after(self, decoder: LogDecoder) -> LogFile | None:
+        """The log that comes after this one, with its own share in the history."""
+        follower = decoder.track.follower
+        if follower is None or follower.next_path is None:
+            return None
+        found = self._at(follower.next_path)
+        if found.share is None or found.share.before is None or os.path.dirname(found.path) == self._folder:
+            return found
+        return replace(found, done_records=decoder.checkpoint()[1])
+
+    def following(self) -> LogFile | None:
+        """The log that comes after this one, if it is there."""
+        path = next_log_after(self.path) or next_segment(self.path, self.archive)
+        return self._at(path) if path is not None else None
+
+    @property
+    def _folder(self) -> str:
+        return os.path.dirname(self.path)
+
+    def _at(self, path: str) -> ArchivedLog:
+        found = resolve(self.archive, keys=self.keys, mmap=self.mmap, storage_options=self.storage_options)
+        for file in found:
+            if isinstance(file, ArchivedLog) and _plain(file.path) == _plain(path):
+                return file
+        return replace(self, path=path, done_records=0)
+
+
+class _ArchiveFollower(Follower):
+    """Waits at the end of one local log of an archive."""
+
+    def __init__(self, source: Source, archive: str, *, stop: threading.Event, report: Report) -> None:
+        super().__init__(source, stop=stop, report=report)
+        self._archive = archive
+
+    def _following(self) -> str | None:
+        return super()._following() or next_segment(self._source.path, self._archive)
+
+
+def next_segment(path: str, archive: str) -> str | None:
+    """The first log of the segment that comes after that of a log; None: there is none."""
+    place = LocalFiles()
+    if not place.exists(os.path.join(archive, NAME)):
+        return None  # of a store, or gone
+    timeline = timeline_among(place, [os.path.join(archive, NAME)])
+    assert timeline is not None
+    folders = [os.path.join(archive, segment.folder).rstrip("/") for segment in timeline.segments]
+    here = os.path.dirname(path).rstrip("/")
+    if here not in folders[:-1]:
+        return None
+    folder = folders[folders.index(here) + 1]
+    if not os.path.isdir(folder):
+        return None
+    names = place.files(folder) or []
+    logs = order_logs(names, logs_among(place, names)).logs
+    return logs[0] if logs else None
+
+
+def _plain(path: str) -> str:
+    return unpacked(os.path.normpath(path))

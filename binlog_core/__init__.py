@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from . import server as server
     from . import spark as spark
     from . import splits as splits
+    from . import transactions as transactions
     from ._core._values import RowChange as RowChange
     from ._decode.group import Group as Group
     from ._format.event_types import EventType as EventType
@@ -102,6 +103,7 @@ _MODULES = frozenset(
         "server",
         "spark",
         "splits",
+        "transactions",
         "versions",
     ]
 )

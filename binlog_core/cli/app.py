@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import archive, doctor, events, export, info, report, rows, sql, undo, verify, versions
+from . import archive, doctor, events, export, info, report, rows, sql, transactions, undo, verify, versions
 
 app = typer.Typer(
     name="binlog-core",
@@ -40,6 +40,7 @@ app.command("info")(info.info)
 app.command("events")(events.events)
 app.command("rows")(rows.rows)
 app.command("sql")(sql.sql)
+app.command("transactions")(transactions.transactions)
 app.command("undo")(undo.undo)
 app.command("report")(report.report)
 app.command("verify")(verify.verify)

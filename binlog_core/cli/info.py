@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..inspect.summarize import summarize
-from ..inspect.summary import FileSummary, LogSummary, TransactionSummary
+from ..inspect.summary import FileSummary, LogSummary
+from ..transactions import Transaction
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import duration, errors_as_lines, moment, printable, results, size
 from .progress import progress
@@ -111,8 +112,9 @@ def _file_dict(file: FileSummary) -> dict[str, Any]:
     }
 
 
-def _transaction_dict(transaction: TransactionSummary) -> dict[str, Any]:
-    return dataclasses.asdict(transaction) | {"bytes": transaction.bytes, "seconds": transaction.seconds}
+def _transaction_dict(transaction: Transaction) -> dict[str, Any]:
+    more = {name: getattr(transaction, name) for name in ("changes", "bytes", "seconds")}
+    return dataclasses.asdict(transaction) | more
 
 
 def _file(file: FileSummary) -> Table:
@@ -190,15 +192,18 @@ def _tables(found: LogSummary, most: int | None) -> Table:
     return table
 
 
-def _transactions(title: str, found: list[TransactionSummary]) -> Table:
-    table = _table(title, "file", "GTID", "position", "bytes", "row images", "time", "took", text=2)
+def _transactions(title: str, found: list[Transaction]) -> Table:
+    table = _table(
+        title, "file", "GTID", "position", "thread", "bytes", "changed rows", "time", "took", text=2
+    )
     for one in found[:_TRANSACTIONS]:
         table.add_row(
             Text(printable(one.path.rpartition("/")[2])),
             Text(printable(one.gtid or "")),
             f"{one.begin_position:,}",
+            "" if one.thread_id is None else str(one.thread_id),
             size(one.bytes) if one.end_position else "not ended",
-            f"{one.rows:,}",
+            f"{one.changes:,}",
             moment(one.last_timestamp),
             duration(one.seconds),
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._decode.gtid_selection import AnyGtidSet, gtid_text
+from .._decode.gtid_selection import AnyGtidSet
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
 from .._reading import opened
@@ -30,6 +30,7 @@ from ..events import (
 )
 from ..events.query import query_text
 from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from ..transactions import DETAIL_TYPES, FRAMES, Block, Heads, Tallies
 from .summary import (
     MOST_SERVERS,
     TOP,
@@ -37,13 +38,11 @@ from .summary import (
     LogSummary,
     Statement,
     TableSummary,
-    TransactionSummary,
     largest,
     longest,
 )
 
 if TYPE_CHECKING:
-    from .._decode.group import Group
     from ..batch import ChangeBatch
     from ..log import Log
 
@@ -65,12 +64,8 @@ _TOLD_TYPES = frozenset(
         EventType.INCIDENT,
     )
 )
-_FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
 _OPERATIONS = {"insert": 1, "update": 3, "delete": 4}  # the image that counts the row
 _GTID_FIELDS = ["gtid_kind", "uuid", "tag", "domain_id", "server_id"]
-_TALLY_DTYPE = np.dtype(
-    [("rows", "<i8"), ("first", "<u4")]
-)  # of a transaction: images, and when the first was
 
 
 def summarize(log: Any, progress: Progress | None = None, **options: Any) -> LogSummary:
@@ -110,8 +105,7 @@ class _Summarizer:
         self.gtids = _Gtids()
         self.spans = _Spans()  # of transactions with rows
         self.decoded = 0  # position up to which rows were counted
-        # The transaction in which the last group ended.
-        self.open: tuple[NDArray[np.void], NDArray[np.void]] | None = None
+        self.tallies = Tallies(self.out.path)
 
     def run(self) -> FileSummary:
         self._rows()
@@ -163,7 +157,8 @@ class _Summarizer:
             for batch in group.batches:
                 self._table(batch)
             sizes.add(group.batches)
-            self._transactions(group)
+            for block in self.tallies.add(group):
+                self._count(block)
             self.decoded = group.end_position
             self._tell()
         sizes.finish()
@@ -171,8 +166,8 @@ class _Summarizer:
             pass
         for name, size in sizes.by_table.items():
             self.out.tables[self.out.told_name(name)].bytes += size
-        if self.open is not None:
-            self._count(*self.open)
+        for block in self.tallies.finish():
+            self._count(block)
         self.out.tail = groups.tail
 
     def _table(self, batch: ChangeBatch) -> None:
@@ -193,79 +188,38 @@ class _Summarizer:
 
     # ------------------------------------------------------------ transactions
 
-    def _transactions(self, group: Group) -> None:
-        transactions = group.transactions
-        if not len(transactions):
-            return
-        tallies = np.zeros(len(transactions), _TALLY_DTYPE)
-        tallies["first"] = 0xFFFFFFFF
-        # Of all tables at once: there may be as many as transactions.
-        images = [batch.array["image"][["transaction", "timestamp"]] for batch in group.batches]
-        if images:
-            image = np.concatenate(images)
-            tallies["rows"] = np.bincount(image["transaction"], minlength=len(transactions))
-            np.minimum.at(tallies["first"], image["transaction"], image["timestamp"])
-        if self.open is not None:
-            before, tally = self.open
-            if before["begin_position"][0] == transactions["begin_position"][0]:
-                tallies["rows"][0] += tally["rows"][0]
-                tallies["first"][0] = min(tallies["first"][0], tally["first"][0])
-            else:
-                self._count(before, tally)
-        self.open = None
-        if not transactions["end_position"][-1]:
-            self.open = transactions[-1:], tallies[-1:]
-            transactions, tallies = transactions[:-1], tallies[:-1]
-        self._count(transactions, tallies)
-
-    def _count(self, transactions: NDArray[np.void], tallies: NDArray[np.void]) -> None:
+    def _count(self, block: Block) -> None:
         """Count transactions that are complete (or will never be)."""
-        if not len(transactions):
-            return
         out = self.out
-        for outcome, count in enumerate(
-            np.bincount(transactions["outcome"], minlength=len(OUTCOMES)).tolist()
-        ):
+        outcomes = np.bincount(block.transactions["outcome"], minlength=len(OUTCOMES))
+        for outcome, count in enumerate(outcomes.tolist()):
             if count:
                 out.transactions[OUTCOMES[outcome]] += count
-        begin, end = transactions["begin_position"], transactions["end_position"]
+        begin, end = block.transactions["begin_position"], block.transactions["end_position"]
         ends = np.where(end > 0, end, np.maximum(begin, np.uint64(out.end_position)))
         self.spans.add(begin, ends)
-        self.gtids.add(transactions)
-        commit = transactions["commit_time"] / 1e6
-        # In whole seconds, as the first change is told: fractions of one side only would invent a duration.
-        last = np.where(transactions["commit_time"] >= 0, commit // 1, transactions["timestamp"])
-        first = np.minimum(tallies["first"], last)
-
-        def tell(i: int) -> TransactionSummary:
-            return TransactionSummary(
-                path=out.path,
-                begin_position=int(begin[i]),
-                end_position=int(end[i]),
-                first_timestamp=int(first[i]),
-                last_timestamp=int(last[i]),
-                gtid=gtid_text(transactions[i]),
-                xid=int(transactions["xid"][i]),
-                rows=int(tallies["rows"][i]),
-                outcome=OUTCOMES[transactions["outcome"][i]],
-            )
-
-        out.largest = largest((*out.largest, *map(tell, _top(ends - begin))))
-        out.longest = longest((*out.longest, *map(tell, _top(last - first))))
+        self.gtids.add(block.transactions)
+        out.largest = largest((*out.largest, *map(block.tell, block.top("bytes", TOP))))
+        out.longest = longest((*out.longest, *map(block.tell, block.top("seconds", TOP))))
 
     # ------------------------------------------------------------ the rest
 
     def _statements(self) -> None:
         out = self.out
         begins, ends = self.spans.sorted()
+        known = {one.begin_position: one for one in out.largest}
+        out.longest = [known.setdefault(one.begin_position, one) for one in out.longest]
+        heads = Heads(known.values())
 
         def outside(headers: NDArray[np.void]) -> NDArray[np.bool_]:
             # What stands in a transaction with rows is known already.
             at = np.searchsorted(begins, headers["position"], side="right")
             inside: NDArray[np.bool_] = (at > 0) & (headers["position"] < ends[np.maximum(at, 1) - 1])
-            return ~inside
+            return ~inside | heads.mask(headers)
 
-        for event in self.log.events(_TOLD_TYPES, where=outside):
+        for event in self.log.events(_TOLD_TYPES | DETAIL_TYPES, where=outside):
+            if heads.take(event):
+                continue
             match event:
                 case QueryEvent():
                     self._statement(event)
@@ -291,7 +245,7 @@ class _Summarizer:
         elif may_change_definitions(event.query_bytes):
             kind = "definition"
             out.definition_count += 1
-        elif first_word(event.query_bytes) in _FRAMES:
+        elif first_word(event.query_bytes) in FRAMES:
             return
         if len(out.statements) < _MOST_STATEMENTS:
             # Of a large statement no more than what is kept is made a text.
@@ -449,8 +403,3 @@ class _Spans:
             spans = np.zeros((1, 2), np.uint64)
         begins, ends = spans[np.argsort(spans[:, 0])].T
         return begins, ends
-
-
-def _top(sizes: NDArray[Any]) -> Iterator[int]:
-    count = min(TOP, len(sizes))
-    return iter(np.argpartition(sizes, len(sizes) - count)[len(sizes) - count :].tolist())

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._decode.gtid_selection import AnyGtidSet, union
+from ..transactions import Transaction
 
 if TYPE_CHECKING:
     from .._format.format_description import FormatDescription
@@ -67,47 +68,6 @@ class TableSummary:
         self.updates += other.updates
         self.deletes += other.deletes
         self.bytes += other.bytes
-
-
-@dataclass(slots=True)
-class TransactionSummary:
-    """One transaction that changes rows.
-
-    Parameters
-    ----------
-    path : str
-    begin_position, end_position : int
-        Bytes; end 0: the log ends before it does.
-    first_timestamp, last_timestamp : float
-        When its first row was changed and when it was committed, as far as the log tells; seconds since 1970
-        UTC.
-    gtid : str or None
-    xid : int
-    rows : int
-        Row images.
-    outcome : str
-        One of ``OUTCOMES``.
-    """
-
-    path: str
-    begin_position: int
-    end_position: int
-    first_timestamp: int
-    last_timestamp: int
-    gtid: str | None
-    xid: int
-    rows: int
-    outcome: str
-
-    @property
-    def bytes(self) -> int:
-        """As they are in the log; 0 where the end is not known."""
-        return max(0, self.end_position - self.begin_position)
-
-    @property
-    def seconds(self) -> int:
-        """From the first change to the commit."""
-        return max(0, self.last_timestamp - self.first_timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +178,8 @@ class FileSummary:
     last_timestamp: int = 0
     tables: dict[str, TableSummary] = field(default_factory=dict)
     transactions: Counter[str] = field(default_factory=Counter)
-    largest: list[TransactionSummary] = field(default_factory=list)
-    longest: list[TransactionSummary] = field(default_factory=list)
+    largest: list[Transaction] = field(default_factory=list)
+    longest: list[Transaction] = field(default_factory=list)
     gtids: AnyGtidSet | None = None
     gtids_before: AnyGtidSet | None = None
     statements: list[Statement] = field(default_factory=list)
@@ -270,11 +230,11 @@ class LogSummary:
         """Transactions that change rows, by outcome."""
         return sum((file.transactions for file in self.files), Counter())
 
-    def largest(self) -> list[TransactionSummary]:
+    def largest(self) -> list[Transaction]:
         """By bytes."""
         return largest(transaction for file in self.files for transaction in file.largest)
 
-    def longest(self) -> list[TransactionSummary]:
+    def longest(self) -> list[Transaction]:
         """By the time from the first change to the commit; those of less than a second are left out."""
         return longest(transaction for file in self.files for transaction in file.longest)
 
@@ -298,12 +258,12 @@ class LogSummary:
         return total
 
 
-def largest(transactions: Iterable[TransactionSummary]) -> list[TransactionSummary]:
+def largest(transactions: Iterable[Transaction]) -> list[Transaction]:
     """The TOP ones by bytes."""
     return heapq.nlargest(TOP, transactions, key=lambda transaction: transaction.bytes)
 
 
-def longest(transactions: Iterable[TransactionSummary]) -> list[TransactionSummary]:
+def longest(transactions: Iterable[Transaction]) -> list[Transaction]:
     """The TOP ones by time, of those that took a second or more."""
     slow = (transaction for transaction in transactions if transaction.seconds >= 1)
     return heapq.nlargest(TOP, slow, key=lambda transaction: transaction.seconds)

@@ -6,7 +6,8 @@ import datetime as dt
 from html import escape
 from itertools import pairwise
 
-from ..summary import FileSummary, LogSummary, TransactionSummary
+from ...transactions import Transaction
+from ..summary import FileSummary, LogSummary
 from .charts import Marks, Timeline, activity_chart, bar, short, strip_chart
 from .style import CSS
 
@@ -16,6 +17,7 @@ _TABLES = 12
 _EVENT_COLORS = 7
 _STATEMENTS = 40
 _MARKS = 60
+_TABLES_OF_ONE = 3
 
 
 def report_page(found: LogSummary, *, title: str | None = None) -> str:
@@ -163,7 +165,7 @@ def _tables(found: LogSummary) -> str:
     )
 
 
-def _transactions(title: str, hint: str, found: list[TransactionSummary], by: str, *, several: bool) -> str:
+def _transactions(title: str, hint: str, found: list[Transaction], by: str, *, several: bool) -> str:
     if not found:
         hint = "There are none with row changes."
         return f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p></section>'
@@ -176,10 +178,17 @@ def _transactions(title: str, hint: str, found: list[TransactionSummary], by: st
         )
         where = one.gtid or place
         told = f"{one.path}, position {one.begin_position:,}, {_moment(one.last_timestamp)}, {one.outcome}"
+        by_whom = [f"thread {one.thread_id}"] * (one.thread_id is not None) + [one.user] * bool(one.user)
+        told = ", ".join([told, *map(str, by_whom)])
+        what = ", ".join(f"{name} {count:,}" for name, count in list(one.tables.items())[:_TABLES_OF_ONE])
+        what += ", …" * (len(one.tables) > _TABLES_OF_ONE)
+        what = " · ".join(filter(None, (*by_whom, what, _printable(one.statement or ""))))
         rows.append(
             f'<tr title="{escape(told)}"><td class="where"><code>{escape(_cut(where))}</code></td>'
             f"<td class='fill'>{bar([('var(--m0)', getattr(one, by), told)], most)}</td>"
-            f'<td class="right">{amount}</td><td class="right soft">{short_count(one.rows)} rows</td></tr>'
+            f'<td class="right">{amount}</td>'
+            f'<td class="right soft">{short_count(one.changes)} changed rows</td></tr>'
+            f'<tr><td class="soft what" colspan="4">{escape(what)}</td></tr>'
         )
     return (
         f'<section class="card"><h2>{title}</h2><p class="hint">{hint}</p>'

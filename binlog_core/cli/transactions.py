@@ -1,0 +1,166 @@
+"""``binlog-core transactions``: the largest and longest transactions of logs first, or all in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ..transactions import Transaction
+from ..transactions import transactions as transactions_of
+from .options import LogOptions, RangeOptions, RowOptions, spread
+from .output import duration, errors_as_lines, moment, printable, results, size, standard_output
+from .progress import patience
+from .text import json_line
+
+_MOST_TABLES = 3
+
+
+@dataclasses.dataclass(slots=True)
+class _Sum:
+    """Transactions that have something in common."""
+
+    transactions: int = 0
+    changed_rows: int = 0
+    bytes: int = 0
+    seconds: int = 0  # of the longest
+
+
+@spread
+def transactions(
+    logs: LogOptions,
+    selection: RowOptions,
+    part: RangeOptions,
+    by: Annotated[
+        Literal["bytes", "rows", "seconds", "position"],
+        typer.Option(help="The largest ones first, by bytes, changed rows or time taken; or in log order."),
+    ] = "bytes",
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="How many; default: 20, in log order all.")
+    ] = None,
+    per: Annotated[
+        Literal["table", "thread", "user", "server"] | None,
+        typer.Option(help="Sums of them, instead of each."),
+    ] = None,
+    thread_id: Annotated[int | None, typer.Option(min=0, help="Those of this connection only.")] = None,
+    form: Annotated[
+        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
+    ] = "text",
+) -> None:
+    """Transactions that change rows: place, time, thread, bytes, tables and statement, as the log has them.
+
+    Row filters choose the rows that are counted. MySQL logs the thread of each transaction, MariaDB from 11.8
+    on; the user is in few logs.
+
+    Examples:
+
+      binlog-core transactions mysql-bin.000042 --by seconds -n 5
+
+      binlog-core transactions /var/lib/mysql --per table
+
+      binlog-core transactions mysql-bin.000042 --by position --thread-id 67 -f jsonl
+    """
+    with errors_as_lines(), logs.open(passes=True, **selection.selection(), **part.places(logs)) as log:
+        if per is not None:
+            with patience("reading the logs"):
+                every = transactions_of(log, details=per in ("thread", "user") or thread_id is not None)
+                sums = _sums(_of_thread(every, thread_id), per)
+            _show_sums(sums, per, by, limit, form)
+            return
+        most = limit if limit is not None or by == "position" else 20
+        with patience("reading the logs"):
+            if thread_id is None:
+                found = transactions_of(log, by=by, most=most)
+            else:
+                found = _chosen(_of_thread(transactions_of(log), thread_id), by, most)
+            found = found if by == "position" else iter(list(found))
+        _show(found, form)
+
+
+def _of_thread(found: Iterator[Transaction], thread_id: int | None) -> Iterator[Transaction]:
+    return (one for one in found if thread_id is None or one.thread_id == thread_id)
+
+
+def _chosen(found: Iterator[Transaction], by: str, most: int | None) -> Iterator[Transaction]:
+    if by != "position":
+        name = "changes" if by == "rows" else by
+        found = iter(sorted(found, key=lambda one: getattr(one, name), reverse=True))
+    for i, one in enumerate(found):
+        if i == most:
+            return
+        yield one
+
+
+def _show(found: Iterator[Transaction], form: str) -> None:
+    if form == "jsonl":
+        out = standard_output()
+        for one in found:
+            out.write(json_line(as_dict(one)))
+        out.flush()
+        return
+    console = results()
+    for one in found:
+        for line in _lines(one):
+            console.print(line)
+
+
+def as_dict(one: Transaction) -> dict[str, Any]:
+    """A transaction as plain values for JSON."""
+    return dataclasses.asdict(one) | {"changes": one.changes, "bytes": one.bytes, "seconds": one.seconds}
+
+
+def _lines(one: Transaction) -> Iterator[Text]:
+    end = f"{one.end_position}" if one.end_position else "not ended"
+    yield Text(printable(f"{one.path}:{one.begin_position}-{end}"), style="bold")
+    amount = f"{size(one.bytes)}, " if one.end_position else ""
+    rows = f"{one.changes:,} changed row{'s' * (one.changes != 1)}"
+    yield Text(f"  {moment(one.last_timestamp)}  {amount}{rows}, took {duration(one.seconds)}")
+    who = [f"GTID {one.gtid}"] * bool(one.gtid) + [f"server {one.server_id}"]
+    who += [f"thread {one.thread_id}"] * (one.thread_id is not None) + [f"user {one.user}"] * bool(one.user)
+    who += [one.outcome] * (one.outcome != "committed")
+    yield Text(printable(f"  {', '.join(who)}"))
+    tables = [f"{name} {count:,}" for name, count in sorted(one.tables.items(), key=lambda item: -item[1])]
+    more = f" and {len(tables) - _MOST_TABLES} more tables" if len(tables) > _MOST_TABLES else ""
+    yield Text(printable(f"  {', '.join(tables[:_MOST_TABLES])}{more}"))
+    if one.statement:
+        yield Text(printable(f"  {one.statement}"), style="cyan")
+
+
+def _sums(found: Iterator[Transaction], per: str) -> dict[str, _Sum]:
+    sums: dict[str, _Sum] = {}
+    for one in found:
+        shares: dict[str, int] = one.tables
+        if per != "table":
+            name = {"thread": one.thread_id, "user": one.user, "server": one.server_id}[per]
+            shares = {"not told" if name is None else str(name): one.changes}
+        for key, rows in shares.items():
+            total = sums.setdefault(key, _Sum())
+            total.transactions += 1
+            total.changed_rows += rows
+            total.bytes += one.bytes
+            total.seconds = max(total.seconds, one.seconds)
+    return sums
+
+
+def _show_sums(sums: dict[str, _Sum], per: str, by: str, limit: int | None, form: str) -> None:
+    name = {"rows": "changed_rows", "position": "transactions"}.get(by, by)
+    ordered = sorted(sums.items(), key=lambda item: -getattr(item[1], name))[:limit]
+    if form == "jsonl":
+        out = standard_output()
+        for key, one in ordered:
+            out.write(json_line({per: key} | dataclasses.asdict(one)))
+        out.flush()
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(per, overflow="fold")
+    for title in ("transactions", "changed rows", "bytes", "longest"):
+        table.add_column(title, justify="right")
+    for key, one in ordered:
+        numbers = (f"{one.transactions:,}", f"{one.changed_rows:,}", size(one.bytes), duration(one.seconds))
+        table.add_row(Text(printable(key)), *numbers)
+    results().print(table)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .errors import FormatError as FormatError
     from .errors import GtidError as GtidError
     from .errors import IdentityError as IdentityError
+    from .errors import MirrorError as MirrorError
     from .errors import MissingExtraError as MissingExtraError
     from .errors import MissingFileError as MissingFileError
     from .errors import NotABinlogError as NotABinlogError
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .errors import StrictError as StrictError
     from .errors import TruncatedError as TruncatedError
     from .errors import UnreachableError as UnreachableError
+    from .errors import UnsafeServerError as UnsafeServerError
     from .gtids import Gtid as Gtid
     from .gtids import GtidSet as GtidSet
     from .gtids import MariadbGtid as MariadbGtid
@@ -125,8 +127,9 @@ _HOMES = {
         "errors": (
             "ArchiveError AuthenticationError BinlogError ChecksumError ConditionError DecodeError"
             " DecompressionError DivergedError EncryptionError FormatError GtidError IdentityError"
-            " MissingExtraError MissingFileError NotABinlogError PositionError PrivilegeError ProtocolError"
-            " PurgedError SchemaError ServerError StrictError TruncatedError UnreachableError"
+            " MirrorError MissingExtraError MissingFileError NotABinlogError PositionError PrivilegeError"
+            " ProtocolError PurgedError SchemaError ServerError StrictError TruncatedError UnreachableError"
+            " UnsafeServerError"
         ),
         "gtids": "Gtid GtidSet MariadbGtid MariadbGtidSet",
         "limits": "Limits",

@@ -225,3 +225,11 @@ class DivergedError(ServerError):
 
 class IdentityError(ServerError):
     """Another replica has the same server id or UUID."""
+
+
+class UnsafeServerError(ServerError):
+    """A setting of the server loses changes; the message names it and what mends it."""
+
+
+class MirrorError(BinlogError):
+    """A mirror cannot be made or brought up to date; what it has stays as it is."""

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from . import archive, doctor, events, export, info, report, rows, sql, transactions, undo, verify, versions
+from . import (
+    archive,
+    doctor,
+    events,
+    export,
+    info,
+    mirror,
+    report,
+    rows,
+    sql,
+    transactions,
+    undo,
+    verify,
+    versions,
+)
 
 app = typer.Typer(
     name="binlog-core",
@@ -46,5 +60,6 @@ app.command("report")(report.report)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
 app.command("archive")(archive.archive)
+app.add_typer(mirror.mirror, name="mirror")
 app.command("doctor")(doctor.doctor)
 app.command("versions")(versions.versions)

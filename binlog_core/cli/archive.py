@@ -76,7 +76,7 @@ def archive(
 
       binlog-core archive mysql://repl@db1,db2 /backup/shop --compress zstd --keep 30d --status shop.prom
     """
-    with errors_as_lines(), _stopping() as stopping, _Line() as line:
+    with errors_as_lines(), stopping() as told_to_stop, _Line() as line:
         try:
             found = keep_archive(
                 server,
@@ -91,13 +91,13 @@ def archive(
                 spool=spool,
                 password_file=password_file,
                 defaults_file=defaults_file,
-                stop=stopping.event,
+                stop=told_to_stop.event,
                 progress=line,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
     messages().print(Text(printable(f"{told(found)}, {size(found.received_bytes)} received")))
-    if stopping.interrupted:
+    if told_to_stop.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if found.damaged_logs:
         raise typer.Exit(EXIT_ERROR)
@@ -115,7 +115,7 @@ def told(status: Status) -> str:
     return ", ".join(parts)
 
 
-class _Stopping:
+class Stopping:
     """Told by SIGTERM or Ctrl-C to end."""
 
     def __init__(self) -> None:
@@ -129,11 +129,12 @@ class _Stopping:
 
 
 @contextmanager
-def _stopping() -> Iterator[_Stopping]:
-    stopping = _Stopping()
-    before = {number: signal.signal(number, stopping) for number in (signal.SIGTERM, signal.SIGINT)}
+def stopping() -> Iterator[Stopping]:
+    """While a command runs, SIGTERM and Ctrl-C tell it to end."""
+    told = Stopping()
+    before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield stopping
+        yield told
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

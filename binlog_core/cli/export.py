@@ -130,7 +130,7 @@ def export(
             on_error=on_error,
         )
         plan_splits(inputs)  # what cannot be read says so before Spark is started
-        with _session(master) as spark, splits_bar() as bar:
+        with spark_session(master, "export") as spark, splits_bar() as bar:
             result = export_logs(
                 inputs,
                 output,
@@ -169,14 +169,15 @@ def export(
 
 
 @contextlib.contextmanager
-def _session(master: str) -> Iterator[SparkSession]:
+def spark_session(master: str, command: str) -> Iterator[SparkSession]:
+    """A session for as long as a command runs; what Java says is told where it does not start."""
     from ..spark.session import quiet_java, start_session
 
     # On Ctrl-C py4j logs a traceback to the root logger, which would set itself up to print it.
     logging.getLogger().addHandler(logging.NullHandler())
     with quiet_java() as log:
         try:
-            spark = start_session(master, app_name="binlog-core export")
+            spark = start_session(master, app_name=f"binlog-core {command}")
         except BinlogError as error:
             said = Path(log).read_text(errors="replace").strip().splitlines()[-_LOG_LINES:]
             Path(log).unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from .refusals import clean_text, is_passing, refusal
 
 _HANDSHAKE_BYTES = 1 << 20
 _ANSWER_BYTES = 64 << 20  # SHOW BINARY LOGS of a million logs, a GTID set of a million intervals
+_ROW_BYTES = 4 << 30  # a LONGBLOB
+_COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
@@ -212,7 +215,9 @@ class Connection:
     def thread_id(self) -> int:
         return int(self._connection.thread_id())
 
-    def query(self, sql: str, *, right: str = "REPLICATION SLAVE") -> list[tuple[str | None, ...]]:
+    def query(
+        self, sql: str, *, right: str = "REPLICATION SLAVE", patience: float | None = None
+    ) -> list[tuple[str | None, ...]]:
         """The rows of a statement, every value as the server prints it.
 
         Parameters
@@ -220,18 +225,51 @@ class Connection:
         sql : str
         right : str
             What the user needs for it, for the error.
+        patience : float or None
+            Seconds that the server may take; None: the address's timeout.
 
         Raises
         ------
         ServerError
         """
         try:
-            self._renew()
+            self._bounds.renew(patience or self.address.connect_timeout, _ANSWER_BYTES)
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
                 return [tuple(row) for row in cursor.fetchall()]
         except Exception as exc:
             raise self._error(exc, "a question", right=right) from None
+
+    def stream(self, sql: str, *, patience: float = 600.0) -> Iterator[tuple[bytes | None, ...]]:
+        """The rows of a statement as they come, every value in the bytes that the server sends.
+
+        Until all are read the connection answers nothing else; who stops before closes it.
+
+        Parameters
+        ----------
+        sql : str
+        patience : float
+            Seconds that the server may take for a row.
+
+        Raises
+        ------
+        ServerError
+        """
+        connection = self._connection
+        try:
+            self._bounds.renew(patience, _ANSWER_BYTES)
+            connection._execute_command(_COM_QUERY, sql)
+            columns = connection._read_packet().read_length_encoded_integer()
+            for _ in range(columns + 1):  # their definitions, and an end
+                connection._read_packet()
+            while True:
+                self._bounds.renew(patience, _ROW_BYTES)
+                packet = connection._read_packet()
+                if packet.is_eof_packet():
+                    return
+                yield tuple([packet.read_length_coded_string() for _ in range(columns)])
+        except Exception as exc:
+            raise self._error(exc, "a question", right="SELECT") from None
 
     def command(self, code: int, arguments: bytes) -> None:
         """Send a command of the protocol; the answer, if it has one, is the caller's."""

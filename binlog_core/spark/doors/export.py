@@ -79,6 +79,8 @@ class SplitWriter:
         Numbers of the logs by path.
     done : Accumulator or None
         Told of each split that is written: (splits, bytes of the log, rows).
+    exact : bool
+        Splits begin and end at transaction boundaries.
     """
 
     staging: str
@@ -90,11 +92,12 @@ class SplitWriter:
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
     logs: Mapping[str, int] = field(default_factory=dict, repr=False)
     done: Accumulator[tuple[int, int, int]] | None = field(default=None, repr=False)
+    exact: bool = False
 
     def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
         """Write each split."""
         for split in splits:
-            result = self.write(split, _attempt())
+            result = self.write(split, attempt_name())
             if self.done is not None:
                 self.done.add((1, result.log_bytes, result.rows))
             yield result
@@ -150,7 +153,7 @@ class SplitWriter:
             compression=self.compression,
             limits=self.limits,
         )
-        reader = SplitRows(split, self.options)
+        reader = SplitRows(split, self.options, exact=self.exact)
         statements: list[LoggedStatement] = []
         try:
             with warnings.catch_warnings():
@@ -458,7 +461,7 @@ def _spark_failure(error: Exception) -> BinlogError:
     return BinlogError(f"the Spark job failed: {reason}")
 
 
-def _attempt() -> str:
+def attempt_name() -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()

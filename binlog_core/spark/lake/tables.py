@@ -200,7 +200,7 @@ class DeltaTables(LakeTables):
         if "%" in output:
             raise BinlogError("deltalake cannot write to a path with a % in it: choose another", path=output)
         super().__init__(output, run_id, storage_options=storage_options)
-        self._options = _delta_options(storage_options)
+        self._options = delta_options(storage_options)
 
     def _told(self, database: str, table: str, place: int) -> str:
         name = directory_name(database, table) + (f".v{place}" if place > 1 else "")
@@ -265,7 +265,7 @@ def _delta_statistics(file: FileStatistics) -> str:
     )
 
 
-def _delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
+def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
     """Options of a store in the words of deltalake."""
     names = {
         "access_key": "AWS_ACCESS_KEY_ID",

@@ -1,0 +1,228 @@
+"""``binlog-core mirror``: the tables of a server in a lake, kept up to date and compared with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from .archive import stopping
+from .export import spark_session
+from .output import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    duration,
+    errors_as_lines,
+    messages,
+    moment,
+    printable,
+    results,
+)
+
+if TYPE_CHECKING:
+    from ..spark.mirror import TableStatus
+    from ..spark.mirror.comparing import Compared
+
+_RUN = "run"
+
+
+class _Group(TyperGroup):
+    """``mirror SERVER LAKE`` is ``mirror run SERVER LAKE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+mirror = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    help="Copy a server's tables into a lake and keep them up to date: mirror SERVER LAKE --tables 'shop.*'.",
+)
+
+Lake = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of the lake.")]
+Tables = Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns, as 'shop.*'.")]
+Master = Annotated[str, typer.Option(help="Spark's master.")]
+PasswordFile = Annotated[Path | None, typer.Option(help="File whose first line is the password.")]
+DefaultsFile = Annotated[
+    Path | None, typer.Option(help="Option file of the server's own clients, with user and password.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")]
+
+
+@mirror.command(_RUN)
+def run(
+    server: Annotated[
+        str,
+        typer.Argument(
+            metavar="SERVER", help="mysql://user@host:port,…; the password comes from MYSQL_PWD or a file."
+        ),
+    ],
+    lake: Lake,
+    tables: Annotated[list[str], typer.Option(help="Names or patterns, as 'shop.*'; may be given again.")],
+    archive: Annotated[
+        str | None, typer.Option(help="Where the raw logs are kept. Default: a directory in the lake.")
+    ] = None,
+    until: Annotated[
+        Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
+    ] = None,
+    format: Annotated[Literal["delta"], typer.Option(help="Of the tables.")] = "delta",
+    master: Master = "local[*]",
+    password_file: PasswordFile = None,
+    defaults_file: DefaultsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a server's tables into a lake and keep them up to date; go on where the last run ended.
+
+    No locks, no Kafka. A table that cannot go on stops alone and says why. Ends cleanly on SIGTERM; exit code
+    1: an error, or a table is parked.
+
+    Examples:
+
+      binlog-core mirror mysql://repl@db1 /lake/shop --tables 'shop.*' --until now
+
+      binlog-core mirror status /lake/shop
+
+      binlog-core mirror verify /lake/shop shop.orders
+
+      binlog-core mirror resync /lake/shop shop.orders
+    """
+    from ..spark.mirror import mirror as keep_mirror
+
+    with errors_as_lines(), spark_session(master, "mirror") as spark, stopping() as told:
+        found = keep_mirror(
+            server,
+            lake,
+            tables=tables,
+            archive=archive,
+            until=until,
+            format=format,
+            spark=spark,
+            password_file=password_file,
+            defaults_file=defaults_file,
+            stop=told.event,
+        )
+        _show(found, as_json=as_json)
+    if told.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    _exit(found)
+
+
+@mirror.command()
+def status(lake: Lake, as_json: AsJson = False) -> None:
+    """Say of each table how far behind it is, its rows and its last commit; asks the lake alone.
+
+    Exit code 1: a table is parked.
+    """
+    from ..spark.mirror import status as look
+
+    with errors_as_lines():
+        found = look(lake)
+        _show(found, as_json=as_json)
+    _exit(found)
+
+
+@mirror.command()
+def resync(
+    lake: Lake,
+    tables: Tables = None,
+    master: Master = "local[*]",
+    password_file: PasswordFile = None,
+    defaults_file: DefaultsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy tables anew, by default those that are parked, and bring all to where the server stands."""
+    from ..spark.mirror import resync as copy_anew
+
+    with errors_as_lines(), spark_session(master, "mirror") as spark:
+        login: dict[str, Any] = {"password_file": password_file, "defaults_file": defaults_file}
+        found = copy_anew(lake, *(tables or ()), spark=spark, **login)
+        _show(found, as_json=as_json)
+    _exit(found)
+
+
+@mirror.command()
+def verify(
+    lake: Lake,
+    tables: Tables = None,
+    master: Master = "local[*]",
+    password_file: PasswordFile = None,
+    defaults_file: DefaultsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare tables with the server, row by row, at one position of its log, and name the rows that differ.
+
+    Exit code 1: a row differs, or a table could not be compared.
+    """
+    from ..spark.mirror import verify as compare
+
+    with errors_as_lines(), spark_session(master, "mirror") as spark:
+        login: dict[str, Any] = {"password_file": password_file, "defaults_file": defaults_file}
+        found = compare(lake, *(tables or ()), spark=spark, **login)
+        for one in found:
+            _tell(one, as_json=as_json)
+    if not all(one.agrees for one in found):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _exit(found: Iterable[TableStatus]) -> None:
+    if any(one.stage == "parked" for one in found):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
+    if as_json:
+        for one in found:
+            _json(dataclasses.asdict(one))
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("table", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("lag", "rows", "log position", "last commit"):
+        table.add_column(name, justify="right")
+    for one in found:
+        table.add_row(
+            Text(printable(one.table)),
+            one.stage,
+            "" if one.lag_seconds is None else duration(one.lag_seconds),
+            "" if one.rows is None else f"{one.rows:,}",
+            "" if one.log is None else f"{one.log}:{one.position:,}",
+            "" if one.committed is None else moment(one.committed),
+        )
+    results().print(table)
+    for one in found:
+        if one.reason:
+            messages().print(f"{printable(one.table)}: {printable(one.reason)}", style="yellow", markup=False)
+
+
+def _tell(one: Compared, *, as_json: bool) -> None:
+    if as_json:
+        _json({**dataclasses.asdict(one), "agrees": one.agrees})
+        return
+    if one.reason is not None:
+        results().print(Text(printable(f"{one.table}: not compared: {one.reason}"), style="yellow"))
+    elif one.agrees:
+        results().print(Text(printable(f"{one.table}: {one.rows:,} rows agree")))
+    else:
+        results().print(
+            Text(printable(f"{one.table}: {one.differ:,} of {one.rows:,} rows differ"), style="red")
+        )
+        for what in ("changed", "missing", "extra"):
+            for key in getattr(one, what):
+                named = ", ".join(f"{name}={value!r}" for name, value in key.items())
+                results().print(Text(printable(f"  {what}: {named}")), soft_wrap=True)
+
+
+def _json(value: dict[str, Any]) -> None:
+    json.dump(value, sys.stdout, default=str)
+    sys.stdout.write("\n")

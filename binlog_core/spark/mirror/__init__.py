@@ -1,0 +1,287 @@
+"""The tables of a server in a lake: copied, kept up to date, and held against the server.
+
+Importing this needs neither pyspark nor deltalake.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl, quote, urlencode
+
+from ...errors import MirrorError
+from .reporting import TableStatus, statuses
+from .state import Lake, MirrorState, new_state, opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ...server.address import Address
+    from .comparing import Compared
+    from .mirroring import Mirroring
+
+__all__ = ["Compared", "TableStatus", "mirror", "resync", "status", "verify"]
+
+Uri = str | os.PathLike[str]
+
+
+def mirror(
+    server: str,
+    lake: Uri,
+    *,
+    tables: str | Sequence[str],
+    archive: Uri | None = None,
+    until: Literal["now"] | None = None,
+    format: Literal["delta"] = "delta",
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+    stop: threading.Event | None = None,
+    progress: Callable[[list[TableStatus]], None] | None = None,
+) -> list[TableStatus]:
+    """Copy tables of a server into a lake and keep them up to date, without locks on the server.
+
+    Go on with a mirror by calling this again with the same lake: whatever ended the last run, nothing is
+    lost and nothing is applied twice.
+
+    Parameters
+    ----------
+    server : str
+        ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT;
+        a MySQL server without GTIDs also takes RELOAD, for a read lock of some milliseconds.
+    lake : str or path
+        Directory or URL of an object store. Each table is a Delta table ``LAKE/database.table``.
+    tables : str or sequence of str
+        Names or patterns, as ``shop.*``. Tables that come later are taken too.
+    archive : str or path, optional
+        Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`): workers have
+        to see it. By default a directory in the lake.
+    until : "now", optional
+        End when the tables are where the server stood when it was asked; otherwise go on until `stop`.
+    format : "delta"
+    spark : SparkSession, optional
+        Of classic Spark. By default one is started, and stopped at the end.
+    master : str
+        For the session that is started.
+    storage_options : dict, optional
+        Credentials and endpoint of the lake's store.
+    options : mapping, optional
+        As ``server=`` of `binlog_core.open`: ``ssl_mode``, ``connect_timeout`` and so on.
+    password_file, defaults_file : path, optional
+        As of `binlog_core.open`. The password is written nowhere.
+    stop : threading.Event, optional
+        Ends when set.
+    progress : callable, optional
+        Is given the state of the tables after each step.
+
+    Returns
+    -------
+    list of TableStatus
+        One that cannot go on is ``parked`` and says why; all others go on.
+
+    Raises
+    ------
+    UnsafeServerError
+        A setting of the server loses changes.
+    PurgedError
+        The server no longer has the logs that come next: begin a new lake.
+    MirrorError
+        The lake cannot be written, or another process mirrors into it.
+    ServerError, ArchiveError
+        The server or its logs cannot be read.
+    MissingExtraError
+        pyspark, PyMySQL or deltalake is not installed.
+    """
+    if until not in (None, "now"):
+        raise ValueError(f"until={until!r}: expected 'now'")
+    if format != "delta":
+        raise ValueError(f"format={format!r}: expected 'delta'")
+    patterns = (tables,) if isinstance(tables, str) else tuple(tables)
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = place.load()
+        if state is None:
+            state = new_state(_without_password(server), patterns, os.fspath(archive or place.own("archive")))
+        state.server, state.patterns = _without_password(server), patterns
+        state.archive = os.fspath(archive) if archive is not None else state.archive
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        with _working(place, state, server, login, spark, master, stop, progress) as work:
+            if until == "now":
+                work.until_now()
+            else:
+                work.follow()
+        return statuses(place, state)
+
+
+def status(lake: Uri, *, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+    """How the tables of a mirror are; asks the lake alone.
+
+    Parameters
+    ----------
+    lake : str or path
+    storage_options : dict, optional
+
+    Returns
+    -------
+    list of TableStatus
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror.
+    """
+    place = Lake(os.fspath(lake), storage_options)
+    return statuses(place, opened(place))
+
+
+def resync(
+    lake: Uri,
+    *tables: str,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+) -> list[TableStatus]:
+    """Copy tables anew, and bring all up to where the server stands now.
+
+    Parameters
+    ----------
+    lake : str or path
+    *tables : str
+        Names or patterns; without any, all that are parked.
+    spark, master, storage_options, options, password_file, defaults_file
+        As of `mirror`. The server's address is that of the mirror.
+
+    Returns
+    -------
+    list of TableStatus
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror, or not these tables.
+    """
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = opened(place)
+        for one in state.chosen(tables):
+            if tables or one.stage == "parked":
+                one.copy_anew()
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        with _working(place, state, state.server, login, spark, master, None, None) as work:
+            work.until_now()
+        return statuses(place, state)
+
+
+def verify(
+    lake: Uri,
+    *tables: str,
+    spark: SparkSession | None = None,
+    master: str = "local[*]",
+    storage_options: dict[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    password_file: Uri | None = None,
+    defaults_file: Uri | None = None,
+) -> list[Compared]:
+    """Compare tables with the server, all values of all rows, at one position of its log.
+
+    The server's tables are read in one consistent view; a read lock is held for as long as it takes to open
+    that. The lake is brought to exactly the view's position first.
+
+    Parameters
+    ----------
+    lake : str or path
+    *tables : str
+        Names or patterns; all without any.
+    spark, master, storage_options, options, password_file, defaults_file
+        As of `mirror`.
+
+    Returns
+    -------
+    list of Compared
+        One for each table, with the keys of rows that differ.
+
+    Raises
+    ------
+    MirrorError
+        The lake has no mirror, or not these tables.
+    """
+    from .comparing import compare
+
+    place = Lake(os.fspath(lake), storage_options)
+    with place.locked():
+        state = opened(place)
+        chosen = state.chosen(tables)
+        login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        with _working(place, state, state.server, login, spark, master, None, None) as work:
+            return compare(work, place, chosen)
+
+
+@contextmanager
+def _working(
+    place: Lake,
+    state: MirrorState,
+    server: str,
+    login: Mapping[str, Any],
+    spark: SparkSession | None,
+    master: str,
+    stop: threading.Event | None,
+    progress: Callable[[list[TableStatus]], None] | None,
+) -> Iterator[Mirroring]:
+    from ...archive import archive as keep_archive
+    from ...server.address import Address
+    from ..session import start_session
+    from .mirroring import Mirroring
+
+    if spark is not None and not hasattr(spark, "sparkContext"):
+        raise MirrorError("a mirror needs a session of classic Spark: Spark Connect has no mapPartitions")
+    address: Address = Address.of(
+        server,
+        login["options"],
+        password_file=login["password_file"],
+        defaults_file=login["defaults_file"],
+    )
+    stop = stop or threading.Event()
+
+    def archiving() -> None:
+        begins = all(one.place is None for one in state.tables.values())
+        keep_archive(server, state.archive, until="now", start="now" if begins else None, stop=stop, **login)
+
+    session = spark if spark is not None else start_session(master)
+    told = partial(_tell, place, progress) if progress is not None else lambda state: None
+    try:
+        yield Mirroring(session, place, state, address, archiving, stop, told)
+    finally:
+        if spark is None:
+            session.stop()
+
+
+def _tell(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:
+    progress(statuses(place, state, quick=True))
+
+
+def _without_password(server: str) -> str:
+    """An address as it may be kept: with the user, without what proves that it is they."""
+    scheme, _, rest = server.partition("://")
+    rest, _, query = rest.partition("?")
+    login, at, hosts = rest.rpartition("@")
+    user = login.partition(":")[0]
+    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "password"]
+    return f"{scheme}://{user}{at}{hosts}" + (f"?{urlencode(kept, quote_via=quote)}" if kept else "")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Compared":  # it needs pyarrow
+        from .comparing import Compared
+
+        return Compared
+    raise AttributeError(name)

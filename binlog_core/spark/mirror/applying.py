@@ -1,0 +1,153 @@
+"""From raw changes to a table: what of a round concerns it, in batches of one definition each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..apply.batch import apply_changes
+from ..lake.results import FileStatistics, LoggedStatement
+from ..lake.tables import delta_options
+from ..rows.fit import STATEMENT
+from ..rows.types import import_pyarrow
+from .changes import Decoded
+from .state import Lake, TableState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_ON_DRIVER = 16 << 20  # bytes of Parquet
+_APPLIED = ("alter", "truncate", "unknown")  # what else happens to a table makes a new copy, or its end
+_VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
+
+
+class Batch(NamedTuple):
+    """Part of a table's changes in which its columns have one type each.
+
+    Parameters
+    ----------
+    below : int
+        The place behind it: changes of versions below it are in it, as far as none before has them.
+    statements : list of LoggedStatement
+    files : list of FileStatistics
+    """
+
+    below: int
+    statements: list[LoggedStatement]
+    files: list[FileStatistics]
+
+
+def batches(files: Sequence[FileStatistics], statements: Sequence[LoggedStatement], end: int) -> list[Batch]:
+    """A table's changes of a round: one batch, or where its types change one up to each ALTER."""
+    cuts = [end]
+    if len({file.schema for file in files}) > 1:
+        cuts = [*(one.version for one in statements if one.kind in ("alter", "unknown")), end]
+    out = []
+    since = 0
+    for cut in dict.fromkeys(cuts):
+        within = [one for one in statements if since <= one.version < cut]
+        used = [file for file in files if file.first_version < cut and file.last_version >= since]
+        if within or used:
+            out.append(Batch(cut, within, used))
+        since = cut
+    return out
+
+
+def apply_round(
+    session: SparkSession,
+    lake: Lake,
+    state: TableState,
+    keys: Sequence[str],
+    decoded: Decoded,
+    app_id: str,
+    end: int,
+) -> None:
+    """Bring a table up to the end of a round.
+
+    Raises
+    ------
+    ApplyStopped, ValueError, SchemaError
+        Its changes cannot be applied.
+    """
+    statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
+    since = state.place or 0
+    for batch in batches(decoded.files.get(state.full_name, []), statements, end):
+        changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(lake, state, keys))
+        since = batch.below
+        if changes is None:
+            continue
+        apply_changes(
+            changes,
+            lake.table(state),
+            keys=keys,
+            app_id=app_id,
+            batch_id=batch.below,
+            storage_options=delta_options(lake.storage_options),
+        )
+
+
+def _key_fields(lake: Lake, state: TableState, keys: Sequence[str]) -> list[Any]:
+    """The key's columns as the table has them: a batch of statements alone has no rows to tell them."""
+    from deltalake import DeltaTable
+
+    pa = import_pyarrow()
+    options = delta_options(lake.storage_options)
+    schema = pa.schema(DeltaTable(lake.table(state), storage_options=options).schema())
+    return [pa.field(name, schema.field(name).type) for name in keys]
+
+
+def _changes(
+    session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, keys: Sequence[Any]
+) -> Any:
+    """The rows and statements of a batch: on the driver where they are few, else a DataFrame."""
+    pa = import_pyarrow()
+    told = [one for one in batch.statements if one.version >= since]
+    if sum(file.bytes for file in batch.files) > _ON_DRIVER:
+        return _frame(session, folder, batch, since, told)
+    parts: list[Any] = []
+    for file in batch.files:
+        path = f"{lake.path}/_mirror/changes/{file.name}"
+        parts += _within(lake.filesystem, path, since, batch.below)
+    types = {"_change_type": pa.string(), _VERSION: pa.int64(), _ORDINAL: pa.int64(), STATEMENT: pa.string()}
+    parts.append(
+        pa.Table.from_pylist(
+            [dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True)) for one in told],
+            pa.schema([*(() if parts else keys), *types.items()]),
+        )
+    )
+    found = pa.concat_tables(parts, promote_options="permissive")
+    return found if found.num_rows else None
+
+
+def _within(filesystem: Any, path: str, since: int, below: int) -> Iterator[pa.Table]:
+    import pyarrow.dataset as ds
+
+    place = ds.field(_VERSION)
+    found = ds.dataset(path, filesystem=filesystem, format="parquet").to_table(
+        filter=(place >= since) & (place < below)
+    )
+    if found.num_rows:
+        yield found
+
+
+def _frame(
+    session: SparkSession, folder: str, batch: Batch, since: int, told: Sequence[LoggedStatement]
+) -> Any:
+    from functools import reduce
+
+    from pyspark.sql import functions as F
+
+    parts = [session.read.parquet(f"{folder}/{file.name}") for file in batch.files]
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    version = F.col(_VERSION)
+    rows = rows.where((version >= since) & (version < batch.below)).withColumn(
+        STATEMENT, F.lit(None).cast("string")
+    )
+    if not told:
+        return rows
+    names = f"_change_type string, {_VERSION} long, {_ORDINAL} long, {STATEMENT} string"
+    statements = session.createDataFrame(
+        [(one.kind, one.version, one.ordinal, one.sql) for one in told], names
+    )
+    return rows.unionByName(statements, allowMissingColumns=True)

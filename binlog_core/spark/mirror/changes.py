@@ -1,0 +1,210 @@
+"""A part of the logs, decoded once for all tables: the raw changes of each, in files of the mirror's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from glob import escape
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+from ...errors import BinlogError, MirrorError
+from ...schema.ddl import DdlTracker
+from ...schema.table_definitions import TableSchema
+from ...splits import FILE_NUMBER_SHIFT, Split
+from ..doors.changes import ChangeReader
+from ..doors.export import SplitWriter, attempt_name
+from ..doors.streaming import BinlogStreamReader, Place, _offset, _place
+from ..lake.results import FileStatistics, LoggedStatement, WrittenSplit
+from ..options import SourceOptions
+from ..plan.definitions import from_text, to_text
+from ..plan.parts import Part
+from ..rows.types import import_pyarrow
+from .state import Lake, Offset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PART_BYTES = 64 << 20
+_DEFINITIONS = "definitions"
+
+
+class LogPlan(BinlogStreamReader):
+    """The archive as places and offsets; an offset tells all that a reader from its place on has to know.
+
+    Parameters
+    ----------
+    archive : str
+    tables : sequence of str
+        Names of those that are followed.
+    storage_options : dict or None
+        Of the archive.
+    """
+
+    def __init__(
+        self, archive: str, tables: Sequence[str], storage_options: dict[str, Any] | None = None
+    ) -> None:
+        pa = import_pyarrow()
+        options = SourceOptions(
+            tables=tuple(escape(name) for name in tables),
+            follow_ddl=True,
+            xa="committed",
+            split_size=_PART_BYTES,
+            storage_options=storage_options or {},
+        )
+        self.reading = replace(options.read_options(), absent=True)
+        self.access = options.access
+        super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive])
+
+    def logs(self) -> list[Split]:
+        """The archive's logs."""
+        return self._logs()
+
+    def version(self, offset: Offset) -> int:
+        """An offset's place as one number, which orders all places."""
+        i, position = _place(self._logs(), offset)
+        return self._logs()[i].version_base + position
+
+    def end(self) -> int:
+        """The last transaction boundary that the archive has."""
+        logs = self._logs()
+        for i in range(len(logs) - 1, -1, -1):
+            end = self._end_of(logs[i], 0)
+            if end > 4 or i == 0:
+                return logs[i].version_base + end
+        raise AssertionError
+
+    def begin(
+        self, place: Place, definitions: Iterable[TableSchema], charsets: dict[str, str | None]
+    ) -> Offset:
+        """The offset of a place where these are the definitions."""
+        logs = self._logs()
+        kept = self._follow(logs, None, place).kept
+        kept[_DEFINITIONS] = to_text(DdlTracker(definitions, database_charsets=charsets))
+        return _offset(logs, place, kept)
+
+    def behind(self, start: Offset, most: int | None, last: int) -> Offset:
+        """The offset of the next boundary: behind so many bytes, but not behind a place.
+
+        Parameters
+        ----------
+        start : dict
+        most : int or None
+            Bytes.
+        last : int
+            A version.
+        """
+        end = self.latestOffset(start, ReadAllAvailable() if most is None else ReadMaxBytes(most))
+        if self.version(end) <= last:
+            return end
+        logs = self._logs()
+        number = next(i for i, log in enumerate(logs) if log.file_number == last >> FILE_NUMBER_SHIFT)
+        place = number, last - logs[number].version_base
+        return _offset(logs, place, self._follow(logs, start, place).kept)
+
+    def parts(self, start: Offset, end: Offset) -> list[Part]:
+        """What the workers read."""
+        found: list[Any] = self.partitions(start, end)
+        return [one.part for one in found]
+
+
+def definition_at(offset: Offset, database: str, table: str) -> TableSchema | None:
+    """What a table is at an offset."""
+    return from_text(offset[_DEFINITIONS]).definition(database, table)
+
+
+def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> Offset:
+    """Two offsets of one place, of which the second knows of these tables."""
+    mine, theirs = from_text(offset[_DEFINITIONS]), from_text(other[_DEFINITIONS])
+    names = set(tables)
+    definitions = [one for one in mine if (one.database, one.name) not in names]
+    definitions += [one for one in theirs if (one.database, one.name) in names]
+    charsets = {**mine.database_charsets, **theirs.database_charsets}
+    return {**offset, _DEFINITIONS: to_text(DdlTracker(definitions, database_charsets=charsets))}
+
+
+@dataclass(frozen=True)
+class _PartWriter:
+    """The function for ``mapPartitions``: an error that the log or a table is to blame for is a result."""
+
+    writer: SplitWriter = field(repr=False)
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[WrittenSplit | BinlogError]:
+        for part in parts:
+            options = replace(self.writer.options, prepared={part.split.path: part.prepared})
+            if part.definitions is not None:
+                options = replace(options, schema=part.definitions)
+            writer = replace(self.writer, options=options, exact=part.exact)
+            try:
+                yield writer.write(part.split, attempt_name())
+            except BinlogError as error:
+                yield error
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The raw changes of a part of the logs.
+
+    Parameters
+    ----------
+    folder : str
+        URI of the files.
+    files : dict of str to list of FileStatistics
+        By ``database.table``.
+    statements : tuple of LoggedStatement
+        In order.
+    """
+
+    folder: str
+    files: dict[str, list[FileStatistics]]
+    statements: tuple[LoggedStatement, ...]
+
+    def about(self, table: str) -> list[LoggedStatement]:
+        """Statements that concern a table."""
+        database = table.partition(".")[0].lower()
+        return [
+            one
+            for one in self.statements
+            if (one.database or "").lower() == database
+            or table.lower() in (name.lower() for name in one.tables)
+            or (one.database is None and not one.tables)  # it could not be read
+        ]
+
+
+def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end: Offset) -> Decoded:
+    """Decode what is between two offsets.
+
+    Raises
+    ------
+    BinlogError
+        The log is damaged, or, with its name, a table cannot be decoded.
+    """
+    folder = lake.own("changes")
+    lake.remove("changes")
+    lake.filesystem.create_dir(f"{lake.path}/_mirror/changes", recursive=True)
+    parts = plan.parts(start, end)
+    if not parts:
+        return Decoded(folder, {}, ())
+    parts = [replace(part, split=replace(part.split, index=i)) for i, part in enumerate(parts)]
+    writer = SplitWriter(
+        folder,
+        replace(plan.reading, statements=True),
+        nested=True,
+        storage_options=lake.storage_options,
+    )
+    job = session.sparkContext.parallelize(parts, len(parts)).mapPartitions(_PartWriter(writer))
+    files: dict[str, list[FileStatistics]] = {}
+    statements: set[LoggedStatement] = set()
+    try:
+        results = job.collect()
+    except Exception as error:
+        raise MirrorError(f"the Spark job failed: {type(error).__name__}") from error
+    for one in results:
+        if isinstance(one, BinlogError):
+            raise one
+        for file in one.files:
+            files.setdefault(f"{file.database}.{file.table}", []).append(file)
+        statements.update(one.statements)
+    order = sorted(statements, key=lambda one: (one.version, one.ordinal))
+    return Decoded(folder, files, tuple(order))

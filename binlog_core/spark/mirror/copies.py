@@ -1,0 +1,370 @@
+"""The first copy of a table: read by the workers in chunks of its key, and committed as one.
+
+Each chunk is one SELECT and one Parquet file, and is noted when the file is whole: what a run has read, the
+next one does not read again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..._tables.column_types import Kind
+from ..._tables.tables import Column
+from ...errors import BinlogError, UnreachableError
+from ...schema.given import parse_create_table
+from ...schema.table_definitions import TableSchema
+from ...server.address import Address
+from ...server.connection import Connection
+from ..lake.destination import directory_name, open_filesystem
+from .state import Lake, TableState
+from .values import FIXED_BINARY, SESSION, Selection, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_CHUNK_BYTES = 64 << 20  # of the server's own estimate
+_LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+_TRIES = 3  # of a chunk whose connection is lost
+_PAUSE = 1.0
+_ORDERED = frozenset(
+    (Kind.INT, Kind.DECIMAL, Kind.YEAR, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+)
+_COPIES = "copies"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy that is being made; kept until it is committed.
+
+    Parameters
+    ----------
+    id : str
+        In the names of its files.
+    definition : str
+        CREATE TABLE, as it was when the copy began.
+    mark : dict
+        The safe mark: see `marks.Mark`.
+    chunks : tuple of str
+        Conditions in SQL, one for each chunk; "" has all rows.
+    """
+
+    id: str
+    definition: str
+    mark: dict[str, Any]
+    chunks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one worker reads at a time."""
+
+    table: str
+    folder: str
+    number: int
+    copy: str
+    selection: Selection = field(repr=False)
+    condition: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What became of a chunk: a file, or an error."""
+
+    table: str
+    number: int
+    name: str = ""
+    rows: int = 0
+    bytes: int = 0
+    error: BinlogError | None = None
+
+
+# ---------------------------------------------------------------- planning
+
+
+def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *, mariadb: bool) -> Copy:
+    """Divide a table by its key.
+
+    Raises
+    ------
+    SchemaError
+        It cannot be copied.
+    ServerError
+    """
+    name = f"{quoted(state.database)}.{quoted(state.name)}"
+    definition = str(connection.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
+    schema = parse_create_table(definition, state.database, state.name)
+    selection = Selection.of(schema, mariadb=mariadb)
+    columns = {column.name: column for column in selection.table.columns}
+    key = [columns[one] for one in schema.row_key or ()]
+    chunks = [""]
+    if key and all(column.kind in _ORDERED and column.declared_type not in FIXED_BINARY for column in key):
+        size = _chunk_rows(connection, state)
+        chunks = list(_conditions(connection, name, key, size))
+    return Copy(uuid.uuid4().hex[:12], definition, mark, tuple(chunks))
+
+
+def _chunk_rows(connection: Connection, state: TableState) -> int:
+    database, table = (_text(one) for one in (state.database, state.name))
+    rows = connection.query(
+        "SELECT AVG_ROW_LENGTH FROM information_schema.TABLES"
+        f" WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table}",
+        right="SELECT",
+    )
+    length = int(rows[0][0] or 0) if rows else 0
+    return min(max(_CHUNK_BYTES // max(length, 1), _LEAST_ROWS), _MOST_ROWS)
+
+
+def _conditions(connection: Connection, table: str, key: Sequence[Column], size: int) -> Iterator[str]:
+    """Conditions on the key, in its order, each with about `size` rows."""
+    names = [quoted(column.name) for column in key]
+    order = ", ".join(names)
+    least = ""
+    while True:
+        sql = f"SELECT {order} FROM {table}"
+        sql += f" WHERE {least}" if least else ""
+        rows = list(connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}"))
+        if not rows:
+            yield least
+            return
+        values = [_literal(value, column) for value, column in zip(rows[0], key, strict=True)]
+        below = _compared(names, values, "<", "<=")
+        yield f"{least} AND {below}" if least else below
+        least = _compared(names, values, ">", ">")
+
+
+def _compared(names: Sequence[str], values: Sequence[str], strictly: str, last: str) -> str:
+    """A comparison of several columns that a server looks up in an index."""
+    if len(names) == 1:
+        return f"{names[0]} {last} {values[0]}"
+    rest = _compared(names[1:], values[1:], strictly, last)
+    return (
+        f"({names[0]} {strictly}= {values[0]} AND ({names[0]} {strictly} {values[0]} OR ({names[0]} ="
+        f" {values[0]} AND {rest})))"
+    )
+
+
+def _literal(value: bytes | None, column: Column) -> str:
+    assert value is not None  # of a key
+    if column.kind is Kind.TEXT:
+        return f"_{column.charset} X'{value.hex()}'" if value else "''"
+    if column.kind is Kind.BINARY:
+        return f"X'{value.hex()}'"
+    text = value.decode("ascii")
+    return text if column.kind in (Kind.INT, Kind.DECIMAL, Kind.YEAR) else f"'{text}'"
+
+
+def _text(value: str) -> str:
+    return f"_utf8mb4 X'{value.encode().hex()}'" if value else "''"
+
+
+# ---------------------------------------------------------------- on the workers
+
+
+@dataclass(frozen=True)
+class Copier:
+    """The function for ``mapPartitions``: reads chunks over a connection of its own, writes Parquet.
+
+    Parameters
+    ----------
+    address : Address
+        With the password: it travels in the function, not in data or plan.
+    lake : str
+    storage_options : dict or None
+    """
+
+    address: Address = field(repr=False)
+    lake: str
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+
+    def __call__(self, chunks: Iterable[Chunk]) -> Iterator[Copied]:
+        """Copy each chunk; an error is a result, so that other tables go on."""
+        connection = None
+        filesystem, directory = open_filesystem(self.lake, self.storage_options)
+        try:
+            for chunk in chunks:
+                for left in reversed(range(_TRIES)):
+                    try:
+                        if connection is None:
+                            connection = Connection(self.address)
+                            connection.query(SESSION)
+                        yield self._copy(connection, chunk, filesystem, directory)
+                        break
+                    except UnreachableError as error:
+                        connection = None
+                        if not left:
+                            yield Copied(chunk.table, chunk.number, error=error)
+                        time.sleep(_PAUSE)
+                    except BinlogError as error:
+                        if connection is not None:
+                            connection.close()  # rows may still be on their way
+                        connection = None
+                        yield Copied(chunk.table, chunk.number, error=error.located(table=chunk.table))
+                        break
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _copy(self, connection: Connection, chunk: Chunk, filesystem: Any, directory: str) -> Copied:
+        import pyarrow.parquet
+
+        selection = chunk.selection
+        name = f"copy-{chunk.copy}-{chunk.number:06}-{uuid.uuid4().hex[:8]}.parquet"
+        table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
+        where = f" WHERE {chunk.condition}" if chunk.condition else ""
+        sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
+        count = 0
+        try:
+            filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
+            with filesystem.open_output_stream(f"{directory}/{chunk.folder}/{name}") as sink:
+                writer = pyarrow.parquet.ParquetWriter(
+                    sink, selection.schema, store_schema=False, store_decimal_as_integer=True
+                )
+                for batch in batches_of(connection, sql, selection):
+                    writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
+                    count += batch.num_rows
+                writer.close()
+                size = sink.tell()
+            done = Copied(chunk.table, chunk.number, name, count, size)
+            notes = f"{directory}/_mirror/{_COPIES}/{chunk.copy}"
+            filesystem.create_dir(notes, recursive=True)
+            with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
+                sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
+            return done
+        except OSError as error:
+            raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
+
+
+def batches_of(connection: Connection, sql: str, selection: Selection) -> Iterator[pa.RecordBatch]:
+    """The rows of a SELECT, as the lake has them."""
+    rows: list[tuple[bytes | None, ...]] = []
+    size = 0
+    for row in connection.stream(sql):
+        rows.append(row)
+        size += sum(len(value) for value in row if value is not None)
+        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield selection.batch(rows)
+            rows, size = [], 0
+    if rows:
+        yield selection.batch(rows)
+
+
+# ---------------------------------------------------------------- on the driver
+
+
+def run_copies(
+    session: SparkSession,
+    lake: Lake,
+    address: Address,
+    copies: dict[str, tuple[TableState, Copy]],
+    *,
+    mariadb: bool,
+) -> dict[str, list[Copied] | BinlogError]:
+    """Read what is missing of some copies; the files of each table, or why it failed."""
+    chunks: list[Chunk] = []
+    found: dict[str, list[Copied]] = {}
+    for name, (state, copy) in copies.items():
+        done = _done(lake, name, copy)
+        found[name] = list(done.values())
+        schema = parse_create_table(copy.definition, state.database, state.name)
+        selection = Selection.of(schema, mariadb=mariadb)
+        folder = directory_name(state.database, state.name)
+        chunks += [
+            Chunk(name, folder, number, copy.id, selection, condition)
+            for number, condition in enumerate(copy.chunks)
+            if number not in done
+        ]
+    failed: dict[str, BinlogError] = {}
+    if chunks:
+        copier = Copier(address, lake.uri, lake.storage_options)
+        context = session.sparkContext
+        slices = min(len(chunks), context.defaultParallelism * 4)
+        for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
+            if one.error is not None:
+                failed.setdefault(one.table, one.error)
+            else:
+                found[one.table].append(one)
+    return {name: failed.get(name) or found[name] for name in copies}
+
+
+def _done(lake: Lake, table: str, copy: Copy) -> dict[int, Copied]:
+    """Chunks of an earlier run, by number."""
+    from pyarrow.fs import FileSelector
+
+    out: dict[int, Copied] = {}
+    folder = f"{lake.path}/_mirror/{_COPIES}/{copy.id}"
+    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+        number = info.base_name.removesuffix(".json")
+        try:
+            with lake.filesystem.open_input_stream(info.path) as stream:
+                out[int(number)] = Copied(table, int(number), **json.loads(stream.read()))
+        except ValueError:  # cut off by whatever ended that run
+            continue
+    return out
+
+
+def schema_of(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, pa.Schema]:
+    """A table's definition when it was copied, and its columns in the lake."""
+    definition = parse_create_table(copy.definition, state.database, state.name)
+    return definition, Selection.of(definition, mariadb=mariadb).schema
+
+
+def commit_copy(
+    lake: Lake,
+    state: TableState,
+    copy: Copy,
+    schema: pa.Schema,
+    files: Sequence[Copied],
+    app: tuple[str, int],
+    told: dict[str, str],
+) -> None:
+    """Make the files of a copy the table, in one commit, in place of what was there.
+
+    Parameters
+    ----------
+    lake, state, copy
+    schema : pyarrow.Schema
+    files : sequence of Copied
+    app : (str, int)
+        The mirror, and the place of the copy's mark.
+    told : dict
+        What else the commit says.
+    """
+    from deltalake import CommitProperties, Schema, Transaction
+    from deltalake.transaction import AddAction, create_table_with_add_actions
+
+    from ..lake.tables import delta_options
+
+    now = int(time.time() * 1000)
+    actions = [
+        AddAction(one.name, one.bytes, {}, now, True, json.dumps({"numRecords": one.rows}))
+        for one in files
+        if one.rows
+    ]
+    create_table_with_add_actions(
+        lake.table(state),
+        Schema.from_arrow(schema),
+        actions,
+        mode="overwrite",
+        storage_options=delta_options(lake.storage_options),
+        commit_properties=CommitProperties(custom_metadata=told, app_transactions=[Transaction(*app)]),
+    )
+    clean_up(lake, state, copy, {one.name for one in files if one.rows})
+
+
+def clean_up(lake: Lake, state: TableState, copy: Copy, kept: set[str]) -> None:
+    """Remove what a copy left besides its files."""
+    from pyarrow.fs import FileSelector
+
+    folder = f"{lake.path}/{directory_name(state.database, state.name)}"
+    for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
+        if info.base_name.startswith(f"copy-{copy.id}-") and info.base_name not in kept:
+            lake.filesystem.delete_file(info.path)
+    lake.remove(f"{_COPIES}/{copy.id}")

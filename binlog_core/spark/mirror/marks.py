@@ -1,0 +1,141 @@
+"""Safe marks: places in a server's log whose transactions every later SELECT sees.
+
+A server shows a transaction in its log before it shows it to others, so that the position it tells at a
+moment is not such a place, but for a consistent snapshot of MariaDB or while nobody can commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._decode.boundaries import last_boundary
+from ..._format.event_types import EventType
+from ..._sources.log_names import name_within
+from ...errors import MirrorError, PrivilegeError, UnsafeServerError
+from ...events import GtidEvent, PreviousGtidsEvent
+from ...gtids import GtidSet
+from ...server.connection import Connection, Facts
+from ...server.start import status_of
+from ...splits import Split
+from ..access import Access
+
+_SETTINGS = ["binlog_format", "binlog_row_image"]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A safe mark.
+
+    Parameters
+    ----------
+    gtids : str or None
+        MySQL with GTIDs: what it has executed.
+    file, offset : str and int, or None
+        Else.
+    """
+
+    gtids: str | None = None
+    file: str | None = None
+    offset: int | None = None
+
+
+def check_settings(connection: Connection) -> None:
+    """Refuse a server whose log cannot tell all changes.
+
+    Raises
+    ------
+    UnsafeServerError
+        A setting loses changes.
+    """
+    found = connection.variables(_SETTINGS)
+    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL")):
+        value = found.get(name, wanted).upper()
+        if value != wanted:
+            raise UnsafeServerError(
+                f"{name} is {value}: expected {wanted}; set it in the server's option file and with SET"
+                " GLOBAL, and let its clients connect anew",
+                path=connection.name,
+            )
+
+
+def take_mark(connection: Connection, facts: Facts) -> Mark:
+    """A safe mark.
+
+    Raises
+    ------
+    PrivilegeError
+        MySQL without GTIDs: it takes RELOAD.
+    """
+    if not facts.mariadb and facts.gtids:
+        return Mark(gtids=facts.executed)
+    if facts.mariadb:
+        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            found = {
+                str(row[0]).lower(): row[1]
+                for row in connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'")
+            }
+        finally:
+            connection.query("ROLLBACK")
+        if found.get("binlog_snapshot_file"):
+            return Mark(
+                file=found["binlog_snapshot_file"], offset=int(found["binlog_snapshot_position"] or 0)
+            )
+    connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
+    try:
+        return position_mark(connection)
+    finally:
+        connection.query("UNLOCK TABLES")
+
+
+def position_mark(connection: Connection) -> Mark:
+    """Where the server stands: a safe mark only while nobody can commit."""
+    status = status_of(connection)
+    if status is None:
+        raise PrivilegeError(
+            "the server's position takes the right REPLICATION CLIENT: GRANT REPLICATION CLIENT ON *.* TO the"
+            " user",
+            path=connection.name,
+        )
+    return Mark(file=status.file, offset=status.offset)
+
+
+def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
+    """Where a mark is in an archive: the log's number in the list, and a transaction boundary in it.
+
+    What is in front of it, every SELECT after the mark sees.
+
+    Raises
+    ------
+    MirrorError
+        The archive does not hold it.
+    """
+    if mark.gtids is not None:
+        return _place_of_gtids(GtidSet.parse(mark.gtids), logs, access)
+    assert mark.file is not None
+    assert mark.offset is not None
+    for i in range(len(logs) - 1, -1, -1):
+        name = name_within(logs[i].path).rpartition("/")[2].removesuffix(".zst")
+        if name == mark.file:
+            return i, mark.offset
+    raise MirrorError(f"the archive does not hold the server's log {mark.file}", path=logs[0].path)
+
+
+def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:
+    from ... import open as open_log
+
+    kinds = {EventType.PREVIOUS_GTIDS, EventType.GTID, EventType.GTID_TAGGED}
+    for i in range(len(logs) - 1, -1, -1):
+        with open_log(logs[i].path, keys=access.keys, mmap=False, verify_checksum=False) as log:
+            for event in log.events(types=kinds):
+                if isinstance(event, PreviousGtidsEvent):
+                    if not event.gtid_set <= known:
+                        break
+                elif isinstance(event, GtidEvent) and event.gtid is not None and event.gtid not in known:
+                    return i, event.position
+            else:
+                with access.file(logs[i].path).open() as source:
+                    return i, last_boundary(source, 0)
+    raise MirrorError(
+        "the archive begins behind the copy's mark: it does not hold its GTIDs", path=logs[0].path
+    )

@@ -1,0 +1,344 @@
+"""The work of a mirror: copy what is new, replay the log, table by table, and know where each is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ...errors import BinlogError, SchemaError, ServerError
+from ...server.address import Address
+from ...server.connection import Connection
+from ..apply.batch import ApplyStopped
+from ..lake.tables import delta_options
+from .applying import apply_round
+from .changes import Decoded, LogPlan, decode, definition_at, merged
+from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
+from .marks import Mark, check_settings, place_of, take_mark
+from .state import Lake, MirrorState, TableState
+from .values import SESSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
+_MOST_FAILURES = 3  # in a row, before a table is parked
+_PAUSE = 1.0  # seconds between two looks at a server that writes nothing
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+_GONE = frozenset((1146, 1049))  # no such table, no such database
+_CHANGED = frozenset((1054, 1412))  # no such column, the definition changed: since the copy began
+_COPY = "binlog_core.copy"  # in a commit
+
+
+class Mirroring:
+    """A mirror at work.
+
+    Parameters
+    ----------
+    session : SparkSession
+    lake : Lake
+    state : MirrorState
+    address : Address
+        Of the server, with the password.
+    archiving : callable
+        Brings the archive up to where the server stands.
+    stop : threading.Event
+    told : callable of MirrorState
+        Called after each step.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        lake: Lake,
+        state: MirrorState,
+        address: Address,
+        archiving: Callable[[], None],
+        stop: threading.Event,
+        told: Callable[[MirrorState], None] = lambda state: None,
+    ) -> None:
+        self._session = session
+        self._lake = lake
+        self.state = state
+        self.address = address
+        self.archive = archiving
+        self._stop = stop
+        self._told = told
+        self.mariadb = False
+        self.old = False  # MySQL before 5.7
+
+    # ------------------------------------------------------------ runs
+
+    def until_now(self) -> None:
+        """Bring all tables to where the server stands now, or behind it."""
+        self._examine()
+        asked = time.time()
+        self.archive()
+        while True:
+            self._look()
+            self._copy()
+            self._replay(asked)
+            if not any(one.stage == "copying" for one in self.state.tables.values()) or self._stop.is_set():
+                return
+            asked = time.time()
+            self.archive()
+
+    def follow(self) -> None:
+        """Go on until told to stop."""
+        while not self._stop.is_set():
+            self.until_now()
+            self._stop.wait(_PAUSE)
+
+    def _save(self) -> None:
+        self._lake.save(self.state)
+        self._told(self.state)
+
+    def plan(self, tables: Iterable[TableState]) -> LogPlan:
+        """The archive, for some tables."""
+        return LogPlan(self.state.archive, [one.full_name for one in tables])
+
+    # ------------------------------------------------------------ the server
+
+    def _examine(self) -> None:
+        with Connection(self.address) as connection:
+            facts = connection.facts()
+            self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
+            check_settings(connection)
+
+    def _look(self) -> None:
+        """Tables that are new, or there again."""
+        with Connection(self.address) as connection:
+            here = {
+                f"{database}.{name}": (str(database), str(name))
+                for database, name in connection.query(
+                    "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
+                    " WHERE TABLE_TYPE = 'BASE TABLE'",
+                    right="SELECT",
+                )
+            }
+        tables = self.state.tables
+        for name, (database, table) in sorted(here.items()):
+            if database.lower() in _SYSTEM or not self.state.wants(name):
+                continue
+            if name not in tables:
+                tables[name] = TableState(database, table)
+            elif tables[name].stage == "dropped":
+                tables[name].copy_anew()
+        for name, state in list(tables.items()):
+            if state.stage == "copying" and name not in here:
+                self._end(state)
+        self._save()
+
+    def _end(self, state: TableState) -> None:
+        """The server dropped a table: in the lake it is empty, and its history stays."""
+        from deltalake import DeltaTable
+
+        if state.copy is not None:
+            clean_up(self._lake, state, Copy(**state.copy), set())
+        uri, options = self._lake.table(state), delta_options(self._lake.storage_options)
+        if DeltaTable.is_deltatable(uri, storage_options=options):
+            DeltaTable(uri, storage_options=options).delete()
+        state.copy_anew()
+        state.stage = "dropped"
+
+    # ------------------------------------------------------------ copies
+
+    def _copy(self) -> None:
+        """Copy what has no whole copy."""
+        copying = [one for one in self.state.tables.values() if one.stage == "copying"]
+        if not copying:
+            return
+        begun = [one for one in copying if one.copy is None]
+        if begun:
+            with Connection(self.address) as connection:
+                mark = asdict(take_mark(connection, connection.facts()))
+                connection.query(SESSION)  # of the same mind as those that read the chunks
+                for state in begun:
+                    try:
+                        state.copy = asdict(plan_copy(connection, state, mark, mariadb=self.mariadb))
+                    except BinlogError as error:
+                        self._failed(state, error)
+            self._save()
+        copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
+        found = run_copies(self._session, self._lake, self.address, copies, mariadb=self.mariadb)
+        asked = time.time()
+        self.archive()
+        for name, result in found.items():
+            state, copy = copies[name]
+            if isinstance(result, BinlogError):
+                clean_up(self._lake, state, copy, set())
+                state.copy = None
+                self._failed(state, result)
+            else:
+                self._finish(state, copy, result, asked)
+            self._save()
+
+    def _failed(self, state: TableState, error: BinlogError) -> None:
+        """A copy failed; what the next look at the server mends is no failure of the table's."""
+        code = error.code if isinstance(error, ServerError) else None
+        if code in _GONE or code in _CHANGED:
+            return
+        state.failures += 1
+        if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
+            state.park(str(error))
+
+    def _finish(self, state: TableState, copy: Copy, files: list[Copied], asked: float) -> None:
+        from deltalake import DeltaTable
+
+        plan = self.plan([state])
+        logs = plan.logs()
+        at = place_of(Mark(**copy.mark), logs, plan.access)
+        place = logs[at[0]].version_base + at[1]
+        definition, schema = schema_of(state, copy, mariadb=self.mariadb)
+        offset = plan.begin(at, [definition], self._charsets(state.database))
+        uri, options = self._lake.table(state), delta_options(self._lake.storage_options)
+        last: list[dict[str, Any]] = []
+        if DeltaTable.is_deltatable(uri, storage_options=options):
+            last = DeltaTable(uri, storage_options=options).history(1)
+        if not last or last[0].get(_COPY) != copy.id:
+            told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
+            try:
+                commit_copy(self._lake, state, copy, schema, files, (self.state.id, place), told)
+            except Exception as error:  # of deltalake and the stores below it
+                self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
+                return
+        state.copy_anew()
+        state.stage, state.place, state.exact_from = "following", place, plan.end()
+        state.keyless = definition.row_key is None
+        state.as_of = None
+        known = self.state.offsets.get(place)
+        names = [(state.database, state.name)]
+        self.state.offsets[place] = offset if known is None else merged(known, offset, names)
+        self._save()
+        clean_up(self._lake, state, copy, {one.name for one in files})
+
+    def _charsets(self, database: str) -> dict[str, str | None]:
+        with Connection(self.address) as connection:
+            rows = connection.query(
+                "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
+                right="SELECT",
+            )
+        return {str(name): charset for name, charset in rows if name == database}
+
+    # ------------------------------------------------------------ the log
+
+    def _replay(self, asked: float) -> None:
+        """Replay the archive up to its end, as it is now."""
+        self.replay(None, asked)
+
+    def replay(self, last: int | None, asked: float) -> None:
+        """Replay the archive up to a place; those that are furthest behind go first.
+
+        Parameters
+        ----------
+        last : int or None
+            None: the archive's end.
+        asked : float
+            When the server was asked where it stands.
+        """
+        if self.state.round is not None:
+            self._round()
+        while not self._stop.is_set():
+            following = [one for one in self.state.tables.values() if one.stage == "following"]
+            if not following:
+                return
+            plan = self.plan(following)
+            end = plan.end() if last is None else last
+            places = sorted({one.place for one in following if one.place is not None})
+            if places[0] >= end:
+                for one in following:
+                    one.as_of = asked
+                self._save()
+                return
+            until = min([end, *places[1:2]])
+            group = [one.full_name for one in following if one.place == places[0]]
+            start = self.state.offsets[places[0]]
+            stop = plan.behind(start, _ROUND_BYTES, until)
+            if plan.version(stop) <= places[0]:  # no transaction comes before the end
+                for one in following:
+                    one.as_of = asked
+                self._save()
+                return
+            self.state.round = {"start": start, "end": stop, "tables": group}
+            self._save()
+            self._round()
+
+    def stands_at(self, state: TableState, place: int) -> bool:
+        """Whether what a table has is the log up to a place, and no more."""
+        if state.place is None or state.place >= place:
+            return state.place == place
+        plan = self.plan([state])
+        return plan.version(plan.behind(self.state.offsets[state.place], None, place)) == state.place
+
+    def _round(self) -> None:
+        """Do what `state.round` says, for the first time or again."""
+        work = self.state.round
+        assert work is not None
+        tables = [self.state.tables[name] for name in work["tables"] if name in self.state.tables]
+        plan = self.plan(tables)
+        version = plan.version(work["end"])
+        tables = [one for one in tables if one.stage == "following" and (one.place or 0) < version]
+        if tables:
+            decoded = self._decoded(tables, work["start"], work["end"])
+            for one in tables:
+                if one.stage == "following":
+                    self._apply(one, decoded, work, version)
+        moved = [one for one in tables if one.place == version]
+        if moved:
+            known = self.state.offsets.get(version)
+            names = [(one.database, one.name) for one in moved]
+            self.state.offsets[version] = work["end"] if known is None else merged(known, work["end"], names)
+        self.state.round = None
+        self._save()
+        self._lake.remove("changes")
+
+    def _decoded(self, tables: list[TableState], start: dict[str, Any], end: dict[str, Any]) -> Decoded:
+        """The changes of some tables; one that cannot be decoded is parked."""
+        while True:
+            wanted = [one for one in tables if one.stage == "following"]
+            try:
+                return decode(self._session, self._lake, self.plan(wanted), start, end)
+            except BinlogError as error:
+                state = next((one for one in wanted if one.full_name == error.table), None)
+                if state is None:
+                    raise
+                state.park(str(error))
+
+    def _apply(self, state: TableState, decoded: Decoded, work: Mapping[str, Any], version: int) -> None:
+        statements = decoded.about(state.full_name)
+        changed = decoded.files.get(state.full_name) or any(one.kind != "create" for one in statements)
+        definition = definition_at(work["start"], state.database, state.name)
+        key = definition.row_key if definition is not None else None
+        later = definition_at(work["end"], state.database, state.name)
+        if _needs_copy(state, statements) or (state.keyless and changed):
+            state.copy_anew()
+            return
+        if later is not None and later.row_key != key:
+            state.copy_anew()
+            return
+        if changed:
+            try:
+                if not key:
+                    raise SchemaError("the table has no primary key, and no UNIQUE key without NULLs")
+                apply_round(self._session, self._lake, state, key, decoded, self.state.id, version)
+            except (ApplyStopped, ValueError, SchemaError) as error:
+                state.park(str(error))
+                return
+            except Exception as error:  # of deltalake and the stores below it: the next round tries again
+                state.failures += 1
+                if state.failures >= _MOST_FAILURES:
+                    state.park(f"it cannot be written: {type(error).__name__}: {error}")
+                return
+        state.place, state.failures = version, 0
+
+
+def _needs_copy(state: TableState, statements: Iterable[Any]) -> bool:
+    """Statements that make a table another one, or that its copy may have seen already."""
+    for one in statements:
+        if one.kind in ("drop", "rename") or (one.kind == "create" and one.clears):
+            return True
+        if one.kind in ("alter", "unknown") and one.version < state.exact_from:
+            return True
+    return False

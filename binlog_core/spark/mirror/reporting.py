@@ -1,0 +1,89 @@
+"""What a mirror says of its tables."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ...splits import FILE_NUMBER_SHIFT
+from ..lake.tables import delta_options
+from .state import Lake, MirrorState
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """How a table of a mirror is.
+
+    Parameters
+    ----------
+    table : str
+        ``database.table``.
+    stage : str
+        "copying": its first copy is being made; "following": it is kept up to date; "parked": it stopped;
+        "dropped": the server has it no more, and it is empty.
+    reason : str or None
+        Why it stopped.
+    uri : str
+    lag_seconds : float or None
+        What the server had committed so long ago is in it; None: not known yet.
+    log, position : int or None
+        Number of the server's log and offset in it: up to there the log is in the table.
+    rows : int or None
+    version : int or None
+        Of the Delta table.
+    committed : float or None
+        Of its last commit: seconds since 1970.
+    """
+
+    table: str
+    stage: str
+    reason: str | None
+    uri: str
+    lag_seconds: float | None = None
+    log: int | None = None
+    position: int | None = None
+    rows: int | None = None
+    version: int | None = None
+    committed: float | None = None
+
+
+def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[TableStatus]:
+    """Of all tables.
+
+    Parameters
+    ----------
+    lake : Lake
+    state : MirrorState
+    quick : bool
+        Leave out what takes a look into the tables.
+    """
+    now = time.time()
+    out = []
+    for name, one in sorted(state.tables.items()):
+        uri = lake.table(one)
+        known: dict[str, Any] = {} if quick else _committed(uri, lake)
+        place = one.place
+        if place is not None:
+            known |= {
+                "log": place >> FILE_NUMBER_SHIFT & 0xFFFF,
+                "position": place % (1 << FILE_NUMBER_SHIFT),
+            }
+        lag = None if one.as_of is None else now - one.as_of
+        out.append(TableStatus(name, one.stage, one.reason, uri, lag, **known))
+    return out
+
+
+def _committed(uri: str, lake: Lake) -> dict[str, Any]:
+    from deltalake import DeltaTable
+
+    options = delta_options(lake.storage_options)
+    if not DeltaTable.is_deltatable(uri, storage_options=options):
+        return {}
+    delta = DeltaTable(uri, storage_options=options)
+    last = delta.history(1)
+    return {
+        "rows": delta.to_pyarrow_dataset().count_rows(),
+        "version": delta.version(),
+        "committed": last[0]["timestamp"] / 1000 if last else None,
+    }

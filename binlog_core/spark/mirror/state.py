@@ -1,0 +1,258 @@
+"""What a mirror knows of itself, in the lake: its server, its tables, and how far each of them is."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from ..._decode.selection import matches_name
+from ...errors import MirrorError
+from ..lake.destination import directory_name, open_filesystem
+
+_FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
+_FORMAT = 1
+
+Stage = Literal["copying", "following", "parked", "dropped"]
+Offset = dict[str, Any]
+
+
+@dataclass
+class TableState:
+    """How far a table is.
+
+    Parameters
+    ----------
+    database, name : str
+    stage : "copying", "following", "parked" or "dropped"
+        Its first copy is not whole; it is kept up to date; it stopped, for a reason; the server dropped it.
+    place : int or None
+        Up to where the log is in it (file number * 2**40 + offset): a key of `MirrorState.offsets`.
+    exact_from : int
+        From this place on it is as the server had it. Before, a statement that changes its columns makes a
+        new copy.
+    reason : str or None
+        Why it stopped.
+    failures : int
+        How often in a row it could not be written.
+    copy : dict or None
+        The copy that is being made: see `copies.Copy`.
+    keyless : bool
+        It has no key: it is copied anew when it has changed.
+    as_of : float or None
+        Seconds since 1970: what the server had committed by then is in it.
+    """
+
+    database: str
+    name: str
+    stage: Stage = "copying"
+    place: int | None = None
+    exact_from: int = 0
+    reason: str | None = None
+    failures: int = 0
+    copy: dict[str, Any] | None = None
+    keyless: bool = False
+    as_of: float | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``database.table``."""
+        return f"{self.database}.{self.name}"
+
+    def park(self, reason: str) -> None:
+        """It stops, and the others go on."""
+        self.stage, self.reason = "parked", reason
+
+    def copy_anew(self) -> None:
+        """It is copied from the beginning."""
+        self.stage, self.copy, self.reason, self.failures = "copying", None, None, 0
+
+
+@dataclass
+class MirrorState:
+    """All that is kept between two runs.
+
+    Parameters
+    ----------
+    id : str
+        Names the mirror in the tables' commits.
+    server : str
+        Its address, with the user and without a password.
+    patterns : tuple of str
+        Of the tables' names.
+    archive : str
+    format : str
+    tables : dict of str to TableState
+    offsets : dict of int to dict
+        What is known of the logs at the places of the tables: definitions, open XA transactions.
+    round : dict or None
+        The part of the log that is being applied: it is repeated as it was, whatever came since.
+    """
+
+    id: str
+    server: str
+    patterns: tuple[str, ...]
+    archive: str
+    format: str = "delta"
+    tables: dict[str, TableState] = field(default_factory=dict)
+    offsets: dict[int, Offset] = field(default_factory=dict)
+    round: dict[str, Any] | None = None
+
+    def wants(self, table: str) -> bool:
+        """Whether a table is to be mirrored."""
+        return any(matches_name(table, pattern) for pattern in self.patterns)
+
+    def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
+        """The tables of some names or patterns; all without any.
+
+        Raises
+        ------
+        MirrorError
+            None matches.
+        """
+        if not tables:
+            return list(self.tables.values())
+        found = [
+            one for name, one in self.tables.items() if any(matches_name(name, pattern) for pattern in tables)
+        ]
+        if not found:
+            raise MirrorError(f"the mirror has no table {', '.join(tables)}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept; offsets that no table is at are left out."""
+        used = {one.place for one in self.tables.values()}
+        found = asdict(self)
+        found["offsets"] = {str(place): one for place, one in self.offsets.items() if place in used}
+        return {"version": _FORMAT, "saved": time.time(), **found}
+
+    @classmethod
+    def of_json(cls, found: dict[str, Any]) -> MirrorState:
+        """What `to_json` gave."""
+        version = found.pop("version")
+        if version != _FORMAT:
+            raise ValueError(f"version {version}")
+        del found["saved"]
+        found["patterns"] = tuple(found["patterns"])
+        found["tables"] = {name: TableState(**one) for name, one in found["tables"].items()}
+        found["offsets"] = {int(place): one for place, one in found["offsets"].items()}
+        return cls(**found)
+
+
+class Lake:
+    """The directory that holds a mirror's tables, and what it knows of itself.
+
+    Parameters
+    ----------
+    uri : str
+    storage_options : dict or None
+        Credentials and endpoint of its store.
+    """
+
+    def __init__(self, uri: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.uri = uri.rstrip("/")
+        self.storage_options = storage_options
+        self.filesystem, self.path = open_filesystem(self.uri, storage_options)
+
+    @property
+    def is_local(self) -> bool:
+        """It is a directory of this machine."""
+        return bool(self.filesystem.type_name == "local")
+
+    def own(self, name: str) -> str:
+        """URI of something of the mirror's own."""
+        return f"{self.uri}/{_FOLDER}/{name}"
+
+    def table(self, state: TableState) -> str:
+        """URI of a table."""
+        return f"{self.uri}/{directory_name(state.database, state.name)}"
+
+    def load(self) -> MirrorState | None:
+        """The mirror that is here; None: none is.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be read.
+        """
+        from pyarrow.fs import FileType
+
+        path = f"{self.path}/{_FOLDER}/{_STATE}"
+        if self.filesystem.get_file_info(path).type is not FileType.File:
+            return None
+        try:
+            with self.filesystem.open_input_stream(path) as stream:
+                return MirrorState.of_json(json.loads(stream.read()))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
+
+    def save(self, state: MirrorState) -> None:
+        """Keep a state: all of it or nothing."""
+        folder = f"{self.path}/{_FOLDER}"
+        text = json.dumps(state.to_json(), indent=1).encode()
+        try:
+            self.filesystem.create_dir(folder, recursive=True)
+            path = f"{folder}/{_STATE}"
+            with self.filesystem.open_output_stream(f"{path}.new" if self.is_local else path) as sink:
+                sink.write(text)
+            if self.is_local:
+                self.filesystem.move(f"{path}.new", path)
+        except OSError as error:
+            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
+
+    def remove(self, name: str) -> None:
+        """Remove a folder of the mirror's own, where it is there."""
+        from pyarrow.fs import FileType
+
+        path = f"{self.path}/{_FOLDER}/{name}"
+        if self.filesystem.get_file_info(path).type is FileType.Directory:
+            self.filesystem.delete_dir(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else mirrors into this lake from this machine.
+
+        Raises
+        ------
+        MirrorError
+            Somebody does.
+        """
+        if not self.is_local:
+            yield
+            return
+        import fcntl
+
+        self.filesystem.create_dir(f"{self.path}/{_FOLDER}", recursive=True)
+        with open(f"{self.path}/{_FOLDER}/{_LOCK}", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise MirrorError("another process works on this mirror", path=self.uri) from None
+            yield
+
+
+def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorState:
+    """Of a mirror that begins."""
+    if not patterns:
+        raise ValueError("tables=(): expected names or patterns of tables")
+    return MirrorState(uuid.uuid4().hex, server, patterns, archive)
+
+
+def opened(lake: Lake) -> MirrorState:
+    """The mirror in a lake.
+
+    Raises
+    ------
+    MirrorError
+        There is none.
+    """
+    found = lake.load()
+    if found is None:
+        raise MirrorError(
+            "the lake has no mirror: expected one that 'mirror SERVER LAKE' made", path=lake.uri
+        )
+    return found

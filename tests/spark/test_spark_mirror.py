@@ -1,0 +1,251 @@
+"""The mirror against a server: copied and replayed values, what happens to tables, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.server import SERVER, connect, needs_server
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from binlog_core import MirrorError, UnsafeServerError
+from binlog_core.archive import archive
+from binlog_core.schema.given import parse_create_table
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
+from binlog_core.spark import plan_splits, read_split, start_session
+from binlog_core.spark.mirror import mirror, resync, status, verify
+from binlog_core.spark.mirror.values import SESSION, Selection
+
+pytestmark = needs_server
+DATABASE = "mirrored"
+
+# By type: values as SQL has them; a session with another time zone and without strictness writes them.
+TYPES = {
+    "TINYINT": ("-128", "127"),
+    "BIGINT UNSIGNED": ("0", "18446744073709551615"),
+    "INT(8) UNSIGNED ZEROFILL": ("7", "4294967295"),
+    "FLOAT": ("0.1", "-3.4028234e38", "16777217", "1.1754944e-38", "-0e0"),
+    "FLOAT(7,2)": ("-12345.67", "99999.99"),
+    "DOUBLE": ("0.1", "-1.7976931348623157e308", "5e-324", "1e22"),
+    "DOUBLE(10,2)": ("-1.25", "99999999.99"),
+    "DECIMAL(10,2)": ("-99999999.99", "0.1"),
+    "DECIMAL(65,30)": ("-0.000000000000000000000000000001", "12345678901234567890123456789012345.5"),
+    "BIT(1)": ("b'0'", "b'1'"),
+    "BIT(64)": ("0", "18446744073709551615"),
+    "YEAR": ("0", "1901", "2155"),
+    "DATE": ("'0000-00-00'", "'1999-00-00'", "'2024-02-31'", "'0001-01-01'", "'9999-12-31'", "'0000-01-01'"),
+    "DATETIME": ("'0000-00-00 00:00:00'", "'9999-12-31 23:59:59'", "'2024-02-29 00:00:00'"),
+    "DATETIME(3)": ("'1000-01-01 00:00:00.001'", "'2024-02-31 01:02:03.456'"),
+    "TIMESTAMP NULL": ("'0000-00-00 00:00:00'", "'2038-01-19 03:14:07'"),
+    "TIMESTAMP(6) NULL": ("'1970-01-02 00:00:01.000001'",),
+    "TIME": ("'-838:59:59'", "'838:59:59'"),
+    "TIME(2)": ("'-00:00:00.01'", "'01:02:03.4'"),
+    "CHAR(10)": ("'  ab  '", "'ä€😀'"),
+    "VARCHAR(50)": ("''", "'tab\\t\"\\\\ \\0 end  '"),
+    "VARCHAR(51) CHARACTER SET latin1": ("'ÿ€Š'",),
+    "VARCHAR(52) CHARACTER SET cp1251": ("'Привет'",),
+    "VARCHAR(53) CHARACTER SET sjis": ("'日本語表'",),
+    "CHAR(9) CHARACTER SET utf16": ("'😀x '",),
+    "TEXT CHARACTER SET gbk": ("'中文'",),
+    "MEDIUMTEXT": ("REPEAT('m', 70000)",),
+    "BINARY(6)": ("X'01000200'", "''"),
+    "BLOB": ("X'00FF5C27'",),
+    "ENUM('a','ä','x y') CHARACTER SET latin1": ("'ä'", "'none such'"),
+    "SET('r','g','b')": ("'r,b'", "''"),
+    "JSON": (
+        '\'{"b": [1, -2, 1.5, 0.1, true, null, "\\\\u00e4"], "a": {"k": 18446744073709551615}}\'',
+        "'[]'",
+    ),
+    "POINT": ("ST_GeomFromText('POINT(1 -2)')",),
+}
+MARIADB = {
+    "UUID": ("'f47ac10b-58cc-4372-a567-0e02b2c3d479'", "'a71f2b4c-89ab-11ee-b962-0242ac120002'"),
+    "INET6": ("'2001:db8::ff00:42:8329'", "'::'"),
+    "VARCHAR(90) COMPRESSED": ("REPEAT('z', 90)",),
+}
+MYSQL = {"VECTOR(3)": ("STRING_TO_VECTOR('[1,-0.5,3e10]')",)}
+
+
+@pytest.fixture
+def sql() -> Iterator[Callable[[str], Any]]:
+    with connect() as connection, connection.cursor() as cursor:
+
+        def run(statement: str) -> Any:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+        run(f"DROP DATABASE IF EXISTS {DATABASE}")
+        run(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        run(f"USE {DATABASE}")
+        yield run
+        run(f"DROP DATABASE IF EXISTS {DATABASE}")
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    return start_session("local[2]")
+
+
+def rows_of(lake: Path, table: str) -> list[tuple[Any, ...]]:
+    found = DeltaTable(str(lake / f"{DATABASE}.{table}")).to_pyarrow_table()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def test_a_row_has_the_same_values_whether_copied_or_replayed(
+    sql: Callable[[str], Any], tmp_path: Path
+) -> None:
+    mariadb = "mariadb" in sql("SELECT VERSION()")[0][0].lower()
+    types = {**TYPES, **(MARIADB if mariadb else MYSQL)}
+    columns = ", ".join(f"c{i} {kind}" for i, kind in enumerate(types))
+    sql("SET time_zone = '+03:00', sql_mode = 'ALLOW_INVALID_DATES'")
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
+    count = max(map(len, types.values()))
+    for row in range(count):
+        values = ", ".join(known[row] if row < len(known) else "NULL" for known in types.values())
+        sql(f"INSERT INTO t VALUES ({row}, {values})")
+    archive(SERVER, tmp_path, until="now", start="now")
+    text = sql("SHOW CREATE TABLE t")[0][1]
+    selection = Selection.of(parse_create_table(text, DATABASE, "t"), mariadb=mariadb)
+    with Connection(Address.of(SERVER)) as connection:
+        connection.query(SESSION)
+        columns = ", ".join(selection.expressions)
+        copied = selection.batch(list(connection.stream(f"SELECT {columns} FROM {DATABASE}.t ORDER BY id")))
+    logged = [
+        batch.select(copied.schema.names)
+        for split in plan_splits(tmp_path)
+        for _, batch in read_split(split, tables=f"{DATABASE}.t", schema={f"{DATABASE}.t": text})
+    ]
+    replayed = pa.Table.from_batches(logged).slice(sum(map(len, logged)) - count)
+    assert replayed.schema.equals(copied.schema)
+    assert copied.num_rows == count
+    for kind, name in zip(["id", *types], copied.schema.names, strict=True):
+        assert _plain(copied[name]) == _plain(replayed[name].combine_chunks()), kind
+    assert sum(copied[name].null_count == count for name in copied.schema.names) == 0
+
+
+def _plain(column: pa.Array) -> list[str]:
+    """With the sign of zero, and dates that Python has not."""
+    if pa.types.is_temporal(column.type):
+        column = column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+    return [repr(value) for value in column.to_pylist()]
+
+
+def test_tables_are_copied_followed_compared_and_copied_anew(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import binlog_core.spark.mirror.copies as copies
+
+    monkeypatch.setattr(copies, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(copies, "_LEAST_ROWS", 7)
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20), d DECIMAL(10,2))")
+    sql("CREATE TABLE b (x VARCHAR(20) CHARACTER SET latin1, y INT, PRIMARY KEY (x, y))")
+    sql("CREATE TABLE keyless (x INT)")
+    sql("CREATE TABLE gone (id INT PRIMARY KEY)")
+    sql("INSERT INTO a VALUES " + ", ".join(f"({i}, 'v{i}', {i / 4})" for i in range(50)))
+    sql("INSERT INTO b VALUES " + ", ".join(f"('{'äbCd'[i % 4]}', {i})" for i in range(50)))
+    sql("INSERT INTO keyless VALUES (1), (1), (2)")
+    sql("INSERT INTO gone VALUES (1)")
+    arguments: dict[str, Any] = {"tables": f"{DATABASE}.*", "until": "now", "spark": session}
+
+    found = mirror(SERVER, tmp_path, **arguments)
+    assert {one.table.partition(".")[2]: one.rows for one in found} == {
+        "a": 50,
+        "b": 50,
+        "gone": 1,
+        "keyless": 3,
+    }
+    files = DeltaTable(str(tmp_path / f"{DATABASE}.b")).file_uris()
+    assert len(files) == 8  # chunks of seven rows
+
+    sql("UPDATE a SET v = 'changed' WHERE id < 10")
+    sql("UPDATE b SET y = y + 100 WHERE y < 5")
+    sql("INSERT INTO keyless VALUES (2)")
+    sql("DROP TABLE gone")
+    sql("ALTER TABLE a ADD COLUMN n INT NOT NULL DEFAULT 7")
+    sql("BEGIN")
+    sql("DELETE FROM a WHERE id > 40")
+    sql("INSERT INTO a VALUES (1000, 'new', 1, 8)")
+    sql("COMMIT")
+    sql("CREATE TABLE later (id BIGINT UNSIGNED PRIMARY KEY)")
+    sql("INSERT INTO later VALUES (18446744073709551615)")
+    sql("CREATE TABLE b_new LIKE b")
+    sql("INSERT INTO b_new SELECT * FROM b WHERE y % 2")
+    sql("RENAME TABLE b TO b_old, b_new TO b")
+    stages = {one.table.partition(".")[2]: one.stage for one in mirror(SERVER, tmp_path, **arguments)}
+    assert stages == {
+        **dict.fromkeys(("a", "b", "b_old", "keyless", "later"), "following"),
+        "gone": "dropped",
+    }
+    assert rows_of(tmp_path, "gone") == []
+    for table in ("a", "b", "b_old", "keyless", "later"):
+        assert rows_of(tmp_path, table) == sorted(sql(f"SELECT * FROM {table}")), table
+    compared = verify(tmp_path, spark=session)
+    assert len(compared) == 5
+    assert all(one.agrees for one in compared)
+
+    delta = DeltaTable(str(tmp_path / f"{DATABASE}.a"))
+    delta.update(predicate="id = 5", updates={"v": "'wrong'"})
+    delta.delete("id = 6")
+    (one,) = verify(tmp_path, f"{DATABASE}.a", spark=session)
+    assert (one.agrees, one.changed, one.missing, one.extra) == (False, [{"id": 5}], [{"id": 6}], [])
+    resync(tmp_path, f"{DATABASE}.a", spark=session)
+    assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
+    assert status(tmp_path)[0].rows == 42
+
+
+def test_a_table_that_cannot_go_on_stops_alone(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("CREATE TABLE b (id INT PRIMARY KEY)")
+    arguments: dict[str, Any] = {"tables": [f"{DATABASE}.*"], "until": "now", "spark": session}
+    mirror(SERVER, tmp_path, **arguments)
+    sql("INSERT INTO a VALUES (1, '012')")
+    sql("ALTER TABLE a MODIFY v INT")
+    sql("INSERT INTO b VALUES (1)")
+    a, b = mirror(SERVER, tmp_path, **arguments)
+    assert (a.stage, b.stage) == ("parked", "following")
+    assert "ALTER TABLE a" in str(a.reason)
+    assert rows_of(tmp_path, "b") == [(1,)]
+    resync(tmp_path, spark=session)
+    assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
+
+
+def test_unsafe_settings_are_refused_and_no_password_is_kept(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    sql("DROP USER IF EXISTS 'mirror'@'%'")
+    sql("CREATE USER 'mirror'@'%' IDENTIFIED BY 'sEcReT-word'")
+    sql("GRANT ALL ON *.* TO 'mirror'@'%'")
+    sql("FLUSH BINARY LOGS")  # the server's own log may have the statement
+    url = SERVER.partition("://")[0] + "://mirror:sEcReT-word@" + SERVER.rpartition("@")[2]
+    arguments: dict[str, Any] = {"tables": f"{DATABASE}.*", "until": "now", "spark": session}
+    image = sql("SELECT @@GLOBAL.binlog_row_image")[0][0]
+    try:
+        sql("SET GLOBAL binlog_row_image = 'MINIMAL'")
+        with pytest.raises(UnsafeServerError, match="binlog_row_image is MINIMAL: expected FULL"):
+            mirror(url, tmp_path, **arguments)
+    finally:
+        sql(f"SET GLOBAL binlog_row_image = '{image}'")
+    mirror(url, tmp_path, **arguments)
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sEcReT" not in kept
+    assert "mirror@" in json.loads((tmp_path / "_mirror" / "state.json").read_text())["server"]
+    sql("DROP USER 'mirror'@'%'")
+
+
+def test_a_lake_without_a_mirror_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MirrorError, match="the lake has no mirror"):
+        status(tmp_path)
+    assert os.listdir(tmp_path) == []

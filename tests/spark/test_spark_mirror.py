@@ -211,7 +211,7 @@ def test_a_table_that_cannot_go_on_stops_alone(
     arguments: dict[str, Any] = {"tables": [f"{DATABASE}.*"], "until": "now", "spark": session}
     mirror(SERVER, tmp_path, **arguments)
     sql("INSERT INTO a VALUES (1, '012')")
-    sql("ALTER TABLE a MODIFY v INT")
+    sql("ALTER TABLE a ADD COLUMN n INT NOT NULL UNIQUE AUTO_INCREMENT")
     sql("INSERT INTO b VALUES (1)")
     a, b = mirror(SERVER, tmp_path, **arguments)
     assert (a.stage, b.stage) == ("parked", "following")

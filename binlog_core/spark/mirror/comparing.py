@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BinlogError
+from ...errors import BinlogError, MirrorError
 from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.connection import Connection
 from ..lake.tables import delta_options
-from ..rows.types import import_pyarrow
+from ..rows.types import import_pyarrow, plain_type
 from .copies import batches_of
 from .marks import Mark, place_of, position_mark
 from .mirroring import Mirroring
@@ -133,15 +133,21 @@ def _compare(viewing: Connection, lake: Lake, state: TableState, *, mariadb: boo
     dataset = DeltaTable(
         lake.table(state), storage_options=delta_options(lake.storage_options)
     ).to_pyarrow_dataset()
-    schema = selection.schema
-    if lacking := [one for one in schema.names if one not in dataset.schema.names]:
+    here = selection.schema
+    if lacking := [one for one in here.names if one not in dataset.schema.names]:
         return Compared(state.full_name, reason=f"the lake lacks the columns {', '.join(lacking)}")
 
+    # An ALTER may have left the lake's types wider than the server's, never narrower.
+    schema = import_pyarrow().schema(
+        [(name, plain_type(dataset.schema.field(name).type)) for name in here.names]
+    )
+
     def theirs() -> Iterator[pa.RecordBatch]:
-        return batches_of(viewing, sql, selection)
+        for batch in batches_of(viewing, sql, selection):
+            yield _as(batch, schema)
 
     def ours() -> Iterator[pa.RecordBatch]:
-        for batch in dataset.to_batches(columns=schema.names):
+        for batch in dataset.to_batches(columns=here.names):
             yield _as(batch, schema)
 
     server, mine = _digests(theirs()), _digests(ours())
@@ -153,7 +159,10 @@ def _compare(viewing: Connection, lake: Lake, state: TableState, *, mariadb: boo
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     pa = import_pyarrow()
-    return pa.record_batch([batch.column(one.name).cast(one.type) for one in schema], schema=schema)
+    try:
+        return pa.record_batch([batch.column(one.name).cast(one.type) for one in schema], schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise MirrorError(f"the columns have other types than the server's: {error}") from None
 
 
 def _digests(batches: Iterator[pa.RecordBatch]) -> NDArray[np.uint64]:

@@ -59,15 +59,19 @@ def fold(images: Images, keys: Sequence[int], *, truncated: bool = False) -> Fol
     truncated : bool
         The target has no rows.
     """
-    images = images.sorted()
+    if images.lacks is not None:
+        images = images.sorted()
     codes, count = numbered([images.columns[i] for i in keys])
+    if images.lacks is None and count == len(images):
+        return Folded(images.columns, np.isin(images.op, (DELETE, GONE)))
+    order = images.order()
+    order = np.arange(len(codes)) if order is None else order
     last = np.zeros(count, np.int64)
-    last[codes] = np.arange(len(codes))  # where a place is given twice, the last value stays
+    last[codes[order]] = order  # where a place is given twice, the last value stays
     deleted = np.isin(images.op[last], (DELETE, GONE))
     if images.lacks is None:
         places = import_pyarrow().array(last)
-        whole = count == len(images) and bool((last[1:] > last[:-1]).all())
-        return Folded([c if whole else c.take(places) for c in images.columns], deleted)
+        return Folded([column.take(places) for column in images.columns], deleted)
     return _by_column(images, images.lacks, keys, codes, last, deleted, truncated)
 
 
@@ -178,7 +182,9 @@ class Folding:
         pieces = [images for name, batches in task.files for images in self.stager.read(name, batches)]
         if not pieces:
             return None
-        images = self._between(joined(pieces).sorted())
+        images = joined(pieces)
+        if self.altered or self.since is not None or self.until is not None:
+            images = self._between(images.sorted())
         if not len(images):
             return None
         images = self._inserted(self._extended(images))

@@ -112,12 +112,17 @@ class Images:
         columns = [column.take(places) for column in self.columns]
         return Images(columns, self.version[rows], self.ordinal[rows], self.op[rows], lacks)
 
-    def sorted(self) -> Images:
-        """In the order of the changes."""
+    def order(self) -> NDArray[np.int64] | None:
+        """Their places in the order of the changes; None: they are in order."""
         later = self.version[1:] > self.version[:-1]
         if (later | ((self.version[1:] == self.version[:-1]) & (self.ordinal[1:] > self.ordinal[:-1]))).all():
-            return self
-        return self.take(np.lexsort((self.ordinal, self.version)))
+            return None
+        return np.lexsort((self.ordinal, self.version))
+
+    def sorted(self) -> Images:
+        """In the order of the changes."""
+        order = self.order()
+        return self if order is None else self.take(order)
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,7 @@ class Stager:
     def _last_of_keys(self, images: Images, types: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The last image of each key here: it says all where images are whole."""
         kept = np.ones(len(images), np.bool_)
-        if (types < 0).any() or images.sorted() is not images:  # between statements each image may count
+        if (types < 0).any() or images.order() is not None:  # between statements each image may count
             return kept
         rows = np.flatnonzero(images.op > 0)
         places = import_pyarrow().array(rows)

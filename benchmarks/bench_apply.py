@@ -95,7 +95,8 @@ def test_apply(
     benchmark.pedantic(apply, rounds=1)
     told = ", ".join(f"{what} {spent:.2f}" for what, spent in best.items())
     LINES.setdefault(_SUBJECT, []).append(
-        f"{name:<10}{count:>10,} images  decode {took['decode']:.2f}  + Parquet {took['decode + Parquet']:.2f}"
+        f"{name:<10}{count:>10,} images  decode {took['decode']:.2f}"
+        f"  + Parquet {took['decode + Parquet']:.2f}"
         f"  apply {took['apply']:.2f} ({told})  ratio {took['apply'] / took['decode + Parquet']:.2f}"
         f"  {took['apply'] / count * 1e6:.2f} us an image,"
         f" peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB"

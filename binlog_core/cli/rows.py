@@ -16,9 +16,18 @@ from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines, is_terminal, note
 from .progress import progress
-from .writers import ArrowWriter, CsvWriter, JsonWriter, ParquetWriter, SqlWriter, Writer, first_rows
+from .writers import (
+    ArrowWriter,
+    CsvWriter,
+    DebeziumWriter,
+    JsonWriter,
+    ParquetWriter,
+    SqlWriter,
+    Writer,
+    first_rows,
+)
 
-Format = Literal["jsonl", "csv", "arrow", "parquet", "sql"]
+Format = Literal["jsonl", "csv", "arrow", "parquet", "sql", "debezium"]
 
 
 @spread
@@ -51,6 +60,7 @@ def rows(
 ) -> None:
     """Row changes as JSON lines, CSV, Arrow, Parquet or SQL, in log order; memory does not grow with the log.
 
+    debezium is one change event a line as Debezium's connectors write it, JSON without schema.
     csv, arrow and parquet hold the row images of one table: an update is two of them.
     sql is for a server to replay, and with --flashback to undo what the log did. Only what the log says was
     committed is; what is not in rows (DDL, statements) is named.
@@ -65,6 +75,8 @@ def rows(
 
       binlog-core rows mysql-bin.000042 --include-gtids 0-1-5501 -f sql --flashback -o undo.sql
 
+      binlog-core rows mysql-bin.000042 -f debezium | kcat -P -b broker:9092 -t changes
+
       binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
     """
     if flashback and form != "sql":
@@ -73,7 +85,7 @@ def rows(
         raise typer.BadParameter("--partial goes with --flashback")
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
-        raise typer.BadParameter("--follow goes with jsonl, csv and sql on standard output")
+        raise typer.BadParameter("--follow goes with jsonl, debezium, csv and sql on standard output")
     if to is None and form in ("arrow", "parquet") and is_terminal():
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
     with errors_as_lines():
@@ -101,6 +113,8 @@ def rows(
 
 
 def _writer(form: Format, file: BinaryIO, log: Log, *, change_columns: bool, skip: bool) -> Writer:
+    if form == "debezium":
+        return DebeziumWriter(file, log.report, skip_errors=skip, mariadb=log.format.is_mariadb)
     if form == "jsonl":
         return JsonWriter(file, log.report, skip_errors=skip)
     kinds: dict[str, type[CsvWriter] | type[ArrowWriter]] = {

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._values import RowReader
+from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
 from ..arrow.batch import DEFAULT_CHANGE_COLUMNS
@@ -76,6 +77,20 @@ class JsonWriter(Writer):
         for piece in pieces(group):
             with self._changes.readers(piece) as readers:
                 self.file.write(json_lines(piece, readers))
+
+
+class DebeziumWriter(Writer):
+    """One of Debezium's change events for each changed row, in log order across tables."""
+
+    def __init__(self, file: BinaryIO, report: Report, *, skip_errors: bool, mariadb: bool) -> None:
+        super().__init__(file)
+        self._changes = ChangeReader(report, skip_errors=skip_errors)
+        self._envelopes = Envelopes(mariadb=mariadb)
+
+    def write(self, group: Group) -> None:
+        with self._changes.readers(group) as readers:
+            events = self._envelopes.of(group.path, readers)
+            self.file.write(b"".join(event.value + b"\n" for event in events))
 
 
 class SqlWriter(Writer):

@@ -18,6 +18,7 @@ from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access
 from .rows.fit import OnSchemaChange
 from .rows.images import METADATA, Images
+from .rows.json_rows import Documents
 from .rows.reader import ReadOptions, Unnamed
 
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
@@ -53,9 +54,9 @@ class SourceOptions:
         Without `table`: of those, the ones to leave out.
     where : Condition or None
         Only changes that match: see `binlog_core.conditions`.
-    documents : "json" or "variant"
+    documents : "json", "variant" or "debezium"
         Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
-        and faster.
+        and faster. With "debezium" there are `key` and `value` instead, texts of Debezium's change events.
     images : "both", "after" or "keychange"
         See ``ReadOptions``.
     metadata : tuple of str
@@ -114,7 +115,7 @@ class SourceOptions:
     tables: tuple[str, ...] | None = None
     exclude_tables: tuple[str, ...] | None = None
     where: Condition | None = None
-    documents: Literal["json", "variant"] = "json"
+    documents: Documents = "json"
     images: Images = "both"
     metadata: tuple[str, ...] = ()
     absent: Absent = "auto"
@@ -150,8 +151,10 @@ class SourceOptions:
             raise ValueError(f"option table={self.table!r}: expected database.table")
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
             raise ValueError("xa=committed and startTime or endTime: one of them")
-        if self.table is not None and self.documents == "variant":
-            raise ValueError("documents=variant is for all tables, without option table")
+        if self.table is not None and self.documents != "json":
+            raise ValueError(f"documents={self.documents} is for all tables, without option table")
+        if self.documents == "debezium" and self.images != "both":
+            raise ValueError("documents=debezium and images: the events have both images")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
 
@@ -336,7 +339,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "tables": _names,
     "excludeTables": _names,
     "where": Condition,
-    "documents": _choice("json", "variant"),
+    "documents": _choice("json", "variant", "debezium"),
     "images": _choice("both", "after", "keychange"),
     "metadata": _metadata,
     "absent": _choice("auto", "true", "ignore"),

@@ -58,7 +58,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
         ("", COMMANDS),
         ("ver", ("verify", "versions")),
         ("rows --fl", ("--flashback",)),
-        ("rows --format ", ("jsonl", "csv", "arrow", "parquet", "sql")),
+        ("rows --format ", ("jsonl", "csv", "arrow", "parquet", "sql", "debezium")),
         ("events --start-d", ("--start-datetime",)),
         ("export --tab", ("--table", "--tables")),
     ],

@@ -16,7 +16,7 @@ from ..plan.parts import Part
 from ..plan.statements import kind_of
 from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..rows.images import ABSENT, METADATA
-from ..rows.json_rows import JsonRows, all_tables_schema
+from ..rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
 from ..rows.observers import Statement
 from ..rows.reader import Chunk, ReadOptions, SplitRows
 from ..rows.types import CHANGE_COLUMNS, import_pyarrow
@@ -40,7 +40,7 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
         return all_tables_schema(
             options.metadata,
             corrupt=options.mode == "PERMISSIVE",
-            variant=options.documents == "variant",
+            documents=options.documents,
         )
     found = find_definitions(paths, options, every=options.merge_schema)
     types = special_fields()
@@ -75,9 +75,7 @@ def check_types(schema: pa.Schema, options: SourceOptions) -> None:
         It does, or without option table it has a column that is not ours.
     """
     if options.table is None:
-        types = {
-            field.name: field.type for field in all_tables_schema(variant=options.documents == "variant")
-        }
+        types = {field.name: field.type for field in all_tables_schema(documents=options.documents)}
     else:
         types = special_fields()
     for field in schema:
@@ -209,8 +207,8 @@ class ChangeReader:
     def _batches(self, reader: SplitRows, split: Split) -> Iterator[pa.RecordBatch]:
         options = self.options
         if options.table is None:
-            variant = options.documents == "variant"
-            yield from JsonRows(self.schema, options.images, variant=variant).read(reader)
+            kind = DebeziumRows if options.documents == "debezium" else JsonRows
+            yield from kind(self.schema, options.images, options.documents).read(reader)
             return
         fitter = Fitter(
             FrameSchema(

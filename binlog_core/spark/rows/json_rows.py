@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..._debezium import Envelopes, Event
+from ..._decode.merge import ChangeReader
 from ...arrow.batch import change_column
 from ...batch import ChangeBatch
 from ...report import Place
@@ -20,13 +23,16 @@ from .types import CHANGE_COLUMNS, import_pyarrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..._decode.group import Group
+
+Documents = Literal["json", "variant", "debezium"]
 _KINDS = ("", "insert", "update", "update", "delete")
 _INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
 _ROWS = 8192  # of a record batch: rows of JSON are large
 
 
 def all_tables_schema(
-    metadata: Sequence[str] = METADATA, *, corrupt: bool = True, variant: bool = False
+    metadata: Sequence[str] = METADATA, *, corrupt: bool = True, documents: Documents = "json"
 ) -> pa.Schema:
     """The schema without option table.
 
@@ -36,21 +42,21 @@ def all_tables_schema(
         Which columns about the change are there on demand.
     corrupt : bool
         There is a column for what cannot be read.
-    variant : bool
-        What was before and after is a VARIANT.
+    documents : "json", "variant" or "debezium"
+        What was before and after is text or a VARIANT; or there are key and value, texts.
     """
     pa = import_pyarrow()
     types = special_fields()
     names = [*CHANGE_COLUMNS, *metadata]
     if corrupt:
         names.append(CORRUPT)
-    document = _variant() if variant else pa.string()
+    document = _variant() if documents == "variant" else pa.string()
+    names_of = ("key", "value") if documents == "debezium" else ("before", "after")
     return pa.schema(
         [
             ("_database", pa.string()),
             ("_table", pa.string()),
-            ("before", document),
-            ("after", document),
+            *((name, document) for name in names_of),
             *((name, types[name]) for name in names),
         ]
     )
@@ -81,15 +87,15 @@ class JsonRows:
     schema : pyarrow.Schema
         Columns of `all_tables_schema`, in any order.
     images : "both", "after" or "keychange"
-    variant : bool
+    documents : "json", "variant" or "debezium"
         As in `schema`.
     """
 
-    def __init__(self, schema: pa.Schema, images: Images, *, variant: bool) -> None:
+    def __init__(self, schema: pa.Schema, images: Images, documents: Documents = "json") -> None:
         self._schema = schema
         self._names = [name.lower() for name in schema.names]
         self._images = images
-        self._variant = variant
+        self._variant = documents == "variant"
 
     def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
         """The rows of a split."""
@@ -97,24 +103,33 @@ class JsonRows:
         base = reader.split.version_base
         for group in reader.groups():
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
-            for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
+            for batch in batches:
                 reader.check_names(batch)
-                yield from self._rows(batch, numbers, reader)
+            yield from self._of_group(group, batches, ordinals.number(batches), reader)
             yield from self._damage(reader, base)
         yield from self._damage(reader, base)
 
-    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
-        pa = import_pyarrow()
-        image = batch.array["image"]
-        # An update is one row, at its postimage; it has the number of its preimage, where its change began.
-        rows = np.flatnonzero(image["op"] != _PREIMAGE)
-        begins = batch.transactions["begin_position"][image["transaction"]]
-        keep = reader.xa.kept(begins[rows])
-        rows = rows if keep is None else rows[keep]
-        records = batch.to_pylist(change_columns=False)
+    def _of_group(
+        self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
+    ) -> Iterator[pa.RecordBatch]:
+        for batch, ordinals in zip(batches, numbers, strict=True):
+            yield from self._rows(batch, ordinals, reader)
+
+    @staticmethod
+    def _times(batch: ChangeBatch, reader: SplitRows) -> tuple[Any, Any, Any]:
+        """Version and time of each record, and whether it counts; None: all do."""
+        begins = batch.transactions["begin_position"][batch.array["image"]["transaction"]]
         versions = begins.astype(np.int64) + reader.split.version_base
         times = change_column(batch, "_commit_timestamp", None).values
-        versions, times = reader.xa.change(begins, versions, times)
+        return *reader.xa.change(begins, versions, times), reader.xa.kept(begins)
+
+    def _rows(self, batch: ChangeBatch, ordinals: Any, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        image = batch.array["image"]
+        versions, times, keep = self._times(batch, reader)
+        # An update is one row, at its postimage; it has the number of its preimage, where its change began.
+        rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        rows = rows if keep is None else rows[keep[rows]]
+        records = batch.to_pylist(change_columns=False)
         for at in range(0, len(rows), _ROWS):
             part = rows[at : at + _ROWS]
             ops = image["op"][part]
@@ -142,13 +157,17 @@ class JsonRows:
                     columns[name] = metadata_column(batch, name, transaction)
             if self._variant:
                 columns |= {name: _variants(columns[name]) for name in ("before", "after")}
-            arrays = []
-            for name, field in zip(self._names, self._schema, strict=True):
-                values = columns.get(name)
-                if values is None:
-                    values = [None] * len(part)
-                arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            yield self._batch(columns, len(part))
+
+    def _batch(self, columns: dict[str, Any], count: int) -> pa.RecordBatch:
+        pa = import_pyarrow()
+        arrays = []
+        for name, field in zip(self._names, self._schema, strict=True):
+            values = columns.get(name)
+            if values is None:
+                values = [None] * count
+            arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
         if op == _INSERT or (op == _POSTIMAGE and self._images != "both"):
@@ -180,3 +199,49 @@ class JsonRows:
             for name, field in zip(self._names, self._schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+class DebeziumRows(JsonRows):
+    """Makes one row of each of Debezium's change events, in log order."""
+
+    def read(self, reader: SplitRows) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        self._envelopes: Envelopes | None = None
+        self._changes = ChangeReader(reader.report, skip_errors=reader.options.on_error == "skip")
+        yield from super().read(reader)
+
+    def _of_group(
+        self, group: Group, batches: list[ChangeBatch], numbers: list[Any], reader: SplitRows
+    ) -> Iterator[pa.RecordBatch]:
+        if self._envelopes is None:
+            self._envelopes = Envelopes(mariadb=reader.format is not None and reader.format.is_mariadb)
+        told = [self._times(batch, reader) for batch in batches]
+        kept = {id(batch): keep for batch, (_, _, keep) in zip(batches, told, strict=True)}
+        with self._changes.readers(group) as readers:
+            events = self._envelopes.of(group.path, readers, lambda batch: kept[id(batch)])
+            while part := list(islice(events, _ROWS)):
+                yield self._batch(self._columns(part, batches, numbers, told), len(part))
+
+    def _columns(
+        self, events: list[Event], batches: list[ChangeBatch], numbers: list[Any], told: list[tuple[Any, ...]]
+    ) -> dict[str, Any]:
+        images = [batches[event.batch].array["image"][event.record] for event in events]
+        columns: dict[str, Any] = {
+            "_database": [batches[event.batch].table.database for event in events],
+            "_table": [batches[event.batch].table.name for event in events],
+            "key": [None if event.key is None else event.key.decode() for event in events],
+            "value": [event.value.decode() for event in events],
+            "_change_type": [_KINDS[image["op"]] for image in images],
+            "_commit_version": np.array([told[event.batch][0][event.record] for event in events]),
+            "_commit_timestamp": np.array([told[event.batch][1][event.record] for event in events]),
+            "_change_ordinal": [numbers[event.batch][event.record] for event in events],
+            "_position": [int(image["position"]) for image in images],
+            "_server_id": [int(image["server_id"]) for image in images],
+        }
+        for name in ("_gtid", "_file", "_xid"):
+            if name in self._names:
+                columns[name] = [
+                    metadata_column(batches[e.batch], name, image["transaction"].reshape(1))[0].as_py()
+                    for e, image in zip(events, images, strict=True)
+                ]
+        return columns

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
-from ..._format.format_description import FIRST_EVENT_POSITION
+from ..._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -176,6 +176,8 @@ class SplitRows:
     split : Split
     report : Report
         What the log did not tell, skipped or lost, as far as it was read.
+    format : FormatDescription or None
+        Of the log, once a group was read.
     tail : Tail or None
         Where the log ended inside an event.
     first_anchor : int or None
@@ -196,6 +198,7 @@ class SplitRows:
         self._exact = exact or split.whole
         self.options = options
         self.report = DamageReport()
+        self.format: FormatDescription | None = None
         self.tail: Tail | None = None
         self.first_anchor: int | None = None
         self.next_anchor: int | None = None
@@ -279,7 +282,9 @@ class SplitRows:
                 skip_errors=options.on_error == "skip",
             )
             try:
-                yield from decoder.groups()
+                for group in decoder.groups():
+                    self.format = decoder.format
+                    yield group
             finally:
                 self.tail = decoder.tail
             if bounds is not None:

@@ -26,14 +26,33 @@ SECONDS = DAYS * 86_400 + 3 * 3600 + 4 * 60 + 5
 # Fields of io.debezium.connector.mysql.Source and of the envelope, with the JSON types that they may have.
 TEXT, NUMBER, NONE = str, int, type(None)
 SOURCE = {
-    **{"version": TEXT, "connector": TEXT, "name": TEXT, "ts_ms": NUMBER, "snapshot": TEXT, "db": TEXT},
-    **{"sequence": (TEXT, NONE), "ts_us": NUMBER, "ts_ns": NUMBER, "table": (TEXT, NONE)},
-    **{"server_id": NUMBER, "gtid": (TEXT, NONE), "file": TEXT, "pos": NUMBER, "row": NUMBER},
-    **{"thread": (NUMBER, NONE), "query": (TEXT, NONE)},
+    "version": TEXT,
+    "connector": TEXT,
+    "name": TEXT,
+    "ts_ms": NUMBER,
+    "snapshot": TEXT,
+    "db": TEXT,
+    "sequence": (TEXT, NONE),
+    "ts_us": NUMBER,
+    "ts_ns": NUMBER,
+    "table": (TEXT, NONE),
+    "server_id": NUMBER,
+    "gtid": (TEXT, NONE),
+    "file": TEXT,
+    "pos": NUMBER,
+    "row": NUMBER,
+    "thread": (NUMBER, NONE),
+    "query": (TEXT, NONE),
 }
 ENVELOPE = {
-    **{"before": (dict, NONE), "after": (dict, NONE), "source": dict, "transaction": (dict, NONE)},
-    **{"op": TEXT, "ts_ms": NUMBER, "ts_us": NUMBER, "ts_ns": NUMBER},
+    "before": (dict, NONE),
+    "after": (dict, NONE),
+    "source": dict,
+    "transaction": (dict, NONE),
+    "op": TEXT,
+    "ts_ms": NUMBER,
+    "ts_us": NUMBER,
+    "ts_ns": NUMBER,
 }
 TRANSACTION = {"id": TEXT, "total_order": NUMBER, "data_collection_order": NUMBER}
 

@@ -12,6 +12,7 @@ from .._tables.tables import Column, Table
 R = TypeVar("R", bound=Records)
 
 WIRE_OPS: dict[str, int]
+CONDITION_CODES: dict[str, int]
 MORE: int
 GROUP: int
 TABLE: int
@@ -95,6 +96,8 @@ class Decoder:
         raw: bool = False,
         nullable: bytes | None = None,
         compressed: bool = False,
+        scan: int | None = None,
+        condition: tuple[bytes, bytes, bytes] | None = None,
     ) -> int: ...
     def add_definition(
         self, plan: int, definition: Definition | None = None, *, shared: bool = False

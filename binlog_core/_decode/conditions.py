@@ -103,9 +103,19 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Texts (or bytes) that a LIKE pattern matches."""
+    """Texts (or bytes) that a LIKE pattern matches.
 
-    regex: re.Pattern[Any]
+    Parameters
+    ----------
+    tokens : tuple of (int, str or bytes)
+        0 and a character, 1 for any character, 2 for any text.
+    """
+
+    tokens: tuple[tuple[int, Any], ...]
+
+    @property
+    def regex(self) -> re.Pattern[Any]:
+        return _like_regex(self.tokens)
 
     def has(self, value: Any) -> bool:
         return self.regex.fullmatch(value) is not None
@@ -673,7 +683,7 @@ def _all_numbers(literals: tuple[Literal, ...]) -> bool:
 
 def _text_test(node: Node, values: tuple[Any, ...]) -> tuple[TextTest, frozenset[Any] | None]:
     if isinstance(node, Like):
-        return Pattern(_like_regex(values[0], node.escape)), None
+        return Pattern(tuple(_like_tokens(values[0], node.escape))), None
     if isinstance(node, OneOf):
         return TextSpan(), frozenset(values)
     assert isinstance(node, Comparison)
@@ -685,24 +695,32 @@ def _text_test(node: Node, values: tuple[Any, ...]) -> tuple[TextTest, frozenset
     return TextSpan(low=value, open_low=node.op == ">"), None
 
 
-@lru_cache(256)
-def _like_regex(pattern: Any, escape: str) -> re.Pattern[Any]:
-    """A LIKE pattern; of bytes each byte is a character."""
-    text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
-    parts = [""]  # between the %
-    characters = iter(text)
+def _like_tokens(pattern: Any, escape: str) -> Iterator[tuple[int, Any]]:
+    """See `Pattern`; of bytes each byte is a character."""
+    binary = isinstance(pattern, bytes)
+    characters = iter(pattern.decode("latin-1") if binary else pattern)
     for character in characters:
+        kind = {"%": 2, "_": 1}.get(character, 0)
         if escape and character == escape:
-            parts[-1] += re.escape(next(characters, escape))
-        elif character == "%":
+            kind, character = 0, next(characters, escape)
+        yield kind, character.encode("latin-1") if binary else character
+
+
+@lru_cache(256)
+def _like_regex(tokens: tuple[tuple[int, Any], ...]) -> re.Pattern[Any]:
+    parts = [""]  # between the %
+    binary = any(isinstance(character, bytes) for _, character in tokens)
+    for kind, character in tokens:
+        if kind == 2:
             parts.append("")
         else:
-            parts[-1] += "." if character == "_" else re.escape(character)
+            text = character.decode("latin-1") if binary else character
+            parts[-1] += "." if kind else re.escape(text)
     # What stands between two % is taken where it comes first, and not tried again further on.
     head, *middle = parts
     tail = f".*{middle.pop()}" if middle else ""
     regex = head + "".join(f"(?>.*?{part})" for part in middle if part) + tail
-    return re.compile(regex if isinstance(pattern, str) else regex.encode("latin-1"), re.DOTALL)
+    return re.compile(regex.encode("latin-1") if binary else regex, re.DOTALL)
 
 
 def _span_of(op: str, value: Fraction) -> Span:

@@ -139,7 +139,8 @@ class LogPlans:
             return
         if plan.condition is not None:
             self._selection.met.fits(table)
-            self._filtered[id(plan.columns)] = plan
+            if plan.scan is None:
+                self._filtered[id(plan.columns)] = plan
         silence = _silence_of(table, plan)
         self._report_silence(silence, table, offset)
         index = loop.add_definition(
@@ -166,14 +167,25 @@ class LogPlans:
     def _index_of(self, plan: Plan) -> int:
         index = self._indexes.get(id(plan))  # which lives as long as _made
         if index is None:
+            scan, json_columns, nullable = plan.scan, plan.json_columns, plan.nullable
             index = self._indexes[id(plan)] = self._loop.add_plan(
                 plan.ops,
                 image_len=plan.image_len,
                 record_len=plan.dtype.itemsize,
-                json_columns=plan.json_columns,
+                json_columns=json_columns,
                 raw=plan.raw,
-                nullable=plan.nullable,
+                nullable=nullable,
                 compressed=plan.compressed,
+                scan=None
+                if scan is None
+                else self._loop.add_plan(
+                    scan.ops,
+                    image_len=plan.image_len,
+                    record_len=scan.dtype.itemsize,
+                    json_columns=json_columns,
+                    nullable=nullable,
+                ),
+                condition=None if scan is None else scan.condition,
             )
         return index
 

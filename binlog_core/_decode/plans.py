@@ -28,6 +28,7 @@ from .._tables.column_types import (
 )
 from .._tables.tables import Column, Table, image_dtype, record_dtype
 from ..conditions import Condition
+from .compiled_conditions import CompiledCondition, compile_condition
 from .conditions import BoundCondition, bind
 
 _TEMPORAL_OPS = {  # type code: name, bytes before the fraction
@@ -46,6 +47,25 @@ _MARIADB_FRACTION_OPS = {
 }
 _OP = struct.Struct("<BBBBHHII")  # twin of wire_op_t in src/decode/plan.pxd
 _DIGITS_LEN = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes of a group of 0 to 9 decimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """How the loop decodes the columns of a condition alone.
+
+    Parameters
+    ----------
+    ops : bytes
+        As of `Plan`.
+    dtype : numpy.dtype
+        Of their records.
+    condition : (bytes, bytes, bytes)
+        Tests, program and pool.
+    """
+
+    ops: bytes
+    dtype: np.dtype
+    condition: tuple[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,8 @@ class Plan:
         Which changes are wanted.
     handed_over : tuple of Column or None
         Those of `columns` that are wanted, where the condition needs others, too.
+    scan : Scan or None
+        The condition for the loop; None: there is none, or NumPy looks at the batches.
     """
 
     columns: tuple[Column, ...]
@@ -83,6 +105,7 @@ class Plan:
     silence: tuple[tuple[str, str | None], ...] = ()
     condition: BoundCondition | None = None
     handed_over: tuple[Column, ...] | None = None
+    scan: Scan | None = None
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are
     # How its batches become Arrow columns, by what was asked for: arrow_shapes keeps them here.
@@ -140,14 +163,14 @@ def plan_of(table: Table, wanted: Collection[str] | None = None, where: Conditio
         dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
         return Plan((), dtype, bytes(count * _OP.size), (), nullable, raw=True, condition=condition)
     columns, handed_over = table.columns, None
+    compiled = None if condition is None else compile_condition(condition, table)
     if wanted is not None:
         columns = tuple([c for c in columns if c.name in wanted])
-        if condition is not None and not condition.columns.issubset(wanted):
+        if condition is not None and compiled is None and not condition.columns.issubset(wanted):
             handed_over = columns
             columns = tuple([c for c in table.columns if c.name in wanted or c.name in condition.columns])
     dtype = record_dtype(count, columns)
-    row = dtype["row"]
-    ops = _wire_ops(table.columns, row.fields or {}, dtype.itemsize - row.itemsize)
+    ops = _wire_ops(table.columns, dtype)
     json_columns = tuple([c.index for c in table.columns if c.kind is Kind.JSON])
     silence = tuple(_silence(table.columns))
     return Plan(
@@ -159,7 +182,13 @@ def plan_of(table: Table, wanted: Collection[str] | None = None, where: Conditio
         silence=silence,
         condition=condition,
         handed_over=handed_over,
+        scan=None if compiled is None else _scan_of(table, compiled),
     )
+
+
+def _scan_of(table: Table, compiled: CompiledCondition) -> Scan:
+    ops = _wire_ops(table.columns, compiled.dtype)
+    return Scan(ops, compiled.dtype, (compiled.tests, compiled.program, compiled.pool))
 
 
 def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
@@ -172,8 +201,11 @@ def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
             yield "unknown_charsets", c.name
 
 
-def _wire_ops(columns: Iterable[Column], fields: Mapping[str, Any], row_offset: int) -> bytes:
+def _wire_ops(columns: Iterable[Column], dtype: np.dtype) -> bytes:
     """The operations of all columns; those that are no field of the record are stepped over."""
+    row = dtype["row"]
+    fields: Mapping[str, Any] = row.fields or {}
+    row_offset = dtype.itemsize - row.itemsize
     ops = []
     for column in columns:
         name, width, (a, b, c) = wire_op(column)

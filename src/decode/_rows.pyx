@@ -20,6 +20,7 @@ from libc.string cimport memcpy, memset
 from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
+from decode.condition cimport condition_of
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport error_t, group_t, next_position, window_t
 from decode.plan cimport free_plan, plan_t, wire_op_t
@@ -149,6 +150,8 @@ cdef class Decoder(Place):
         free(self.loop.group.chunks)
         release(&self.loop.group.transactions)
         release(&self.loop.tail)
+        release_batch(&self.loop.scanned)
+        release(&self.loop.row_ends)
         release(&self.loop.gtid_runs)
 
     # ------------------------------------------------------------ what Python gives
@@ -268,7 +271,8 @@ cdef class Decoder(Place):
         self.loop.depth = 0
 
     def add_plan(self, bytes ops not None, *, uint32_t image_len, uint32_t record_len, json_columns=(),
-                 bint wanted=True, bint raw=False, bytes nullable=None, bint compressed=False):
+                 bint wanted=True, bint raw=False, bytes nullable=None, bint compressed=False, scan=None,
+                 tuple condition=None):
         """A plan, for definitions to be added.
 
         Parameters
@@ -285,6 +289,10 @@ cdef class Decoder(Place):
             Not zero for each column that can be NULL, for rows of version 0; None: all.
         compressed : bool
             Some values are: `take_group` tells its batches apart.
+        scan : int or None
+            Index of the plan by which the columns of `condition` alone are decoded.
+        condition : (bytes, bytes, bytes) or None
+            Which rows are wanted: tests, program and pool (decode/condition.pxd).
 
         Returns
         -------
@@ -325,6 +333,12 @@ cdef class Decoder(Place):
         if plan.ops == NULL or plan.json_columns == NULL or plan.nullable == NULL:
             free_plan(plan)
             raise MemoryError
+        if condition is not None:
+            try:
+                self.give_condition(plan, scan, condition[0], condition[1], condition[2])
+            except BaseException:
+                free_plan(plan)
+                raise
         memcpy(plan.ops, <const char*> ops, n * sizeof(wire_op_t))
         if nullable is None:
             memset(plan.nullable, 1, n)
@@ -335,6 +349,16 @@ cdef class Decoder(Place):
         self.loop.plans[self.loop.plan_count] = plan
         self.loop.plan_count += 1
         return self.loop.plan_count - 1
+
+    cdef int give_condition(self, plan_t* plan, uint32_t scan, bytes tests, bytes program, bytes pool) except -1:
+        cdef plan_t* looked_at
+        if scan >= self.loop.plan_count or self.loop.plans[scan].column_count != plan.column_count or plan.raw:
+            raise ValueError(f"no plan {scan} for the columns of a condition")
+        looked_at = self.loop.plans[scan]
+        plan.condition = condition_of(
+            tests, program, pool, plan.column_count, looked_at.image_len, looked_at.record_len)
+        plan.scan = looked_at
+        return 0
 
     def add_definition(self, uint32_t plan, Definition definition=None, *, bint shared=False):
         """The definition that `run` came back with RUN_TABLE for.

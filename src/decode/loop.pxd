@@ -150,6 +150,8 @@ cdef struct loop_t:
     content_t pending               # the definition that Python is asked for
     uint32_t slot_ahead             # of the next table map's id; 0: not looked for
     uint32_t row_in_event           # of the outer event
+    batch_t scanned                 # of the rows of an event the columns of a condition
+    memory_t row_ends               # … and where each of them ends
     memory_t tail                   # a copy of rows at the end of a buffer
     # what walk() tells when it comes back
     event_t event                   # the event at hand

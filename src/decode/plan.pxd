@@ -5,6 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
 from batch.gathered cimport batch_t
+from decode.condition cimport condition_t, free_condition
+from memory.memory cimport memory_t
 from types.decimal cimport decimal64_t
 
 cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
@@ -67,6 +69,7 @@ cdef struct rows_t:
     const uint8_t* end
     const uint8_t* buffer         # where offsets of values count from
     batch_t* batch
+    memory_t* ends                # gets where each row ends; NULL: nobody wants to know
     const image_set_t* images     # of the row image at hand
     const uint8_t* nulls          # its bitmap
     int64_t budget                # bytes that its values behind lengths may take
@@ -125,6 +128,8 @@ cdef struct plan_t:
     uint16_t* json_columns        # indexes of the table's JSON columns, in order
     uint32_t json_count
     uint8_t* nullable             # 1 byte per column, for rows of version 0
+    condition_t* condition        # NULL: every row is wanted
+    plan_t* scan                  # … else how its columns alone are decoded
     image_set_t[2] images         # before and after, as the last event had them
 
 
@@ -140,4 +145,5 @@ cdef inline void free_plan(plan_t* plan) noexcept nogil:
         free(plan.ops)
         free(plan.json_columns)
         free(plan.nullable)
+        free_condition(plan.condition)
         free(plan)

@@ -1,12 +1,14 @@
 # Rows events into records.
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memchr, memcpy, memset
 
 from batch.gathered cimport batch_t
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, json_diff_t, span_t,
+    transaction_t,
 )
+from decode.condition cimport TILE, looked_at_t, run_condition
 from decode.fixed_rows cimport CLEAN_EVENTS, FEW_ROWS, decode_fixed_rows
 from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
@@ -19,7 +21,7 @@ from decode.plan cimport ROOM, WIRE_SKIP_VALUE, image_set_t, plan_t, rows_t
 from decode.row_image cimport decode_row_image, decode_row_image_v0, put_image
 from decode.table_cache cimport NO_TABLE, definition_of_id, slot_of_id
 from decode.transaction_events cimport begin
-from memory.memory cimport append, memory_t, reserve
+from memory.memory cimport append, memory_t, release, reserve
 from wire.codes cimport (
     DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, PARTIAL_UPDATE_ROWS_EVENT, ROWS_INSERT,
     ROWS_UPDATE, TABLE_MAP_EVENT,
@@ -36,6 +38,7 @@ cdef enum:
     MANY_TABLES = 64                # from which on it pays to look ahead
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
+    SCANNED_KEPT = 4 << 20          # bytes of memory for the columns of conditions
 
 
 cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t op) noexcept nogil:
@@ -149,9 +152,11 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     count = batch.count
     dates = batch.invalid_dates.length
-    status = strip_event(loop, plan, images, after if update else NULL, image, event.kind, &rows)
-    if images.one_by_one:
-        images.one_by_one = images.one_by_one - 1 if batch.invalid_dates.length == dates else CLEAN_EVENTS
+    rows.ends = NULL
+    status = (strip_event(loop, plan, images, after if update else NULL, image, event.kind, &rows)
+              if plan.condition == NULL
+              else strip_matching(loop, plan, images, after if update else NULL, image, event.kind, &rows))
+    note_dates(images, batch.invalid_dates.length != dates)
     if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
         prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
     if unlikely(status == DECODE_TOO_LARGE):
@@ -197,12 +202,16 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
         one_by_one = 0
     while True:
         if one_by_one == 0:
+            row_start = rows.pos
             many = decode_fixed_rows(plan, images, after, image, row, before_event + loop.group.max_event_memory, rows)
             if many < FEW_ROWS:
                 one_by_one = NO_TABLE if images.one_by_one else many + 1
                 continue
             row += many
             loop.rows_at_once += many
+            if rows.ends != NULL and note_ends(rows, row_start, many) != DECODE_OK:
+                status = DECODE_NO_MEMORY
+                break
             if rows.pos == rows.end:
                 break
             continue
@@ -240,6 +249,11 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
             if status != DECODE_OK:
                 batch.count -= 1
                 break
+        if rows.ends != NULL and append(rows.ends, &rows.pos, sizeof(rows.pos)) != DECODE_OK:
+            if after != NULL:
+                batch.count -= 1
+            status = DECODE_NO_MEMORY
+            break
         batch.count += 1
         records.length += row_len
         row += 1
@@ -248,6 +262,110 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
                 status = DECODE_MALFORMED
             break
     loop.row_in_event = row
+    return status
+
+
+cdef inline void note_dates(image_set_t* images, bint found) noexcept nogil:
+    # Whether an event had dates that no calendar has
+    if images.one_by_one:
+        images.one_by_one = CLEAN_EVENTS if found else images.one_by_one - 1
+
+
+cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noexcept nogil:
+    # Of rows that were decoded at once, which are of one length
+    cdef size_t length = <size_t> (rows.pos - pos) // count
+    cdef uint32_t _i
+    for _i in range(count):
+        pos += length
+        if append(rows.ends, &pos, sizeof(pos)) != DECODE_OK:
+            return DECODE_NO_MEMORY
+    return DECODE_OK
+
+
+cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
+                               uint8_t kind, rows_t* rows) noexcept nogil:
+    # As strip_event, the rows of which an image meets the plan's condition: its columns first, then what matches
+    cdef plan_t* scan = plan.scan
+    cdef image_set_t* before = &scan.images[0]
+    cdef image_set_t* behind = NULL if after == NULL else before if after == images else &scan.images[1]
+    cdef batch_t* seen = &loop.scanned
+    cdef transaction_t* trx = loop.trx.record
+    cdef uint32_t per_row = 1 if after == NULL else 2
+    cdef rows_t look = rows[0]
+    cdef looked_at_t at
+    cdef uint8_t[TILE] kept
+    cdef size_t before_event = rows.batch.records.length
+    cdef uint32_t first_row = image.row
+    cdef uint32_t end_row
+    cdef uint32_t wanted = 0                    # of this row on; `row`: of none
+    cdef uint32_t row = 0
+    cdef uint32_t i
+    cdef int status
+    cdef int found = DECODE_OK
+    if fill_image_set(scan, images.present, before) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    if after != NULL and after != images and fill_image_set(scan, after.present, behind) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    seen.count = 0
+    seen.records.length = seen.invalid_dates.length = seen.json_diffs.length = loop.row_ends.length = 0
+    look.batch = seen
+    look.ends = &loop.row_ends
+    status = strip_event(loop, scan, before, behind, image, kind, &look)
+    note_dates(before, seen.invalid_dates.length != 0)
+    rows.failed_column = look.failed_column
+    if status == DECODE_TOO_LARGE:
+        return status
+    end_row = loop.row_in_event
+    at.batch = seen
+    at.buffer = look.buffer
+    at.record_len = scan.record_len
+    at.nulls = scan.image_len - 2 * scan.bitmap_len
+    at.bitmap_len = scan.bitmap_len
+    at.op = image.op
+    at.whole = before.whole and (behind == NULL or behind.whole)
+    at.commit_time = trx.commit_time if trx.commit_time >= 0 else <int64_t> trx.timestamp * 1000000
+    at.first = 0
+    while at.first < seen.count and found == DECODE_OK:
+        at.records = seen.records.data + <size_t> at.first * scan.record_len
+        at.count = min(seen.count - at.first, <uint32_t> TILE)
+        run_condition(plan.condition, &at, kept)
+        if wanted == row and memchr(kept, 1, at.count) == NULL:
+            row += at.count // per_row
+            wanted = row
+        else:
+            i = 0
+            while i < at.count:
+                if not kept[i]:
+                    if wanted < row and found == DECODE_OK:
+                        image.row = first_row + wanted
+                        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row, before_event)
+                    wanted = row + 1
+                row += 1
+                i += per_row
+        at.first += at.count
+    if wanted < row and found == DECODE_OK:
+        image.row = first_row + wanted
+        found = strip_some(loop, plan, images, after, image, kind, rows, wanted, row, before_event)
+    loop.row_in_event = end_row
+    if seen.records.capacity > SCANNED_KEPT:
+        release(&seen.records)
+    return status if found == DECODE_OK else found
+
+
+cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
+                           uint8_t kind, rows_t* rows, uint32_t first, uint32_t end,
+                           size_t before_event) noexcept nogil:
+    # Some neighbouring rows of an event, whose ends are known
+    cdef const uint8_t** ends = <const uint8_t**> loop.row_ends.data
+    cdef rows_t some = rows[0]
+    cdef int status
+    if first:
+        some.pos = ends[first - 1]
+    some.end = ends[end - 1]
+    status = strip_event(loop, plan, images, after, image, kind, &some)
+    rows.failed_column = some.failed_column
+    if status == DECODE_OK and rows.batch.records.length - before_event > loop.group.max_event_memory:
+        return DECODE_TOO_LARGE
     return status
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import glob
+import io
 import operator
 import pickle
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +19,12 @@ from support.golden import DATA, Golden, golden_logs
 
 import binlog_core
 from binlog_core import Column, Condition, ConditionError, Limits, RowChange
-from binlog_core._decode import conditions
+from binlog_core._core import _rows
+from binlog_core._core._values import RowReader
+from binlog_core._decode import conditions, plans
+from binlog_core._decode.compiled_conditions import compile_condition
 from binlog_core._tables.column_types import Kind
+from binlog_core._tables.tables import image_dtype
 from binlog_core.conditions import quoted, quoted_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -427,7 +434,7 @@ def test_a_dataset_and_a_table_of_changes_that_match() -> None:
 
 def test_like_takes_no_time() -> None:
     """Not every way to divide a text among the % is tried."""
-    test = conditions._like_regex("%a" * 40 + "b", "\\")
+    test = conditions._like_regex(tuple(conditions._like_tokens("%a" * 40 + "b", "\\")))
     assert test.fullmatch("a" * 5000) is None
     assert test.fullmatch("a" * 5000 + "b") is not None
 
@@ -443,3 +450,86 @@ def test_rows_that_go_on_after_a_stop() -> None:
             with binlog_core.open(ORDERS, where="k > 1", start=group.position) as rest:
                 assert list(rest.rows()) == every[len(every) - len(list(rest.rows())) :]
                 assert before + sum(map(len, rest.batches())) == sum(map(len, log.batches()))
+
+
+# ---------------------------------------------------------------- in the loop, and behind it
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [(kind, 0) for kind in Kind if kind not in WITHOUT_ORDER] + [(Kind.GEOMETRY, 0)]
+)
+def test_the_loop_runs_conditions_on_columns_of_every_kind(kind: Kind, most: int) -> None:
+    """The golden logs ask it; but what it cannot run, NumPy would answer as well."""
+    column = Column("a", 0, 0, kind, members=("x", "y"), charset="utf8mb4", precision=9, length=8)
+    column = dataclasses.replace(column, type_code=8 if kind is Kind.INT else 0)
+    table = binlog_core.Table("d", "t", (column,))
+    texts = ["changed(a)", "a is not null"]
+    if kind not in WITHOUT_ORDER:
+        literal = {Kind.DATE: "'2026-01-01'", Kind.TIME: "'08:00:00'"}.get(kind, "5")
+        if kind in (Kind.DATETIME, Kind.TIMESTAMP):
+            literal = "'2026-01-01 08:00:00'"
+        if kind in (Kind.TEXT, Kind.BINARY, Kind.ENUM):
+            texts += ["a like 'x%_'", "a between 'x' and 'y'"]
+            literal = "'x'"
+        texts += [f"a = {literal}", f"before.a in ({literal}, null)", f"not a >= {literal}"]
+    for text in texts:
+        compiled = compile_condition(conditions.bind(Condition(text), table), table)
+        assert compiled is not None, text
+
+
+@by_name
+def test_the_loop_and_numpy_agree(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(f"{golden} again")
+    asked: list[tuple[str, str]] = []
+    for table, column, _, values in columns_of(golden):
+        if (
+            column.kind not in WITHOUT_ORDER
+            and values
+            and all(usable(v, column.kind, column) for v in values)
+        ):
+            where, _ = Question(chance, [(column, values)]).make(2)
+            asked.append((table, where))
+    quick = [found(golden, *one) for one in asked]
+    monkeypatch.setattr(plans, "compile_condition", lambda *_: None)
+    assert [found(golden, *one) for one in asked] == quick
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        (b"\0", b"\3", b""),
+        (b"", b"\3", b""),
+        (b"", b"", b""),
+        (bytes(56), b"\0", b""),
+        (bytes(56), b"\3\3", b""),
+        (bytes(56), b"\3\1", b""),
+        (bytes(56), b"\3" * 25 + b"\1" * 24, b""),
+        (bytes([13]) + bytes(55), b"\3", b""),  # no such test
+        (bytes([0, 0, 4]) + bytes(53), b"\3", b""),  # a value inside of the image part
+        (bytes([0, 3, 0]) + bytes(53), b"\3", b""),  # no such side
+        (bytes([9]) + bytes(55), b"\3", bytes(4)),  # no state of the last op
+        (bytes([12]) + bytes(23) + b"\3" + bytes(31), b"\3", b""),  # no such state
+    ],
+)
+def test_a_condition_that_would_read_elsewhere_is_refused(condition: tuple[bytes, bytes, bytes]) -> None:
+    loop = _rows.Decoder()
+    image = image_dtype(1).itemsize
+    ops = plans.plan_of(binlog_core.Table("d", "t", (Column("a", 0, 3, Kind.INT, signed=True),))).ops
+    scan = loop.add_plan(ops, image_len=image, record_len=image + 4)
+    with pytest.raises(ValueError, match=r"condition|tests|states"):
+        loop.add_plan(ops, image_len=image, record_len=image + 4, scan=scan, condition=condition)
+    with pytest.raises(ValueError, match="no plan 7"):
+        loop.add_plan(ops, image_len=image, record_len=image + 4, scan=7, condition=(b"", b"", b""))
+
+
+def test_of_rows_that_do_not_match_nothing_is_kept() -> None:
+    """A log that is read once: its values are copied, those of rows that match only."""
+    data = Path(ORDERS).read_bytes()
+    with binlog_core.open(io.BytesIO(data), where="k = 2") as log:
+        (batch,) = log.batches("shop.uq")
+        assert len(bytes(batch.buffer)) == len(b"b" + b"b" + b"zz" + b"changed")
+        assert [c.after["v"] for c in log_rows(batch)] == ["b", "zz"]
+
+
+def log_rows(batch: binlog_core.ChangeBatch) -> list[Any]:
+    return list(RowReader(batch))

@@ -181,3 +181,21 @@ def test_threads(name: str) -> None:
 
         alone, together = best([one, two], time.perf_counter)
     LINES["threads"].append(f"{name:<9}two files in two threads: {alone / together:5.2f} times one")
+
+
+@pytest.mark.parametrize("arrow", [False, True], ids=["arrays", "arrow"])
+@pytest.mark.parametrize("name", ["narrow", "sysbench", "lineitem", "wide", "tables"])
+def test_one_log_in_two_threads(name: str, arrow: bool) -> None:
+    """`threads=2` against one: by the clock, and what it costs in CPU time."""
+    log = bench_log(name)
+
+    def read(threads: int) -> None:
+        with binlog_core.open(log.path, verify_checksum=False, threads=threads) as opened:
+            for batch in opened.batches():
+                if arrow:
+                    batch.to_arrow()
+
+    works = [lambda: read(1), lambda: read(2)]
+    (alone, together), (cost, costs) = best(works, time.perf_counter), best(works)
+    told = f"two threads {alone / together:5.2f} times one, CPU time {costs / cost:5.2f}"
+    LINES["threads"].append(f"{name:<9}{'arrow' if arrow else 'arrays':<7}{told}")

@@ -11,6 +11,7 @@ from ._decode.selection import Columns, Selection, check_arguments, columns_by_p
 from ._settings import Settings
 from ._sources.log_files import resolve
 from ._sources.places import is_server
+from ._threads import processors
 from .conditions import Condition, condition_of
 from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
@@ -42,6 +43,7 @@ class OpenOptions(TypedDict, total=False):
     schema_start: Any
     charset: str | None
     limits: Limits | None
+    threads: int
     server: Mapping[str, Any] | None
     password_file: str | os.PathLike[str] | None
     defaults_file: str | os.PathLike[str] | None
@@ -72,6 +74,7 @@ def open(
     schema_start: Any = None,
     charset: str | None = None,
     limits: Limits | None = None,
+    threads: int = 1,
     server: Mapping[str, Any] | None = None,
     password_file: str | os.PathLike[str] | None = None,
     defaults_file: str | os.PathLike[str] | None = None,
@@ -136,6 +139,9 @@ def open(
         both are text.
     limits : Limits, optional
         Rows and bytes of a group, and how much may come out of compressed data.
+    threads : int
+        How many decode, in log order as one would; 0: as many as there are processors. They share the parts
+        of plain local logs; see "All cores" in "Performance" for what is left to one thread.
     server : mapping, optional
         Of a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
         ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). The URL's query
@@ -171,6 +177,10 @@ def open(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+    if not hasattr(threads, "__index__") or isinstance(threads, bool):
+        raise TypeError(f"threads= takes an int, not {type(threads).__name__}")
+    if threads < 0:
+        raise ValueError(f"threads={threads}: at least 1 is expected, or 0 for all processors")
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
     live = is_server(target)
@@ -228,5 +238,6 @@ def open(
         strict=strict,
         limits=limits or Limits(),
         follow=follow,
+        threads=threads or processors(),
     )
     return Log(files, settings)

@@ -45,6 +45,7 @@ class Settings:
     strict: bool
     limits: Limits
     follow: bool
+    threads: int
 
     def whole(self) -> Settings:
         """Without range or selection, not followed."""

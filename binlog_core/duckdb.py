@@ -70,7 +70,7 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Any) -> 
     log : Log, or what `binlog_core.open` takes
         Must be readable more than once: no pipe. Has to live as long as the connection asks for its tables.
     **options
-        For `binlog_core.open`.
+        For `binlog_core.open`; ``threads=0`` unless told.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Any) -> 
     BinlogError
         As opening and reading the log does.
     """
-    opened = log if isinstance(log, Log) else open_log(log, **options)
+    opened = log if isinstance(log, Log) else open_log(log, **({"threads": 0} | options))
     tables = find_tables(opened)
     _register_views(con, opened)
     _register_changes(con, opened, tables, tables)

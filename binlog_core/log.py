@@ -27,6 +27,7 @@ from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
+from ._threads import PART_BYTES, ThreadedPass
 from ._walk.event_walk import HeaderFilter, events_of, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
@@ -307,21 +308,42 @@ class Log:
         elif (definitions := settings.definitions()) is not None and definitions.follows:
             self._follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet())
-        any_rows = mariadb = False
-        for decoder in self._decoders(reading, selection, definitions, follow=self.settings.follow):
-            for group in decoder.groups():
-                any_rows = any_rows or bool(group.batches)
-                yield group
-                del group  # what its user keeps is the user's
-            mariadb = decoder.format is not None and decoder.format.is_mariadb
+        any_rows = False
+        for group in self._decoded(reading, selection, definitions):
+            any_rows = any_rows or bool(group.batches)
+            yield group
+            del group  # what its user keeps is the user's
         check_columns(selection)
         check_condition(selection)
         path = self.files[0].path
         report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
         if definitions is not None:
-            reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=mariadb))
+            reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=reading.mariadb))
         elif selection.where is not None:  # tables that have rows, but maybe none that match
             reading.defined = lambda: selection.of_tables(selection.met.fitting.values())
+
+    def _decoded(
+        self, reading: Reading, selection: Selection, definitions: Definitions | None
+    ) -> Iterator[Group]:
+        if self._divides(selection, definitions):
+            threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)
+            with self.sources.kept(threaded):
+                yield from threaded.groups()
+            return
+        for decoder in self._decoders(reading, selection, definitions, follow=self.settings.follow):
+            yield from decoder.groups()
+            reading.mariadb = decoder.format is not None and decoder.format.is_mariadb
+
+    def _divides(self, selection: Selection, definitions: Definitions | None) -> bool:
+        """Whether the pass is one for several threads."""
+        settings, follows = self.settings, definitions is not None and definitions.follows
+        if settings.threads == 1 or settings.follow or selection.asides or follows:
+            return False
+        first, last = settings.file_range(self.files)
+        files = self.files[first : last + 1]
+        if len(files) == 1 and (self._size or 0) < 2 * PART_BYTES:
+            return False
+        return all(file.divisible for file in files)
 
     def tables(self) -> dict[str, Table]:
         """The tables that have row changes, as far as the log is read; no value is decoded.

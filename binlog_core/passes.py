@@ -35,6 +35,8 @@ class Reading:
         The pass read to the end.
     executed : Executed
         The GTIDs that the pass has come by.
+    mariadb : bool
+        The latest log is a MariaDB's.
     defined : callable
         Gives the tables of ``schema=`` that are wanted, once the pass is over, each with its wanted columns.
     """
@@ -46,6 +48,7 @@ class Reading:
         self.next_file: LogFile | None = None
         self.over = False
         self.executed = Executed()
+        self.mariadb = False
         self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple
 
 

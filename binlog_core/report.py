@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ._redaction import shown_url
 from .errors import BinlogError, StrictError
@@ -171,6 +172,10 @@ class Report:
                 )
                 warnings.warn(str(error), BinlogWarning, stacklevel=_level_of_user())
         self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
+        """Count what is said of each of some table definitions; `place` as in `add`."""
+        self.add(kind, count=len(of), **place)
 
     def lose(self, path: str | None, start: int, end: int) -> None:
         """Bytes ``[start, end)`` of a log could not be read; neighbours become one range."""

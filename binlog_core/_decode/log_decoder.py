@@ -119,6 +119,7 @@ class LogDecoder:
         self.verify = verify_checksum
         self.skip_errors = skip_errors
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
+        self.on_pause: Callable[[], None] = source.check_size  # now and then, where nothing is handed over
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
@@ -139,17 +140,8 @@ class LogDecoder:
             definitions=definitions,
             skip_errors=skip_errors,
         )
-        loop.select(
-            ops=selection.ops,
-            server_id=-1 if selection.server_id is None else selection.server_id,
-            rows_v0=selection.rows_v0,
-            stop_position=_ENDLESS if selection.stop_position is None else selection.stop_position,
-            stop_anchor=0 if selection.stop_position is None else selection.stop_anchor,
-            start_timestamp=selection.start_timestamp or 0,
-            stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
-            gtids_to_python=selection.selects_gtids,
-            asides_to_python=selection.asides,
-        )
+        self._stop_at(selection.stop_position)
+        self._anchors = 0 if selection.stop_position is None else selection.stop_anchor
         self._view = source.view()
         self._asides: list[Aside] | None = [] if selection.asides else None
         self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
@@ -187,6 +179,20 @@ class LogDecoder:
         """Recognise the log; None where it ends before it says what it is."""
         return self.track.read_format()
 
+    def _stop_at(self, position: int | None, anchors: int = 0) -> None:
+        selection, self._stop = self.selection, position
+        self._loop.select(
+            ops=selection.ops,
+            server_id=-1 if selection.server_id is None else selection.server_id,
+            rows_v0=selection.rows_v0,
+            stop_position=_ENDLESS if position is None else position,
+            stop_anchor=anchors,
+            start_timestamp=selection.start_timestamp or 0,
+            stop_timestamp=_ENDLESS if selection.stop_timestamp is None else selection.stop_timestamp,
+            gtids_to_python=selection.selects_gtids,
+            asides_to_python=selection.asides,
+        )
+
     # ------------------------------------------------------------ groups
 
     def groups(self) -> Iterator[Group]:
@@ -201,12 +207,64 @@ class LogDecoder:
         BinlogError
             What cannot be decoded; the groups before it were yielded.
         """
+        start = self.selection.start_position
+        if self.begin():
+            self._feed(self.track.begin(start))
+            yield from self._from(start)
+
+    def part(self, start: int | None, stop: int | None, anchors: int) -> Iterator[Group]:
+        """Decode the transactions that begin in a part of the log, which begins behind those read before.
+
+        It goes on from there to the end, and `stopped_at` stays None, where what follows does not begin with
+        a clean slate: a transaction is open, or the log is not what it was at its beginning.
+
+        Parameters
+        ----------
+        start : int or None
+            Position of the anchor at which the part begins; None: where `selection` says.
+        stop : int or None
+            Read up to the first anchor at or behind it; None: to where `selection` says.
+        anchors : int
+            What an anchor is.
+        """
+        if self.format is None:
+            return
+        asked = self.selection.start_position if start is None else None
+        if start is not None:
+            self._loop.break_off()  # whatever was read before
+        self._feed(self.track.begin(asked if start is None else start))
+        self._anchors = anchors if stop is not None else 0
+        self._stop_at(self.selection.stop_position if stop is None else stop)
+        yield from self._from(asked)
+        if stop is not None and self.stopped_at is not None:
+            self._executed.add(self._loop.take_gtids())
+            if self.stopped_at >= stop and self._goes_on:
+                self._stop_at(self.selection.stop_position)
+                yield from self._from(asked)
+                self.stopped_at = None
+
+    @property
+    def _goes_on(self) -> bool:
+        return (
+            self._loop.in_transaction
+            or self.track.lacks_bytes
+            or self._done_records > 0
+            or self.format is not self._first_format
+        )
+
+    def begin(self) -> bool:
+        """Take the log's descriptor, for `part`; False: the log ends before it."""
         description = self.track.wait_for_format()
         if description is None:
-            return
+            return False
+        self._first_format = description
         self._set_format(description)
         self._loop.check_positions(self.track.checks_positions)
-        self._feed(self.track.begin(self.selection.start_position))
+        return True
+
+    def _from(self, asked: int | None) -> Iterator[Group]:
+        """Walk on. `asked`: where the user asked to start."""
+        self.stopped_at = None
         try:
             yield from self._walk()
         except BinlogError as error:
@@ -214,9 +272,7 @@ class LogDecoder:
             self._plans.count_silence()
             if self._loop.records or self._asides:
                 yield from self._take_group()
-            raise asked_from(error, self.selection.start_position).located(
-                path=self.path
-            ) from error.__cause__
+            raise asked_from(error, asked).located(path=self.path) from error.__cause__
         if self._loop.has_news or self._asides:
             yield from self._take_group()
         self._plans.count_silence()
@@ -259,10 +315,14 @@ class LogDecoder:
                 if self._on_error():
                     return
             elif status == _rows.PAUSE:
-                self.source.check_size()
+                self.on_pause()
             elif status == _rows.STOP:
                 self.stopped_at = loop.position
-                return
+                if not self._anchors or self._stop is None or self.stopped_at < self._stop:
+                    return
+                # Only from here on, since it takes a second look at every event.
+                self._stop_at(self._stop, self._anchors)
+                self._anchors, self.stopped_at = 0, None
 
     def _take_some(self) -> Iterator[Group]:
         """The group, unless it holds nothing but transactions whose rows events were empty."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _OF_ONE_TRANSACTION = 16  # times Limits.table_definitions, but no more than …
 _MOST = 65536  # … unless the limit itself is larger
 
+_What = tuple[str, str | None, str | None]  # kind in the report, column, detail
+
 
 def definitions_of_transaction(limits: Limits) -> int:
     """How many definitions one transaction may have, by weight."""
@@ -124,8 +126,9 @@ class LogPlans:
             self._add_skipped()
             return
         table = shape.table_of(names)
-        told = _Silence([("metadata_misfits", None, note) for note in shape.notes])
-        self._report_silence(told, table, offset)
+        rest = body[len(names) :], flags
+        told = _Silence(rest, [("metadata_misfits", None, note) for note in shape.notes])
+        self._report_silence(told, table, offset, names)
         if not self._selection.wants_table(table):
             self._add_skipped()
             return
@@ -141,13 +144,13 @@ class LogPlans:
             self._selection.met.fits(table)
             if plan.scan is None:
                 self._filtered[id(plan.columns)] = plan
-        silence = _silence_of(table, plan)
-        self._report_silence(silence, table, offset)
+        silence = _Silence(rest, _silence_of(table, plan))
+        self._report_silence(silence, table, offset, names)
         index = loop.add_definition(
             self._index_of(plan), Definition(plan, shape, names, table), shared=self._shared
         )
         if self._shared and (told.what or silence.what):
-            self._silent[index] = _Silence(told.what + silence.what)
+            self._silent[index] = _Silence(rest, told.what + silence.what)
 
     def matching(self, batches: list[ChangeBatch]) -> list[ChangeBatch]:
         """What is left of some batches by the condition, with the columns that are wanted."""
@@ -195,10 +198,16 @@ class LogPlans:
             self._skipped = self._loop.add_plan(b"", image_len=0, record_len=0, wanted=False)
         self._loop.add_definition(self._skipped)
 
-    def _report_silence(self, silence: _Silence, table: Table, offset: int) -> None:
+    def _report_silence(self, silence: _Silence, table: Table, offset: int, names: bytes) -> None:
         for kind, column, detail in silence.what:
-            self._report.add(
-                kind, path=self._path, offset=offset, table=table.full_name, column=column, detail=detail
+            self._report.add_each(
+                [(names, silence.rest)],
+                kind,
+                path=self._path,
+                offset=offset,
+                table=table.full_name,
+                column=column,
+                detail=detail,
             )
 
     def count_silence(self) -> None:
@@ -206,10 +215,12 @@ class LogPlans:
         first has said where, and raised the error if it is one."""
         for shape, silence in self._silent.items():
             count = self._loop.definitions_of(shape)
+            if count == silence.definitions:
+                continue
+            names = self._loop.names_of(shape, silence.definitions)
+            definitions = [(name, silence.rest) for name in names]
             for kind, column, detail in silence.what:
-                self._report.add(
-                    kind, path=self._path, column=column, detail=detail, count=count - silence.definitions
-                )
+                self._report.add_each(definitions, kind, path=self._path, column=column, detail=detail)
             silence.definitions = count
 
     def error_of(self, info: dict[str, Any], *, mariadb: bool) -> DecodeError:
@@ -239,14 +250,15 @@ class LogPlans:
 class _Silence:
     """What the log does not tell of the tables of a shape."""
 
-    what: list[tuple[str, str | None, str | None]]  # kind in the report, column, detail
+    rest: tuple[bytes, int]  # what tells the shape from others: a table map without its names, and its flags
+    what: list[_What]
     definitions: int = 1  # of which it was reported
 
 
-def _silence_of(table: Table, plan: Plan) -> _Silence:
+def _silence_of(table: Table, plan: Plan) -> list[_What]:
     if table.undecodable is not None:
-        return _Silence([("undecodable_tables", None, table.undecodable)])
-    return _Silence([(what, column, None) for what, column in plan.silence])
+        return [("undecodable_tables", None, table.undecodable)]
+    return [(what, column, None) for what, column in plan.silence]
 
 
 def _may_have_old_fractions(table: Table) -> bool:

@@ -65,6 +65,13 @@ class LogFile:
     def __repr__(self) -> str:
         return f"LogFile({self.name!r})"
 
+    @property
+    def divisible(self) -> bool:
+        """Several threads may open it at any time: bytes, or a local file that is no pipe."""
+        if self.target is not None:
+            return not isinstance(self.target, SharedFile)
+        return not is_server(self.path) and not is_url(self.path) and os.path.isfile(self.path)
+
     def open(self) -> Source:
         """Open it, decrypted and decompressed.
 

@@ -59,6 +59,19 @@ class NamesMet:
         if len(self.unfitting) < _MOST_KEPT:
             self.unfitting.setdefault(name, error)
 
+    def add(self, other: NamesMet) -> None:
+        """What another decoder of the pass met."""
+        for name in other.tables:
+            self.table(name)
+        self.patterns |= other.patterns
+        for pattern, columns in other.columns.items():
+            self.columns.setdefault(pattern, set()).update(columns)
+        self.gtids |= other.gtids
+        for table in other.fitting.values():
+            self.fits(table)
+        for name, error in other.unfitting.items():
+            self.unfit(name, error)
+
 
 def report_unmet(
     report: Report,

@@ -54,6 +54,11 @@ class Head(NamedTuple):
     anchors: int
     splittable: bool
 
+    @property
+    def has_gtids(self) -> bool:
+        """Transactions begin with their GTIDs."""
+        return self.anchors == _ANCHOR_GTID
+
     @classmethod
     def of(cls, source: Source) -> Head | None:
         """None where the log ends before it says what it is. A source without a view stands at its beginning.

@@ -68,6 +68,28 @@ cdef class Place:
             raise IndexError(shape)
         return self.loop.tables.shapes[shape].count
 
+    def names_of(self, uint32_t shape, uint32_t first):
+        """The names of database and table of each of them from a number on, as table maps have them."""
+        cdef const table_cache_t* tables = &self.loop.tables
+        cdef const definition_t* known
+        cdef const uint8_t* head
+        cdef uint32_t before
+        cdef uint32_t i
+        cdef list out = []
+        if shape >= tables.shape_count:
+            raise IndexError(shape)
+        before = tables.shapes[shape].before
+        for i in range(tables.definition_count):
+            known = &tables.definitions[i]
+            if known.shape != shape:
+                continue
+            if first:
+                first -= 1
+                continue
+            head = tables.texts.data + known.at
+            out.append(head[before:known.head_len])
+        return out
+
     @property
     def left(self):
         """Bytes of the inner window not walked over, or of the outer one."""

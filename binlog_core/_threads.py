@@ -1,0 +1,557 @@
+"""One pass over logs by several threads, which hands groups over as one thread would.
+
+A log is planned as short parts. A thread finds the first transaction that begins in its part by itself, and
+reads up to the first that begins behind it; for both see ``_walk.anchors``. Where a part begins elsewhere
+than the one before it ended (a chain of forged events in a BLOB can deceive who begins inside it), what it
+gave is dropped, and the rest of the log is read by who knows better. What threads report, and the GTIDs that
+they meet, they note; the notes are taken over with their groups.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
+
+from ._decode.executed import AnyGtidSet, Executed, Snapshot
+from ._sources.archives import check_share
+from ._tables.given_names import NamesMet
+from ._walk.anchors import Head, first_anchor
+from .errors import BinlogError
+from .report import Report
+
+if TYPE_CHECKING:
+    from ._decode.group import Group
+    from ._decode.selection import Selection
+    from ._settings import Settings
+    from ._sources.log_files import LogFiles
+    from ._sources.sources import Source
+    from ._walk.track import Tail
+    from .gtids import Gtid, MariadbGtid
+    from .passes import Reading
+    from .position import Position
+
+PART_BYTES = 2 << 20  # of log that a thread takes at a time
+_WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
+_MOST_SAID = 65536  # things said of definitions that are kept, to say them once
+
+_running: WeakSet[ThreadedPass] = WeakSet()
+
+
+def processors() -> int:
+    """How many this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+class _Note(NamedTuple):
+    """A call that is to be made later."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    more: dict[str, Any]
+
+
+class _NotedReport(Report):
+    """What a thread has to report. In strict mode it raises where the pass's own report would."""
+
+    def __init__(self, strict: bool) -> None:
+        super().__init__(strict, warn=False)
+        self.notes: list[_Note] = []
+
+    def add(self, kind: str, **place: Any) -> None:
+        super().add(kind, **place)
+        self.notes.append(_Note("add", (kind,), place))
+
+    def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
+        super().add(kind, count=len(of), **place)
+        self.notes.append(_Note("add_each", (of, kind), place))
+
+    def lose(self, path: str | None, start: int, end: int) -> None:
+        self.notes.append(_Note("lose", (path, start, end), {}))
+
+
+class _NotedExecuted(Executed):
+    """The GTIDs that a thread meets; what came before them is not known to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[_Note] = []
+
+    def add(self, runs: bytes) -> None:
+        if runs:
+            self.notes.append(_Note("add", (runs,), {}))
+
+    def contain(self, before: AnyGtidSet) -> None:
+        self.notes.append(_Note("contain", (before,), {}))
+
+    def forget(self) -> None:
+        self.notes.append(_Note("forget", (), {}))
+
+    def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
+        return Snapshot(None, [], 0, running)
+
+
+class _Item(NamedTuple):
+    """Something of a part that is to be handed over: a group, and the notes up to its end."""
+
+    reported: list[_Note]
+    executed: list[_Note]
+    group: Group | None
+
+
+class _Dropped(Exception):
+    """Nobody wants the rest of a part."""
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A part of a log, and what its thread makes of it.
+
+    Parameters
+    ----------
+    file : int
+        Which log.
+    source : Source or None
+        The log, just opened, for whoever reads its first part.
+    head : Head or None
+        Of a log of several parts.
+    start, stop : int or None
+        Where it begins and ends; None: where the selection says.
+
+    Attributes
+    ----------
+    items : deque of _Item
+    found : bool
+        It is known where it begins.
+    anchor : int or None
+        Position of its first event, unless it is the log's first part; None: no transaction begins in it.
+    stopped_at : int or None
+        Position where the next part's events begin; None: the log has ended.
+    tail, mariadb
+        Of the log as far as it was read.
+    error : BaseException or None
+        What ended the reading.
+    done, dropped : bool
+        Nothing more comes; nothing more is wanted.
+    """
+
+    file: int
+    source: Source | None = None
+    head: Head | None = None
+    start: int | None = None
+    stop: int | None = None
+    items: deque[_Item] = field(default_factory=deque)
+    found: bool = False
+    anchor: int | None = None
+    stopped_at: int | None = None
+    tail: Tail | None = None
+    mariadb: bool = False
+    error: BaseException | None = None
+    done: bool = False
+    dropped: bool = False
+
+
+class _Reader:
+    """A decoder of one log, which reads parts of it in their order.
+
+    Parameters
+    ----------
+    settings : Settings
+    selection : Selection
+        Of the log.
+    source : Source
+        At its beginning.
+    first : bool
+        The first part that it reads is the log's first.
+    on_pause : callable
+        Raises where nothing more is wanted.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        selection: Selection,
+        source: Source,
+        *,
+        first: bool,
+        on_pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.source = source
+        self._on_pause = on_pause
+        self._report, self._executed = _NotedReport(settings.strict), _NotedExecuted()
+        if not first:
+            selection = replace(selection, done_records=0)
+        self._decoder = settings.decoder(
+            source, selection, self._report, settings.definitions(), None, self._executed
+        )
+        self._decoder.on_pause = self._pause
+        self._decoder.begin()
+        if not first:
+            self._report.notes.clear()  # on the descriptor: who reads the first part has them, too
+
+    def _pause(self) -> None:
+        self.source.check_size()
+        self._on_pause()
+
+    def items(self, part: _Part) -> Iterator[_Item]:
+        """What is in a part that begins at its anchor."""
+        decoder = self._decoder
+        anchors = part.head.anchors if part.head is not None else 0
+        try:
+            for group in decoder.part(part.anchor, part.stop, anchors):
+                yield self._item(group)
+                del group
+        except BinlogError as error:
+            part.error = error
+        part.tail, part.stopped_at = decoder.tail, decoder.stopped_at
+        part.mariadb = decoder.format is not None and decoder.format.is_mariadb
+        yield self._item(None)
+
+    def _item(self, group: Group | None) -> _Item:
+        report, executed = self._report, self._executed
+        item = _Item(report.notes, executed.notes, group)
+        report.notes, executed.notes = [], []
+        return item
+
+
+class ThreadedPass:
+    """The groups of some logs, decoded by several threads.
+
+    Parameters
+    ----------
+    files : LogFiles
+        Regular files, or bytes.
+    settings : Settings
+    selection : Selection
+    reading : Reading
+        Of the pass.
+    take : callable
+        Opens the i-th file.
+    """
+
+    def __init__(
+        self,
+        files: LogFiles,
+        settings: Settings,
+        selection: Selection,
+        reading: Reading,
+        take: Callable[[int], Source],
+    ) -> None:
+        self._files = files
+        self._settings = settings
+        self._selection = selection
+        self._reading = reading
+        self._take = take
+        self._file_range = settings.file_range(files)
+        self._process = os.getpid()
+        # Of this thread too, where it collects as garbage what closes the pass.
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)  # for who hands over
+        self._room = threading.Condition(self._lock)  # for who decodes
+        self._planned = self._plan()
+        self._parts: deque[_Part] = deque()  # begun, and not handed over
+        self._all_begun = self._stopping = False
+        self._left_out: int | None = None  # the log of which no more parts are wanted
+        self._met: list[NamesMet] = []
+        self._said: set[Hashable] = set()
+        self._threads: list[threading.Thread] = []
+
+    # ------------------------------------------------------------ planning
+
+    def _plan(self) -> Iterator[_Part]:
+        """The parts in order; a log is opened when its turn comes."""
+        first, last = self._file_range
+        for i in range(first, last + 1):
+            whole = _Part(i)
+            try:
+                if i > first:
+                    check_share(self._files[i])
+                whole.source = self._take(i)
+                parts = self._parts_of(whole, self._settings.ranged(self._selection, self._files, i))
+            except BaseException as error:
+                whole.error, parts = error, [whole]
+            for part in parts:
+                if self._left_out == i:
+                    break
+                yield part
+
+    def _parts_of(self, whole: _Part, selection: Selection) -> list[_Part]:
+        source = whole.source
+        assert source is not None
+        size = source.size
+        if not (source.splittable and source.seekable) or size is None or selection.stop_position is not None:
+            return [whole]
+        start = max(selection.start_position or 0, source.begin)
+        count = (size - start) // PART_BYTES
+        if count < 2:
+            return [whole]
+        try:
+            head = Head.of(source)
+        except BinlogError:  # who reads it says so
+            return [whole]
+        # Whether a transaction without GTID is wanted hangs on what came before it.
+        if head is None or not head.splittable or (selection.selects_gtids and not head.has_gtids):
+            return [whole]
+        edges = [start + (size - start) * n // count for n in range(1, count)]
+        first = replace(whole, head=head, stop=edges[0])
+        return [first, *(_Part(whole.file, None, head, *edge) for edge in pairwise([*edges, None]))]
+
+    # ------------------------------------------------------------ decoding
+
+    def _work(self) -> None:
+        reader: _Reader | None = None
+        file = -1
+        while (part := self._begun()) is not None:
+            try:
+                if part.error is None:
+                    if reader is None or file != part.file:
+                        if reader is not None:
+                            reader.source.close()
+                        reader = None
+                        reader, file = self._reader(part), part.file
+                    self._read(part, reader)
+            except BaseException as error:
+                if not isinstance(error, _Dropped):
+                    part.error = error
+                if reader is not None:  # left in the middle of a part it is of no more use
+                    reader.source.close()
+                reader = None
+            with self._lock:
+                part.found = part.done = True
+                self._ready.notify_all()
+            del part
+        if reader is not None:
+            reader.source.close()
+
+    def _begun(self) -> _Part | None:
+        """The next part, for the thread that asks; None: there is none."""
+        with self._lock:
+            while len(self._parts) > len(self._threads) and not self._stopping:
+                self._room.wait()
+            part = None if self._stopping or self._all_begun else next(self._planned, None)
+            if part is None:
+                self._all_begun = True
+                self._ready.notify_all()
+            else:
+                self._parts.append(part)
+                if len(self._parts) == 1:
+                    self._ready.notify_all()
+            return part
+
+    def _reader(self, part: _Part) -> _Reader:
+        source, part.source = part.source, None
+        if source is None:
+            source = self._files[part.file].open()
+        try:
+            return self._reader_of(part.file, source, first=part.start is None)
+        except BaseException:
+            source.close()
+            raise
+
+    def _reader_of(self, i: int, source: Source, *, first: bool) -> _Reader:
+        selection = self._settings.ranged(self._selection, self._files, i)
+        self._met.append(met := NamesMet())
+        return _Reader(
+            self._settings, replace(selection, met=met), source, first=first, on_pause=self._check_wanted
+        )
+
+    def _read(self, part: _Part, reader: _Reader) -> None:
+        if part.start is not None:
+            assert part.head is not None
+            stop = 1 << 63 if part.stop is None else part.stop
+            part.anchor = first_anchor(reader.source, part.head, part.start, stop)
+        with self._lock:
+            part.found = True
+            if part is self._parts[0]:
+                self._ready.notify_all()
+        if part.start is None or part.anchor is not None:
+            for item in reader.items(part):
+                self._put(part, item)
+                del item
+
+    def _put(self, part: _Part, item: _Item) -> None:
+        with self._lock:
+            while len(part.items) >= _WAITING and not (part.dropped or self._stopping):
+                self._room.wait()
+            if part.dropped or self._stopping:
+                raise _Dropped
+            part.items.append(item)
+            if part is self._parts[0]:  # nobody waits for the others
+                self._ready.notify_all()
+
+    def _check_wanted(self) -> None:
+        if self._stopping:
+            raise _Dropped
+
+    # ------------------------------------------------------------ handing over
+
+    def groups(self) -> Iterator[Group]:
+        """The groups of all logs, in log order; what the pass reports goes with them.
+
+        Raises
+        ------
+        BinlogError
+            As one thread would, at the same place.
+        """
+        try:
+            self._start()
+            file = -1
+            here: int | None = None  # where the next part's events begin; None: the log is over
+            while (part := self._next()) is not None:
+                if part.file != file:
+                    file = part.file
+                    self._begin_log(file)
+                elif here is None or (part.stop is not None and here >= part.stop):
+                    self._leave(part)
+                    continue
+                elif self._anchor_of(part) != here:
+                    self._left_out = file
+                    self._leave(part)
+                    yield from self._rest(file, here)
+                    here = None
+                    continue
+                while items := self._take_items(part):
+                    while items:
+                        if (group := self._hand_over(items.popleft())) is not None:
+                            yield group
+                            del group
+                self._leave(part)
+                self._end(part)
+                here = part.stopped_at
+                if here is not None and (part.stop is None or here < part.stop):
+                    here = None  # that was where the pass is to stop
+            self.close()
+            for met in self._met:
+                self._selection.met.add(met)
+        finally:
+            self.close()
+
+    def _start(self) -> None:
+        atexit.register(_close_all)  # which nobody minds to be called more than once
+        _running.add(self)
+        for i in range(self._settings.threads):
+            thread = threading.Thread(target=self._work, name=f"binlog_core-{i}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _wait(self) -> None:
+        self._ready.wait()
+        if self._stopping:
+            raise BinlogError("the log was closed while it was read", path=self._files[0].path)
+
+    def _check_process(self) -> None:
+        # Before the lock is taken, which may be held for ever.
+        if os.getpid() != self._process:
+            raise BinlogError("the pass was begun before this process was forked: begin a new one")
+
+    def _next(self) -> _Part | None:
+        self._check_process()
+        with self._lock:
+            while not self._parts and not self._all_begun:
+                self._wait()
+            return self._parts[0] if self._parts else None
+
+    def _anchor_of(self, part: _Part) -> int | None:
+        self._check_process()
+        with self._lock:
+            while not part.found:
+                self._wait()
+            return part.anchor
+
+    def _take_items(self, part: _Part) -> deque[_Item]:
+        self._check_process()
+        with self._lock:
+            while not part.items and not part.done:
+                self._wait()
+            if len(part.items) == _WAITING:
+                self._room.notify_all()
+            items, part.items = part.items, deque()
+            return items
+
+    def _leave(self, part: _Part) -> None:
+        self._check_process()
+        with self._lock:
+            self._parts.popleft()
+            part.dropped = True
+            part.items.clear()
+            self._room.notify_all()
+
+    def _rest(self, i: int, start: int) -> Iterator[Group]:
+        """The rest of a log, read by this thread."""
+        part = _Part(i, start=start, anchor=start)
+        with self._files[i].open() as source:
+            for item in self._reader_of(i, source, first=False).items(part):
+                group = self._hand_over(item)
+                del item
+                if group is not None:
+                    yield group
+                    del group
+        self._end(part)
+
+    def _begin_log(self, i: int) -> None:
+        share = self._files[i].share
+        if i > self._file_range[0] and share is not None and share.unproved:
+            self._reading.report.add("unproved_seams", path=self._files[i].path)
+
+    def _end(self, part: _Part) -> None:
+        self._reading.tail = part.tail or self._reading.tail
+        self._reading.mariadb = part.mariadb
+        if part.error is not None:
+            raise part.error
+
+    def _hand_over(self, item: _Item) -> Group | None:
+        for method, arguments, more in item.reported:
+            if method == "add_each":
+                arguments = self._unsaid(*arguments, **more), *arguments[1:]
+            getattr(self._reading.report, method)(*arguments, **more)
+        executed, group = self._reading.executed, item.group
+        for method, arguments, more in item.executed:
+            getattr(executed, method)(*arguments, **more)
+        if group is not None and group._executed is not None:
+            group._executed = executed.snapshot(group._executed.running)
+        return group
+
+    def _unsaid(self, of: Collection[Hashable], kind: str, **place: Any) -> list[Hashable]:
+        """The definitions of which this has not been said: every thread meets most of them."""
+        what = kind, place.get("path"), place.get("column"), place.get("detail")
+        if len(self._said) > _MOST_SAID:
+            self._said.clear()
+        unsaid = [one for one in of if (what, one) not in self._said]
+        self._said.update((what, one) for one in unsaid)
+        return unsaid
+
+    # ------------------------------------------------------------ life
+
+    def acknowledge(self, position: Position) -> None:
+        """Only servers wait for it."""
+
+    def close(self) -> None:
+        """End all threads."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            self._stopping = True
+            self._ready.notify_all()
+            self._room.notify_all()
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
+        for part in self._parts:
+            if part.source is not None:
+                part.source.close()
+        self._parts.clear()
+        _running.discard(self)
+
+
+def _close_all() -> None:
+    for one in list(_running):
+        one.close()

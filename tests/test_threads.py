@@ -1,0 +1,347 @@
+"""Several threads give what one gives, in its order, with its errors; and none is left behind."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.forged import UUID, log_with_forgery, transactions
+from support.golden import Golden, golden_logs
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core import BinlogError, _threads
+from binlog_core._threads import ThreadedPass
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::binlog_core.BinlogWarning", "ignore:.*fork:DeprecationWarning"
+)
+
+PART = 400  # bytes: a golden log has dozens
+TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")])
+
+
+@pytest.fixture(autouse=True)
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_threads, "PART_BYTES", PART)
+    monkeypatch.setattr("binlog_core.log.PART_BYTES", PART)
+    yield
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("binlog_core")] == []
+
+
+def made(count: int = 120) -> bytes:
+    log = Log("8.0.36")
+    for number in range(count):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(TABLE, [{"id": number, "note": "n" * 200}])
+        log.commit(number + 1)
+    return log.getvalue()
+
+
+DATA = made()
+
+
+def told(target: Any, threads: int, **options: Any) -> tuple[Any, ...]:
+    """All that a pass over a log tells."""
+    changes: list[Any] = []
+    error = None
+    with binlog_core.open(target, threads=threads, **options) as log:
+        rows = log.rows()
+        try:
+            changes += rows
+        except BinlogError as caught:
+            error = type(caught), str(caught)
+    report = rows.report
+    return changes, error, report.counts, report.first, report.skipped, report.lost_ranges, rows.tail
+
+
+def check(target: Any, threads: int = 3, **options: Any) -> tuple[Any, ...]:
+    one, several = told(target, 1, **options), told(target, threads, **options)
+    assert several == one
+    return one
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each part that is handed over or left out, whether it owned something."""
+    seen: list[bool] = []
+    leave = ThreadedPass._leave
+
+    def noted(self: ThreadedPass, part: Any) -> None:
+        seen.append(part.start is None or part.anchor is not None)
+        leave(self, part)
+
+    monkeypatch.setattr(ThreadedPass, "_leave", noted)
+    return seen
+
+
+@pytest.mark.parametrize("golden", golden_logs(), ids=str)
+def test_same_as_one_thread(golden: Golden) -> None:
+    for options in ({}, {"strict": True}):
+        check(golden.path, **{**golden.open_arguments, **options})
+
+
+def test_parts_are_read(parts: list[bool]) -> None:
+    check(DATA)
+    assert sum(parts) > 50
+
+
+def test_order_of_groups_and_where_they_end() -> None:
+    """The GTIDs of a position are those of all groups before, whoever read them."""
+    [golden] = golden_logs("mysql97/gtid")
+
+    def places(threads: int) -> list[tuple[int, str]]:
+        limits = binlog_core.Limits(group_rows=1)
+        with binlog_core.open(golden.path, threads=threads, limits=limits) as log:
+            return [(group.resume_position, str(group.position.gtids)) for group in log.groups()]
+
+    one, several = places(1), places(3)
+    assert several == sorted(several) and len(several) > 10
+    assert set(one) <= set(several) and one[-1] == several[-1] != (0, "None")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_logs(seed: int) -> None:
+    rnd = random.Random(seed)
+    for golden in rnd.sample(golden_logs("*/dml_*") + golden_logs("*/gtid*") + golden_logs("*/types_*"), 6):
+        data = bytearray(Path(golden.path).read_bytes())
+        at = rnd.randrange(200, len(data))
+        kind = rnd.randrange(4)
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            data[at] ^= 1 << rnd.randrange(8)
+        elif kind == 2:
+            del data[at : at + rnd.randrange(1, 300)]
+        else:
+            data[at:at] = rnd.randbytes(rnd.randrange(1, 100))
+        for on_error in ("raise", "skip"):
+            check(bytes(data), **{**golden.open_arguments, "on_error": on_error})
+
+
+def test_an_error_comes_behind_what_is_good() -> None:
+    data = bytearray(DATA)
+    data[len(data) // 2] ^= 0xFF
+    changes, error, *_ = check(bytes(data))
+    assert error is not None and "checksum" in error[1] and 40 < len(changes) < 80
+
+
+def test_a_cut_tail() -> None:
+    *_, tail = check(DATA[:-10])
+    assert tail is not None and "ends inside an event" in tail.reason
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_forged_transactions_in_a_blob(closing: bool, parts: list[bool]) -> None:
+    data, _ = log_with_forgery(closing)
+    changes, error, *_ = check(data)
+    assert error is None and [change.after["id"] for change in changes] == list(range(1, 9))
+    assert len(parts) > 10
+
+
+def test_a_transaction_longer_than_parts() -> None:
+    log = Log("8.0.36")
+    transactions(log, count=3)
+    log.gtid(UUID, 4)
+    log.begin()
+    for number in range(60):
+        log.insert(TABLE, [{"id": number, "note": "n" * 200}])
+    log.commit(99)
+    log.gtid(UUID, 5)
+    log.begin()
+    log.insert(TABLE, [{"id": 99, "note": ""}])
+    log.commit(100)
+    changes, *_ = check(log.getvalue(), limits=binlog_core.Limits(group_rows=2))
+    assert len(changes) == 64
+
+
+def test_a_transaction_that_never_ends() -> None:
+    """The next part does not begin with a clean slate: who has read so far goes on."""
+    log = Log("8.0.36")
+    for number in range(30):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(TABLE, [{"id": number, "note": "n" * 200}])
+        if number % 7:
+            log.commit(number + 1)
+    assert len(check(log.getvalue())[0]) == 30
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start": 10_000, "on_error": "skip"},
+        {"stop": 20_000},
+        {"tables": "shop.nothing"},
+        {"columns": ["id"]},
+        {"ops": "delete"},
+        {"server_id": 2},
+        {"where": "id > 50"},
+        {"schema": {"shop.orders": "CREATE TABLE orders (id INT UNSIGNED, note VARCHAR(200))"}},
+        {"schema": "ddl"},
+        {"verify_checksum": False},
+        {"mmap": False},
+    ],
+    ids=str,
+)
+def test_options(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "bin.000001"
+    path.write_bytes(DATA)
+    check(path, **options)
+
+
+def test_times_and_gtids() -> None:
+    [golden] = golden_logs("mysql97/gtid")
+    with binlog_core.open(golden.path) as log:
+        headers = log.headers()
+        stamps = sorted({int(stamp) for stamp in headers["timestamp"] if stamp})
+        gtids = [change.gtid for change in log.rows()]
+    for stamp in stamps:
+        moment = dt.datetime.fromtimestamp(stamp, dt.UTC)
+        check(golden.path, start=moment)
+        check(golden.path, stop=moment)
+    check(golden.path, gtids=str(gtids[len(gtids) // 2]))
+    check(golden.path, exclude_gtids=str(gtids[0]))
+
+
+def test_several_files_of_any_kind(tmp_path: Path) -> None:
+    for i in range(1, 6):
+        data = made(10 * i)
+        name = f"bin.{i:06}"
+        if i == 3:
+            (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data))
+        else:
+            (tmp_path / name).write_bytes(data)
+    assert len(check(tmp_path)[0]) == 150
+    assert len(check(tmp_path, start=("bin.000002", 4), stop=("bin.000004", 5000))[0]) > 50
+    (tmp_path / "bin.000004").write_bytes(b"\xfebin" + b"?" * 100)
+    changes, error, *_ = check(tmp_path)
+    assert len(changes) == 60 and error is not None
+
+
+def test_what_is_said_of_a_table_is_said_once() -> None:
+    """Though every thread meets it."""
+    [golden] = golden_logs("mysql56/image_full")
+    _, _, counts, *_ = check(golden.path)
+    assert counts["unnamed_columns"] > 0
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 7, 40])
+def test_numbers_of_threads(threads: int) -> None:
+    assert told(DATA, threads) == told(DATA, 1)
+
+
+@pytest.mark.parametrize(("threads", "error"), [(-1, ValueError), ("2", TypeError), (True, TypeError)])
+def test_wrong_numbers(threads: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="threads="):
+        binlog_core.open(DATA, threads=threads)
+
+
+def test_two_passes_at_once_and_one_ended_early() -> None:
+    with binlog_core.open(DATA, threads=2) as log:
+        first, second, third = log.rows(), log.rows(), log.rows()
+        pairs = list(zip(first, second, strict=True))
+        assert len(pairs) == 120 and all(a == b for a, b in pairs)
+        assert next(third).after == {"id": 0, "note": "n" * 200}
+        third.close()
+        assert not _threads._running
+        del third
+
+
+def test_a_pass_that_is_dropped_leaves_no_thread() -> None:
+    with binlog_core.open(DATA, threads=2) as log:
+        batches = log.batches()
+        assert len(next(batches))
+        assert len(_threads._running) == 1
+        del batches
+        assert not _threads._running
+
+
+def test_closing_the_log_ends_its_threads() -> None:
+    log = binlog_core.open(DATA, threads=2)
+    rows = log.rows()
+    next(rows)
+    log.close()
+    with pytest.raises(BinlogError, match="closed while it was read"):
+        list(rows)
+
+
+def test_who_takes_nothing_fills_no_memory() -> None:
+    with binlog_core.open(DATA, threads=2, limits=binlog_core.Limits(group_rows=1)) as log:
+        groups = log.groups()
+        next(groups)
+        [running] = _threads._running
+        before = -1
+        while before != (before := sum(len(part.items) for part in running._parts)):
+            time.sleep(0.1)
+        assert len(running._parts) <= 3 and before <= 3 * _threads._WAITING
+        groups.close()
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the threads are busy and nothing is there to be handed over."""
+    busy = threading.Event()
+    read = ThreadedPass._read
+
+    def slow(self: ThreadedPass, part: Any, reader: Any) -> None:
+        busy.wait()
+        read(self, part, reader)
+
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        busy.set()
+
+    monkeypatch.setattr(ThreadedPass, "_read", slow)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.3, interrupt)
+    try:
+        with binlog_core.open(DATA, threads=2) as log:
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                list(log.rows())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        timer.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_has_no_part_in_a_pass_but_in_new_ones() -> None:
+    with binlog_core.open(DATA, threads=2) as log:
+        rows = log.rows()
+        first = next(rows)
+        if not (child := os.fork()):
+            code = 1
+            try:
+                assert len(list(log.rows())) == 120
+                list(rows)
+            except BinlogError as error:
+                code = 0 if "before this process was forked" in str(error) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len([first, *rows]) == 120
+
+
+def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> None:
+    (tmp_path / "bin.000001").write_bytes(DATA)
+    program = (
+        "import binlog_core; from binlog_core import _threads, log;"
+        f"_threads.PART_BYTES = log.PART_BYTES = {PART};"
+        "rows = binlog_core.open('bin.000001', threads=2).rows(); next(rows); print(len(_threads._running))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1\n" and "Error" not in done.stderr

@@ -16,25 +16,20 @@ from .._core._rows import CONDITION_CODES
 from .._tables import charsets
 from .._tables.column_types import TEMPORAL_KINDS, Kind
 from .._tables.tables import Column, Table, record_dtype
-from .conditions import (
-    BoundCondition,
-    BoundNode,
+from .condition_tests import (
     ChangedTest,
     ColumnTest,
     Constant,
-    Fields,
-    Joined,
     MetaTest,
-    Negated,
     NullTest,
     NumberTest,
     OpTest,
-    Pattern,
-    Span,
     TableTest,
     Test,
     TextColumnTest,
 )
+from .condition_values import Fields, Pattern, Span
+from .conditions import BoundCondition, BoundNode, Joined, Negated
 
 _TEST = struct.Struct("<BBBBIIIIIqqQQ")  # twin of test_t in src/decode/condition.pxd
 _HAS_LOW, _HAS_HIGH, _OPEN_LOW, _OPEN_HIGH, _UTF8 = 1, 2, 4, 8, 16

@@ -21,7 +21,7 @@ import binlog_core
 from binlog_core import Column, Condition, ConditionError, Limits, RowChange
 from binlog_core._core import _rows
 from binlog_core._core._values import RowReader
-from binlog_core._decode import conditions, plans
+from binlog_core._decode import condition_values, conditions, plans
 from binlog_core._decode.compiled_conditions import compile_condition
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import image_dtype
@@ -434,7 +434,7 @@ def test_a_dataset_and_a_table_of_changes_that_match() -> None:
 
 def test_like_takes_no_time() -> None:
     """Not every way to divide a text among the % is tried."""
-    test = conditions._like_regex(tuple(conditions._like_tokens("%a" * 40 + "b", "\\")))
+    test = condition_values._like_regex(tuple(condition_values.like_tokens("%a" * 40 + "b", "\\")))
     assert test.fullmatch("a" * 5000) is None
     assert test.fullmatch("a" * 5000 + "b") is not None
 

@@ -17,7 +17,7 @@ CURRENT := out/current
 # Nothing run from here may import the source folder, Spark's workers neither: it has no compiled modules.
 export PYTHONSAFEPATH := 1
 
-.PHONY: run test oldest-spark lint format sanitize bench guard peers docs wheel clean
+.PHONY: run test dev oldest-spark lint format sanitize bench guard peers docs wheel clean
 
 # The main job through Spark on all cores: changes of the bundled logs, one Parquet directory per table, and beside
 # them the tables as these changes leave them.
@@ -29,6 +29,16 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	cd / && $(abspath $(BIN))/python -c 'import binlog_core, sys; f = binlog_core.__file__; print("testing", f); sys.exit("site-packages" not in f)'
 	$(BIN)/pytest tests -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+# The source folder itself, installed: what is edited in .py files holds at once, and `make dev` again compiles what
+# changed in src/. `make test` afterwards installs the wheel over it.
+dev: $(VENV)/.dev
+	$(PIP) install -q --no-build-isolation --no-deps -e .
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.created
+	$(PIP) install -q --no-build-isolation -e '.[all,dev]'
+	@rm -f $(VENV)/.test $(VENV)/.run
+	@touch $@
 
 # The oldest Spark that is supported, in an environment of its own: what of Spark's interfaces differs from the newest.
 # (Spark 4.0 does not run on Python 3.14.)
@@ -104,12 +114,14 @@ build/.sanitized: $(SOURCES) $(VENV)/.test
 $(VENV)/.created: .ci/prepare
 	@python=$$(.ci/prepare) && echo "Creating $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 	$(PIP) install -q --upgrade pip build
+	$(PIP) install -q $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
 	@touch $@
 
-# Compiled Python files of an earlier tree must not slip into the wheel, so what was copied goes; objects stay.
+# Compiled Python files of an earlier tree must not slip into the wheel, so what was copied goes; objects stay. Without
+# isolation, or Cython would be newer each time than the C it wrote: only changed modules are compiled.
 build/.wheel: $(SOURCES) $(VENV)/.created
 	@rm -rf build/dist *.egg-info && find build/lib* -name '*.py*' -type f -delete 2>/dev/null || true
-	$(BIN)/python -m build --wheel --outdir build/dist .
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
 	@touch $@
 
 # First whatever the extras need, then this very wheel, whose version may be the one installed already.

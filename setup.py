@@ -2,13 +2,14 @@
 
 BINLOG_CORE_BUILD chooses a build for developers:
 
-``debug``     bounds checks, -O0 -g
+``debug``     bounds checks, -O0 -g, with the lines of the .pyx and .pxd files
 ``sanitize``  AddressSanitizer and UndefinedBehaviorSanitizer (see ``make sanitize``)
 ``coverage``  gcov's counters, told by the lines of the .pyx and .pxd files (see ``make coverage``)
 """
 
 import os
 import sys
+from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
@@ -38,7 +39,8 @@ if MODE not in ("", "debug", "sanitize", "coverage"):
 
 # Given here, not through CFLAGS, which would replace the usual -O3. No -Wconversion: the C that Cython
 # writes around our code (loops, memoryviews, tuples) sets it off thousands of times, and ours would drown.
-compile_args = ["-O3", "-Wall", "-Wsign-compare", "-Wno-unreachable-code"]
+# -g0, since Python's own flags have -g: what debuggers read would be four fifths of a module.
+compile_args = ["-O3", "-g0", "-Wall", "-Wsign-compare", "-Wno-unreachable-code"]
 link_args: list[str] = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 directives = {
@@ -52,16 +54,24 @@ directives = {
 build_dir = f"build/cython-{MODE or 'release'}"  # C files of one mode must not serve another
 
 if MODE == "debug":
-    compile_args[0:1] = ["-O0", "-g"]
+    compile_args[0:2] = ["-O0", "-g"]
     directives["boundscheck"] = True
 elif MODE == "sanitize":
     # gcc's own constant-folded shifts in Cython's utility code are fine; ours must be, too.
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
-    compile_args[0:1] = ["-O1", "-g", *flags]
+    compile_args[0:2] = ["-O1", "-g", *flags]
     link_args += flags
 elif MODE == "coverage":
-    compile_args[0:1] = ["-O0", "-g", "--coverage"]
+    compile_args[0:2] = ["-O0", "-g", "--coverage"]
     link_args += ["--coverage"]
+
+# What lies in place is newer than its sources, in whichever mode it was built: another mode builds all anew.
+another_mode = False
+if {"--inplace", "editable_wheel", "develop"} & set(sys.argv):
+    in_place = Path("build/in-place-mode")
+    another_mode = (in_place.read_text() if in_place.exists() else "") != MODE
+    in_place.parent.mkdir(exist_ok=True)
+    in_place.write_text(MODE)
 
 setup(
     ext_modules=cythonize(
@@ -86,7 +96,7 @@ setup(
         include_path=["src"],
         compiler_directives=directives,
         build_dir=build_dir,
-        emit_linenums=MODE == "coverage",
+        emit_linenums=MODE in ("debug", "coverage"),
     ),
-    options={"build_ext": {"parallel": os.cpu_count()}},
+    options={"build_ext": {"parallel": os.cpu_count(), "force": another_mode}},
 )

@@ -427,12 +427,10 @@ class Log:
             As `groups`; also text that its character set does not have.
         """
         selection = self.settings.selected(tables, columns, where)
-        return self._pass(lambda reading: self._rows(reading, selection))
-
-    def _rows(self, reading: Reading, selection: Selection) -> Iterator[RowChange]:
+        reading = self._reading()
+        groups = self._items(reading, lambda reading: self._groups(reading, selection))
         reader = ChangeReader(reading.report, skip_errors=self.settings.skip_errors)
-        for group in self._groups(reading, selection):
-            yield from reader.changes(group)
+        return Pass(reading, reader.changes(groups, self.sources))
 
     # ------------------------------------------------------------ life
 
@@ -499,8 +497,12 @@ class Log:
     # ------------------------------------------------------------ one pass
 
     def _pass(self, read: Callable[[Reading], Iterator[T]]) -> Pass[T]:
-        reading = Reading(self.settings.report(), self._stop_of_pass())
+        reading = self._reading()
         return Pass(reading, self._items(reading, read))
+
+    def _reading(self) -> Reading:
+        """Of a new pass."""
+        return Reading(self.settings.report(), self._stop_of_pass())
 
     def _stop_of_pass(self) -> threading.Event:
         """What ends the waiting of a new pass."""

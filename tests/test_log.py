@@ -352,7 +352,7 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
             open_changes: list[binlog_core.RowChange] = []
             for group in log.groups():
                 # What lies behind the checkpoint is read again after a restart, but not in this pass.
-                open_changes += reader.changes(group)
+                open_changes += reader.changes([group])
                 seen += places([c for c in open_changes if c.position < group.resume_position])
                 open_changes = [c for c in open_changes if c.position >= group.resume_position]
                 checkpoint = (group.path, group.resume_position)

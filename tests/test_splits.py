@@ -43,7 +43,7 @@ def read(split: Split, **options: Any) -> tuple[list[Any], SplitResult]:
     with read_split_groups(split, **options) as reader:
         values = ChangeReader(Report(), skip_errors=False)
         for group in reader:
-            changes += values.changes(group)
+            changes += values.changes([group])
     return changes, reader.result
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
+from .._sources.opened import OpenSources
 from .._tables.tables import Column, Table
 from ..errors import DecodeError
 
@@ -130,6 +131,6 @@ class RowReader:
 
 @final
 class ChangeIterator(Iterator[RowChange]):
-    def __init__(self, readers: Iterable[RowReader]) -> None: ...
+    def __init__(self, readers: Iterable[RowReader], opened: OpenSources | None = None) -> None: ...
     def __iter__(self) -> ChangeIterator: ...
     def __next__(self) -> RowChange: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from .._walk.salvage import only
 from ..batch import ChangeBatch
 
 if TYPE_CHECKING:
+    from .._sources.opened import OpenSources
     from ..report import Report
     from .group import Group
 
@@ -36,10 +37,20 @@ class ChangeReader:
         # By how many columns the table has, and the identity of those decoded, which the plan keeps alive.
         self._plans: dict[tuple[int, int], ValuePlan] = {}
 
-    def changes(self, group: Group) -> Iterator[RowChange]:
-        """One RowChange per changed row, in log order across the group's batches."""
-        with self.readers(group) as found:
-            yield from ChangeIterator([reader for _, reader in found])
+    def changes(
+        self, groups: Iterable[Group], opened: OpenSources | None = None
+    ) -> Generator[RowChange, None, None]:
+        """One RowChange per changed row, in log order across each group's batches.
+
+        Parameters
+        ----------
+        groups : iterable of Group
+        opened : OpenSources, optional
+            What the groups are read from: where it is closed, so are the changes.
+        """
+        for group in groups:
+            with self.readers(group) as found:
+                yield from ChangeIterator([reader for _, reader in found], opened)
 
     @contextmanager
     def readers(self, group: Group) -> Iterator[list[tuple[ChangeBatch, RowReader]]]:

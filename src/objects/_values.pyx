@@ -14,6 +14,8 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
 from cpython.dict cimport PyDict_Copy, PyDict_SetItem
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -83,6 +85,18 @@ cdef int put_bytes(memory_t* out, bytes text) except -1:
     return 0
 
 
+cdef enum:
+    CACHED = 256                # values of a column
+    CACHE_SHIFT = 56            # of 64 bits
+
+cdef uint64_t CACHE_FACTOR = 0x9E3779B97F4A7C15u        # 2**64 over the golden ratio: spreads what lies close together
+
+
+cdef struct cached_t:
+    int64_t key                 # what the record holds
+    PyObject* value
+
+
 @cython.final
 cdef class RowReader:
     """Python values of one batch's records.
@@ -130,6 +144,7 @@ cdef class RowReader:
     cdef const invalid_date_t* invalid
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
+    cdef cached_t* caches             # CACHED for each column, or NULL
     cdef Py_ssize_t gtid_of           # the transaction whose GTID and commit time are in the two below
     cdef object gtid
     cdef object commit_time
@@ -154,9 +169,18 @@ cdef class RowReader:
         self.invalid = <const invalid_date_t*> self.invalid_memory.data
         self.invalid_count = <Py_ssize_t> (self.invalid_memory.length // sizeof(invalid_date_t))
         self.gtid_of = -1
+        if self.plan.caches and self.record_count >= CACHED:
+            self.caches = <cached_t*> PyMem_Calloc(self.plan.count * CACHED, sizeof(cached_t))
         if len(batch.json_diffs):
             diffs = batch.json_diffs
             self.json_diffs = set(zip(diffs["record"].tolist(), diffs["column"].tolist(), strict=True))
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.caches != NULL:
+            for i in range(self.plan.count * CACHED):
+                Py_XDECREF(self.caches[i].value)
+            PyMem_Free(self.caches)
 
     def __len__(self):
         """Number of records."""
@@ -453,8 +477,6 @@ cdef class RowReader:
         cdef const uint8_t* p = self.at(record) + field.offset
         cdef form_t form = field.form
         cdef int64_t i64
-        cdef uint16_t u16
-        cdef uint64_t u64
         cdef float f32
         cdef double f64
         if form == FORM_U64:
@@ -467,7 +489,31 @@ cdef class RowReader:
         elif form == FORM_DOUBLE:
             memcpy(&f64, p, 8)
             return f64
-        elif form == FORM_DECIMAL:
+        elif field.cached and self.caches != NULL:
+            memcpy(&i64, p, 8)
+            if i64 != INT64_MIN:
+                return self.cached(field, i, record, i64)
+        return self.other_value(field, i, record, p)
+
+    cdef inline object cached(self, field_t* field, Py_ssize_t i, Py_ssize_t record, int64_t key):
+        # Dates and short decimals come again and again, and are dear to make.
+        cdef cached_t* entry = &self.caches[i * CACHED + <Py_ssize_t> (<uint64_t> key * CACHE_FACTOR >> CACHE_SHIFT)]
+        cdef PyObject* before
+        if entry.value == NULL or entry.key != key:
+            value = self.other_value(field, i, record, self.at(record) + field.offset)
+            before = entry.value
+            entry.key = key
+            entry.value = <PyObject*> value
+            Py_INCREF(value)
+            Py_XDECREF(before)
+        return <object> entry.value
+
+    cdef object other_value(self, field_t* field, Py_ssize_t i, Py_ssize_t record, const uint8_t* p):
+        cdef form_t form = field.form
+        cdef int64_t i64
+        cdef uint16_t u16
+        cdef uint64_t u64
+        if form == FORM_DECIMAL:
             return decimal_value(Decimal, p, field.limb_count, field.scale)
         elif FORM_DATE <= form <= FORM_TIME:
             memcpy(&i64, p, 8)
@@ -602,6 +648,8 @@ cdef class ChangeIterator:
     ----------
     readers : iterable of RowReader
         Of the batches of one group: their changes are merged by position and row.
+    opened : OpenSources, optional
+        What they were read from: once it is closed, changes end with its error.
 
     An error of one value is raised once; the next call goes on after that change.
     """
@@ -611,13 +659,15 @@ cdef class ChangeIterator:
     cdef const int64_t* order          # reader << 32 | record
     cdef Py_ssize_t count
     cdef Py_ssize_t next
+    cdef object opened
 
-    def __cinit__(self, readers):
+    def __cinit__(self, readers, opened=None):
         cdef RowReader reader
         cdef list keys = []
         cdef list positions = []
         cdef list rows = []
         self.readers = list(readers)
+        self.opened = opened
         for number, reader in enumerate(self.readers):
             image = reader.array["image"]
             op = image["op"]
@@ -641,6 +691,8 @@ cdef class ChangeIterator:
         cdef int64_t key
         if self.next >= self.count:
             raise StopIteration
+        if self.opened is not None and self.opened.closed:
+            self.opened.check_still_open()
         key = self.order[self.next]
         self.next += 1
-        return (<RowReader> self.readers[key >> 32]).make_change(<Py_ssize_t> (key & 0xFFFFFFFF))
+        return (<RowReader> self.readers[key >> 32]).make_change(<Py_ssize_t> <uint32_t> key)

@@ -34,8 +34,8 @@ cdef class RowChange:
     cdef readonly str table
     cdef readonly object before
     cdef readonly object after
-    cdef readonly object position
-    cdef readonly object timestamp
+    cdef readonly uint64_t position
+    cdef readonly uint32_t timestamp
     cdef readonly object gtid
     cdef readonly object commit_time
     cdef readonly object path
@@ -44,8 +44,8 @@ cdef class RowChange:
         "op", "database", "table", "before", "after", "position", "timestamp", "gtid", "commit_time", "path",
     )
 
-    def __init__(self, op, database, table, before=None, after=None, position=0, timestamp=0, gtid=None,
-                 commit_time=None, path=None):
+    def __init__(self, op, database, table, before=None, after=None, uint64_t position=0, uint32_t timestamp=0,
+                 gtid=None, commit_time=None, path=None):
         self.op = op
         self.database = database
         self.table = table

@@ -53,6 +53,7 @@ cdef struct field_t:
     int scale                 # of DECIMAL; fraction digits of temporal types
     int limb_count
     Py_ssize_t pad_to
+    bint cached               # of eight bytes, and made with some work: values are kept
 
 
 cdef inline uint64_t load_integer(form_t form, const uint8_t* p) noexcept nogil:

@@ -3,7 +3,7 @@
 
 import sys
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Malloc
 
 from objects.value_objects cimport (
     FORM_BYTES, FORM_DATETIME, FORM_I16, FORM_I32, FORM_I64, FORM_TIMESTAMP, FORM_U16, FORM_U32, FORM_U8,
@@ -79,6 +79,7 @@ cdef class ValuePlan:
     cdef Py_ssize_t count
     cdef size_t bitmap_len
     cdef size_t record_len
+    cdef bint caches          # of some column values are kept, since they come again
 
     def __cinit__(self, table, columns):
         self.table = table
@@ -102,6 +103,7 @@ cdef class ValuePlan:
                     f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
                 )
             helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
+            self.caches |= self.fields[i].cached
         self.helpers = tuple(helpers)
 
     def __dealloc__(self):
@@ -133,8 +135,11 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     if kind == KIND_DECIMAL:
         field.scale = column.scale
         field.limb_count = dtype.itemsize // 8
+        field.cached = field.limb_count == 1
         if not 0 <= field.scale <= 40:
             raise ValueError(f"DECIMAL scale {column.scale}")
+    elif kind == KIND_DATE:
+        field.cached = True
     elif kind == KIND_BINARY:
         field.pad_to = column.pad_to
     elif kind == KIND_ENUM or kind == KIND_SET:

@@ -773,3 +773,25 @@ def test_texts_of_formats_are_those_of_values() -> None:
                         assert reader.column_texts(column.name, form, one) == list(map(one, values))
                     checked += len(values)
     assert checked > 10_000
+
+
+def test_values_that_come_again_in_a_long_batch() -> None:
+    # Of 256 records and more, dates and short decimals are kept: the same values, whatever came before.
+    price = column(Kind.DECIMAL, "price", 0, precision=9, scale=2)
+    day = column(Kind.DATE, "day", 1)
+    rows = []
+    for i in range(2000):
+        number = [0, -5, 10**8 - i, i % 300][i % 4]
+        rows.append([number, None if i % 7 == 0 else np.datetime64("2024-02-29") + i % 700 - i % 3 * 10**5])
+    rows[1500][1] = np.datetime64("NaT")
+    batch = make_batch([price, day], rows, invalid=[(1500, 1, 2024, 2, 30, 0, 0, 0, 0)])
+    reader = RowReader(batch)
+    for i, change in enumerate(reader):
+        number, date = rows[i]
+        assert str(change.after["price"]) == f"{Decimal(number).scaleb(-2):.2f}"
+        wanted = None if date is None else "2024-02-30" if i == 1500 else date.item()
+        assert change.after["day"] == wanted
+    assert reader.column_values("price")[:4] == [
+        change.after["price"]
+        for change in list(RowReader(make_batch([price], [[row[0]] for row in rows[:4]])))
+    ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from . import dataset as dataset
     from . import duckdb as duckdb
     from . import events as events
+    from . import history as history
     from . import inspect as inspect
     from . import replay as replay
     from . import schema as schema
@@ -94,6 +95,7 @@ _MODULES = frozenset(
         "errors",
         "events",
         "gtids",
+        "history",
         "inspect",
         "limits",
         "log",

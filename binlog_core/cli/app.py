@@ -11,6 +11,7 @@ from . import (
     doctor,
     events,
     export,
+    history,
     info,
     mirror,
     report,
@@ -54,6 +55,7 @@ app.command("info")(info.info)
 app.command("events")(events.events)
 app.command("rows")(rows.rows)
 app.command("sql")(sql.sql)
+app.command("history")(history.history)
 app.command("transactions")(transactions.transactions)
 app.command("undo")(undo.undo)
 app.command("report")(report.report)

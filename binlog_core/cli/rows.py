@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
 
 import typer
+from rich.console import Console
 
 from .._decode.group import Group
 from ..errors import BinlogError, SchemaError
@@ -14,7 +15,7 @@ from ..log import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output
 from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
-from .output import errors_as_lines, is_terminal, note
+from .output import errors_as_lines, is_terminal, note, results
 from .progress import progress
 from .writers import (
     ArrowWriter,
@@ -23,11 +24,12 @@ from .writers import (
     JsonWriter,
     ParquetWriter,
     SqlWriter,
+    TextWriter,
     Writer,
     first_rows,
 )
 
-Format = Literal["jsonl", "csv", "arrow", "parquet", "sql", "debezium"]
+Format = Literal["text", "jsonl", "csv", "arrow", "parquet", "sql", "debezium"]
 
 
 @spread
@@ -36,7 +38,13 @@ def rows(
     selection: RowOptions,
     part: RangeOptions,
     following: FollowOptions,
-    form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "jsonl",
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", "-f", help="What to write; default: text on a terminal, else jsonl."),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Text: what was before, and what is after.")
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write; standard output without.", dir_okay=False),
@@ -58,7 +66,7 @@ def rows(
         typer.Option("--partial", help="With --flashback: also where the range cannot be taken back whole."),
     ] = False,
 ) -> None:
-    """Row changes as JSON lines, CSV, Arrow, Parquet or SQL, in log order; memory does not grow with the log.
+    """Row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and in bounded memory.
 
     debezium is one change event a line as Debezium's connectors write it, JSON without schema.
     csv, arrow and parquet hold the row images of one table: an update is two of them.
@@ -79,13 +87,16 @@ def rows(
 
       binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
     """
+    if verbose and form not in (None, "text"):
+        raise typer.BadParameter("--verbose goes with --format text")
+    form = form or ("text" if verbose or (is_terminal() and to is None) else "jsonl")
     if flashback and form != "sql":
         raise typer.BadParameter("--flashback goes with --format sql")
     if partial and not flashback:
         raise typer.BadParameter("--partial goes with --flashback")
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
-        raise typer.BadParameter("--follow goes with jsonl, debezium, csv and sql on standard output")
+        raise typer.BadParameter("--follow goes with text, jsonl, debezium, csv and sql on standard output")
     if to is None and form in ("arrow", "parquet") and is_terminal():
         raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
     with errors_as_lines():
@@ -104,7 +115,8 @@ def rows(
                     file, log.format, note, flashback=flashback, partial=partial, limits=log.limits
                 )
             else:
-                writer = _writer(form, file, log, change_columns=not no_change_columns, skip=skip)
+                screen = results() if form == "text" and to is None and is_terminal() else None
+                writer = _writer(form, file, log, screen, change_columns=not no_change_columns, skip=skip)
             with writer:
                 for group in _groups(log, logs, selection, limit, asides=form == "sql"):
                     writer.write(group)
@@ -112,7 +124,11 @@ def rows(
                         file.flush()
 
 
-def _writer(form: Format, file: BinaryIO, log: Log, *, change_columns: bool, skip: bool) -> Writer:
+def _writer(
+    form: Format, file: BinaryIO, log: Log, screen: Console | None, *, change_columns: bool, skip: bool
+) -> Writer:
+    if form == "text":
+        return TextWriter(file, log.report, skip_errors=skip, console=screen)
     if form == "debezium":
         return DebeziumWriter(file, log.report, skip_errors=skip, mariadb=log.format.is_mariadb)
     if form == "jsonl":

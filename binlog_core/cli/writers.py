@@ -20,10 +20,12 @@ from ..batch import ChangeBatch
 from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..limits import DEFAULT_LIMITS, Limits
 from ..replay import FlashbackScript, ReplayScript, Script, StatementMaker
+from .readable import change_lines
 from .text import csv_field, csv_line, csv_values, json_lines
 
 if TYPE_CHECKING:
     import pyarrow
+    from rich.console import Console
 
     from .._decode.group import Group
     from .._format.format_description import FormatDescription
@@ -91,6 +93,35 @@ class DebeziumWriter(Writer):
         with self._changes.readers(group) as readers:
             events = self._envelopes.of(group.path, readers)
             self.file.write(b"".join(event.value + b"\n" for event in events))
+
+
+class TextWriter(Writer):
+    """Changes for people, in log order across tables.
+
+    Parameters
+    ----------
+    file : binary file
+    report : Report
+    skip_errors : bool
+    console : Console or None
+        A terminal, which shows colours, in place of the file.
+    """
+
+    def __init__(
+        self, file: BinaryIO, report: Report, *, skip_errors: bool, console: Console | None = None
+    ) -> None:
+        super().__init__(file)
+        self._changes = ChangeReader(report, skip_errors=skip_errors)
+        self._console = console
+
+    def write(self, group: Group) -> None:
+        for piece in pieces(group):
+            for change in self._changes.changes(piece):
+                for line in change_lines(change):
+                    if self._console is not None:
+                        self._console.print(line)
+                    else:
+                        self.file.write(f"{line.plain}\n".encode("utf-8", "backslashreplace"))
 
 
 class SqlWriter(Writer):

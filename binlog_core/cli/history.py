@@ -1,0 +1,178 @@
+"""``binlog-core history``: the life of a row."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.text import Text
+
+from ..errors import BinlogError, MissingExtraError
+from ..history import Version, changed_values, row_as_of
+from ..history import history as history_of
+from .files import output
+from .options import LogOptions, RangeOptions
+from .output import errors_as_lines, is_terminal, printable, results
+from .progress import patience
+from .readable import change_lines, value_text
+from .text import json_line
+
+
+def history(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="shop.orders")],
+    rest: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY... LOG...", help="id=42, a value for each column of the key; then the logs."
+        ),
+    ],
+    as_of: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="The row as it was then: a time, GTID, position, FILE:POSITION."),
+    ] = None,
+    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Begin there.")] = None,
+    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="End there.")] = None,
+    form: Annotated[
+        Literal["text", "jsonl", "arrow"], typer.Option("--format", "-f", help="What to write.")
+    ] = "text",
+    to: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; default: standard output.", dir_okay=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
+    schema: Annotated[
+        str | None, typer.Option(help="SQL file, or mysql://… of a server, with definitions; or ddl.")
+    ] = None,
+    keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
+    on_error: Annotated[
+        Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
+    ] = "raise",
+) -> None:
+    """Show each change of a row: when, in which transaction, by which thread and statement, and its values.
+
+    It is followed where its key changes. --as-of shows the row itself, as it was at a time.
+
+    Examples:
+
+      binlog-core history shop.orders id=42 /backup/db1
+
+      binlog-core history shop.orders id=42 /backup/db1 --as-of '2026-11-21 08:00'
+
+      binlog-core history shop.lines order_id=42 line=1 mysql-bin.0000* -f jsonl
+    """
+    count = next((i for i, one in enumerate(rest) if "=" not in one or os.path.exists(one)), len(rest))
+    key = dict(one.partition("=")[::2] for one in rest[:count])
+    files = rest[count:]
+    if not key or not files:
+        raise typer.BadParameter("expected TABLE, KEY such as id=42, and logs")
+    if "." not in table:
+        raise typer.BadParameter(f"{table!r}: expected DATABASE.TABLE")
+    if "-" in files:
+        raise typer.BadParameter("the logs are read several times: give files, not standard input")
+    if as_of is not None and (start is not None or stop is not None):
+        raise typer.BadParameter("--as-of and --start or --stop exclude one another")
+    if to is None and form == "arrow" and is_terminal():
+        raise typer.BadParameter("--format arrow is not for a terminal: --output names a file")
+    logs = LogOptions(files, keys=keys, on_error=on_error)
+    with errors_as_lines():
+        options: dict[str, Any] = logs.arguments() | {"schema": schema}
+        if as_of is not None:
+            place = RangeOptions(stop=as_of).places(logs)["stop"]
+            with patience("reading the logs"):
+                row = row_as_of(files, table, key, place, **options)
+            versions = [] if row is None else [row]
+        else:
+            with patience("reading the logs"):
+                found = history_of(
+                    files, table, key, **options, **RangeOptions(start=start, stop=stop).places(logs)
+                )
+            if not found:
+                raise BinlogError(f"the logs have no change of {', '.join(rest[:count])}", table=table)
+            versions = [as_dict(one) for one in found]
+        if form == "text" and to is None:
+            _show(row, key) if as_of is not None else _show_all(found)
+            return
+        with output(to, overwrite=overwrite, private=keys is not None) as file:
+            if form == "arrow":
+                file.write(_arrow(versions))
+            elif form == "jsonl":
+                for one in versions:
+                    file.write(json_line(one))
+            else:
+                lines = _lines(found) if as_of is None else _row_lines(row, key)
+                file.writelines(f"{line.plain}\n".encode("utf-8", "backslashreplace") for line in lines)
+
+
+def as_dict(one: Version) -> dict[str, Any]:
+    """A version as plain values for JSON."""
+    change, transaction = one.change, one.transaction
+    return {
+        "op": change.op,
+        "database": change.database,
+        "table": change.table,
+        "before": change.before,
+        "after": change.after,
+        "changed": {name: list(pair) for name, pair in changed_values(change).items()},
+        "timestamp": change.timestamp,
+        "commit_time": change.commit_time,
+        "gtid": change.gtid,
+        "server_id": transaction.server_id,
+        "thread_id": transaction.thread_id,
+        "user": transaction.user,
+        "statement": transaction.statement,
+        "file": change.path,
+        "position": change.position,
+    }
+
+
+def _lines(found: list[Version]) -> list[Text]:
+    lines = []
+    for one in found:
+        transaction = one.transaction
+        more = [f"server {transaction.server_id}"]
+        more += [f"thread {transaction.thread_id}"] * (transaction.thread_id is not None)
+        more += [f"user {transaction.user}"] * bool(transaction.user)
+        more += [transaction.outcome] * (transaction.outcome != "committed")
+        head, *values = change_lines(one.change, *more)
+        lines.append(head)
+        if transaction.statement:
+            lines.append(Text(printable(f"  {transaction.statement}"), style="italic"))
+        lines += values
+    return lines
+
+
+def _row_lines(row: dict[str, Any] | None, key: dict[str, str]) -> list[Text]:
+    if row is None:
+        return [Text(printable(f"no row {', '.join(f'{k}={v}' for k, v in key.items())} then"))]
+    return [Text.assemble((printable(name), "cyan"), ": ", value_text(value)) for name, value in row.items()]
+
+
+def _show_all(found: list[Version]) -> None:
+    console = results()
+    for line in _lines(found):
+        console.print(line, soft_wrap=not is_terminal())
+
+
+def _show(row: dict[str, Any] | None, key: dict[str, str]) -> None:
+    console = results()
+    for line in _row_lines(row, key):
+        console.print(line, soft_wrap=not is_terminal())
+
+
+def _arrow(rows: list[dict[str, Any]]) -> bytes:
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError.of("pyarrow", "arrow", "--format arrow") from None
+    for row in rows:
+        row.pop("changed", None)  # the images have it, and its pairs are of two types
+    sink = pyarrow.BufferOutputStream()
+    try:
+        made = pyarrow.Table.from_pylist(rows)
+    except pyarrow.ArrowException as error:
+        raise BinlogError(f"arrow cannot hold it: {' '.join(str(error).split())}") from None
+    with pyarrow.ipc.new_stream(sink, made.schema) as writer:
+        writer.write_table(made)
+    return bytes(sink.getvalue().to_pybytes())

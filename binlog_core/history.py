@@ -1,0 +1,291 @@
+"""The life of a row: each change of it, when, by whom and by which statement; over changes of its key too."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core._values import RowChange
+from ._decode.gtid_selection import gtid_text
+from ._decode.merge import ChangeReader
+from ._opening import open as open_log
+from .batch import OUTCOMES
+from .conditions import quoted, quoted_name
+from .errors import SchemaError
+from .log import Log
+from .transactions import DETAIL_TYPES, Transaction
+
+_MOST_KEYS = 1000  # that a row's history is followed over
+
+
+@dataclass(slots=True)
+class Version:
+    """One change of a row.
+
+    Parameters
+    ----------
+    change : RowChange
+    transaction : Transaction
+        Place, GTID, server, thread, user and statement; it does not count rows.
+    """
+
+    change: RowChange
+    transaction: Transaction
+
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """Old and new value of each column that differs; None of an image that is not there."""
+        return changed_values(self.change)
+
+
+def changed_values(change: RowChange) -> dict[str, tuple[Any, Any]]:
+    """Old and new value of each column in which the images of a change differ; None: no image."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        image = before if before is not None else after or {}
+        return {name: (value, None) if after is None else (None, value) for name, value in image.items()}
+    return {
+        name: (before.get(name), value)
+        for name, value in after.items()
+        if name not in before or before[name] != value
+    }
+
+
+def history(target: Any, table: str, key: Mapping[str, object], **options: Any) -> list[Version]:
+    """All changes of a row, from its insert to its end, also under the other keys that it had.
+
+    Parameters
+    ----------
+    target : what `binlog_core.open` takes
+        Read three times.
+    table : str
+        "shop.orders".
+    key : mapping of column name to value
+        The columns of the primary key. A key that was given to several rows, one after the other, gives the
+        histories of all of them.
+    **options
+        For `binlog_core.open`; with `stop` up to there.
+
+    Returns
+    -------
+    list of Version
+        In log order.
+
+    Raises
+    ------
+    SchemaError
+        The columns are not the table's primary key, or there is no such table.
+    ConditionError
+        The table has no such column, or a value cannot be one of its column.
+    BinlogError
+        As reading the logs does; also of a row with more than 1000 keys.
+    """
+    if not key:
+        raise ValueError("key: the values of the primary key's columns are expected")
+    columns = list(key)
+    wanted = tuple(key.values())
+    options = options | {"tables": glob.escape(table)}
+    keys: list[tuple[Any, ...]] = [wanted]
+    moves = " or ".join(f"changed({quoted_name(name)})" for name in columns)
+    with open_log(target, where=moves, **options) as log:
+        pairs = [
+            (_key(c.before, columns), _key((c.before or {}) | (c.after or {}), columns)) for c in log.rows()
+        ]
+    grown = True
+    while grown:
+        grown = False
+        for pair in pairs:
+            known = [any(_same(one, k) for k in keys) for one in pair]
+            if any(known) and not all(known):
+                keys.append(pair[known.index(False)])
+                grown = True
+        if len(keys) > _MOST_KEYS:
+            raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
+    where = " or ".join(f"({_condition(columns, values)})" for values in keys)
+    found: list[Version] = []
+    with open_log(target, where=where, **options) as log:
+        for one in log.each_file():
+            versions = list(_versions(one, table, columns))
+            _describe(one, versions)
+            found += versions
+    return _lives(found, columns, wanted)
+
+
+def row_as_of(
+    target: Any, table: str, key: Mapping[str, object], stop: Any, **options: Any
+) -> dict[str, Any] | None:
+    """A row as it was at a place of the logs.
+
+    Parameters
+    ----------
+    target, table, key
+        As for `history`.
+    stop : datetime, int, (file name, int) or Position
+        As for `binlog_core.open`: what comes there is not looked at any more.
+    **options
+        For `binlog_core.open`.
+
+    Returns
+    -------
+    dict of str to value, or None
+        None: there was no such row. A partial image is completed by those before it.
+
+    Raises
+    ------
+    SchemaError
+        As `history`; also where the logs do not tell, since they have no change of such a row.
+    BinlogError
+        As reading the logs does.
+    """
+    columns, wanted = list(key), tuple(key.values())
+    states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
+    _replay(history(target, table, key, stop=stop, **options), columns, states)
+    for values, row in states.items():
+        if _same(values, wanted):
+            return row
+    for version in history(target, table, key, **options):  # what the first change found
+        for image in (version.change.before, version.change.after):
+            if image is not None and _same(_key(image, columns), wanted):
+                return version.change.before if image is version.change.before else None
+    raise SchemaError("the logs have no change of such a row", table=table)
+
+
+def _replay(
+    versions: Iterable[Version], columns: list[str], states: dict[tuple[Any, ...], dict[str, Any] | None]
+) -> None:
+    for version in versions:
+        before, after = version.change.before, version.change.after
+        row: dict[str, Any] | None = None
+        if before is not None:
+            old = _key(before, columns)
+            row = (states.get(old) or {}) | before
+            states[old] = None
+        if after is not None:
+            states[_key(row | after if row is not None else after, columns)] = (row or {}) | after
+
+
+# ------------------------------------------------------------ keys
+
+
+def _key(image: Mapping[str, Any] | None, columns: list[str]) -> tuple[Any, ...]:
+    return tuple(None if image is None else image.get(name) for name in columns)
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return all(_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _equal(a: object, b: object) -> bool:
+    """Of two values, one of which a person may have written as text."""
+    if isinstance(b, str) and not isinstance(a, str):
+        a, b = b, a
+    if isinstance(a, str) and isinstance(b, int | float | Decimal):
+        try:
+            return Decimal(a.strip()) == Decimal(b)
+        except InvalidOperation:
+            return False
+    if isinstance(a, str) and not isinstance(b, str | type(None)):
+        return quoted(b) in (quoted(a), a)
+    return a == b
+
+
+def _condition(columns: list[str], values: tuple[Any, ...]) -> str:
+    return " and ".join(
+        f"{quoted_name(name)} {'is null' if value is None else f'= {quoted(value)}'}"
+        for name, value in zip(columns, values, strict=True)
+    )
+
+
+# ------------------------------------------------------------ changes
+
+
+def _versions(log: Log, table: str, columns: list[str]) -> Iterator[Version]:
+    reader = ChangeReader(log.report, skip_errors=log.settings.skip_errors)
+    known: dict[int, Transaction] = {}
+    for group in log.groups():
+        for batch in group.batches:
+            key = batch.table.primary_key
+            if key and not set(key) <= set(columns):
+                raise SchemaError(f"not the primary key: expected {', '.join(key)}", table=table)
+        begins = group.transactions["begin_position"]
+        for change in reader.changes(group):
+            i = int(np.searchsorted(begins, change.position, side="right")) - 1
+            begin = int(begins[i])
+            if begin not in known:
+                known = {begin: _transaction(log.files[0].name, group.transactions[i])}
+            yield Version(change, known[begin])
+
+
+def _transaction(path: str, record: np.void) -> Transaction:
+    return Transaction(
+        path=path,
+        begin_position=int(record["begin_position"]),
+        end_position=int(record["end_position"]),
+        first_timestamp=int(record["timestamp"]),
+        last_timestamp=int(record["timestamp"]),
+        gtid=gtid_text(record),
+        server_id=int(record["server_id"]),
+        xid=int(record["xid"]),
+        rows=0,
+        inserts=0,
+        updates=0,
+        deletes=0,
+        tables={},
+        outcome=OUTCOMES[record["outcome"]],
+    )
+
+
+def _describe(log: Log, versions: list[Version]) -> None:
+    """Add thread and statement: of a transaction with several statements, to each its own."""
+    if not versions:
+        return
+    begins = np.array([one.transaction.begin_position for one in versions], np.uint64)
+    places = np.array([one.change.position for one in versions], np.uint64)
+
+    def before_them(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+        # From the beginning of a transaction up to its last change of the row.
+        at = np.searchsorted(begins, headers["position"], side="right")
+        inside: NDArray[np.bool_] = (at > 0) & (headers["position"] <= places[np.maximum(at, 1) - 1])
+        return inside
+
+    told: dict[int, Transaction] = {}  # by number of the version
+    i = 0
+    for event in log.events(DETAIL_TYPES, where=before_them):
+        # In a compressed transaction all have one position, and the first statement is what is known.
+        while i < len(versions) and places[i] < event.position:
+            i += 1
+        for k in range(i, len(versions)):
+            if begins[k] > event.position:
+                break
+            if k not in told:
+                told[k] = versions[k].transaction = replace(versions[k].transaction)
+            if getattr(event, "query_bytes", None) is not None and event.position < places[k]:
+                told[k].statement = None  # the last one before the change
+            told[k].learn(event)
+
+
+def _lives(found: list[Version], columns: list[str], wanted: tuple[Any, ...]) -> list[Version]:
+    """Of the changes of some keys those of rows that had the wanted key."""
+    rows: dict[tuple[Any, ...], int] = {}  # which row has a key now
+    of_rows: list[list[int]] = []
+    chosen: set[int] = set()
+    for i, version in enumerate(found):
+        before, after = version.change.before, version.change.after
+        old = _key(before, columns)
+        new = _key(after if before is None or after is None else before | after, columns)
+        row = None if before is None else rows.pop(old, None)
+        if row is None:
+            row = len(of_rows)
+            of_rows.append([])
+        of_rows[row].append(i)
+        if after is not None:
+            rows[new] = row
+        if (before is not None and _same(old, wanted)) or (after is not None and _same(new, wanted)):
+            chosen.add(row)
+    return [found[i] for i in sorted(i for row in chosen for i in of_rows[row])]

@@ -1,0 +1,198 @@
+"""History: the changes of one row, over changes of its key, and the row as it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.writer import Log, Table
+
+from binlog_core import ConditionError, SchemaError
+from binlog_core.history import history, row_as_of
+
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+COLUMNS: list[Any] = [("id", "INT"), ("a", "INT"), ("b", "VARCHAR(20)")]
+T = Table("shop", "t", COLUMNS, primary_key=["id"])
+WIDE = Table("shop", "t", [*COLUMNS, ("c", "INT")], primary_key=["id"])
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+def row(number: int, a: int = 0, **more: Any) -> dict[str, Any]:
+    return {"id": number, "a": a, "b": "x"} | more
+
+
+CHANGES = [
+    ("insert", [row(i) for i in range(1, 6)]),
+    ("update", [(row(2), row(2, 1))]),
+    ("update", [(row(2, 1), row(20, 1))]),  # another key
+    ("insert", [row(2, 7)]),  # and another row under the old one
+    ("update", [(row(20, 1, c=0), row(20, 2, c=5))]),  # altered
+    ("delete", [row(2, 7, c=0)]),
+    ("update", [(row(20, 2, c=5), row(21, 2, c=5)), (row(3, c=0), row(3, 9, c=0))]),
+    ("delete", [row(21, 2, c=5)]),
+]
+
+
+def folder(tmp_path: Path) -> Path:
+    """Two logs, of which the second has another definition."""
+    for part, changes in enumerate((CHANGES[:4], CHANGES[4:])):
+        log = Log("8.4.0")
+        for i, (operation, rows) in enumerate(changes, 1 + 4 * part):
+            log.timestamp = 1_700_000_000 + 10 * i
+            log.gtid(UUID, i, commit_time=log.timestamp * 1_000_000)
+            log.begin("shop")
+            log.rows_query(f"statement {i}")
+            getattr(log, operation)(WIDE if part else T, rows)
+            log.rows_query("another one")
+            log.insert(WIDE if part else T, [row(1000 + i, **({"c": 0} if part else {}))])
+            log.commit()
+        (tmp_path / f"bin.00000{part + 1}").write_bytes(log.getvalue())
+    return tmp_path
+
+
+def told(found: list[Any]) -> list[tuple[Any, ...]]:
+    return [
+        (one.change.op, one.change.gtid.rpartition(":")[2], one.changed, one.transaction.statement)
+        for one in found
+    ]
+
+
+def test_a_row_is_followed_over_its_keys_and_an_alter(tmp_path: Path) -> None:
+    logs = folder(tmp_path)
+    of_20 = [
+        ("insert", "1", {"id": (None, 2), "a": (None, 0), "b": (None, "x")}, "statement 1"),
+        ("update", "2", {"a": (0, 1)}, "statement 2"),
+        ("update", "3", {"id": (2, 20)}, "statement 3"),
+        ("update", "5", {"a": (1, 2), "c": (0, 5)}, "statement 5"),
+        ("update", "7", {"id": (20, 21)}, "statement 7"),
+        ("delete", "8", {"id": (21, None), "a": (2, None), "b": ("x", None), "c": (5, None)}, "statement 8"),
+    ]
+    assert told(history(logs, "shop.t", {"id": 20})) == of_20
+    assert told(history(logs, "shop.t", {"id": "21"})) == of_20
+    both = told(history(logs, "shop.t", {"id": 2}))
+    assert [(op, number) for op, number, _, _ in both] == [
+        ("insert", "1"),
+        ("update", "2"),
+        ("update", "3"),
+        ("insert", "4"),
+        ("update", "5"),
+        ("delete", "6"),
+        ("update", "7"),
+        ("delete", "8"),
+    ]
+    assert [one[:2] for one in told(history(logs, "shop.t", {"id": 3}))] == [("insert", "1"), ("update", "7")]
+    assert {one.transaction.thread_id for one in history(logs, "shop.t", {"id": 20})} == {7}
+    assert history(logs, "shop.t", {"id": 99}) == []
+
+
+def test_each_change_has_its_own_statement(tmp_path: Path) -> None:
+    [one] = history(folder(tmp_path), "shop.t", {"id": 1003})
+    assert one.transaction.statement == "another one"
+
+
+def test_a_key_of_several_columns_and_what_is_not_the_key(tmp_path: Path) -> None:
+    table = Table("shop", "lines", [("o", "INT"), ("n", "VARCHAR(9)"), ("v", "INT")], primary_key=["o", "n"])
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(table, [{"o": o, "n": n, "v": 0} for o in (1, 2) for n in "ab"])
+    log.update(table, [({"o": 1, "n": "a", "v": 0}, {"o": 1, "n": "it's", "v": 1})])
+    log.commit()
+    data = log.getvalue()
+    assert [one.change.op for one in history(data, "shop.lines", {"o": 1, "n": "it's"})] == [
+        "insert",
+        "update",
+    ]
+    assert [one.change.op for one in history(data, "shop.lines", {"n": "b", "o": "2"})] == ["insert"]
+    with pytest.raises(SchemaError, match="not the primary key: expected o, n"):
+        history(data, "shop.lines", {"v": 0})
+    with pytest.raises(ConditionError, match="nope"):
+        history(data, "shop.lines", {"nope": 0})
+
+
+def test_the_row_as_it_was(tmp_path: Path) -> None:
+    logs = folder(tmp_path)
+
+    def at(number: int, key: int = 20) -> Any:
+        return row_as_of(
+            logs, "shop.t", {"id": key}, dt.datetime.fromtimestamp(1_700_000_000 + number, dt.UTC)
+        )
+
+    assert at(15) is None
+    assert at(35) == row(20, 1)
+    assert at(55) == row(20, 2, c=5)
+    assert at(75) is None
+    assert at(75, 21) == row(21, 2, c=5)
+    assert at(35, 2) is None
+    assert at(45, 2) == row(2, 7)
+    with pytest.raises(SchemaError, match="no change of such a row"):
+        at(50, 99)
+
+
+def test_before_the_first_change_it_was_what_that_found() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.update(T, [(row(1, 3), row(1, 4))])
+    log.commit()
+    moment = dt.datetime(2001, 1, 1)
+    assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, moment) == row(1, 3)
+
+
+def test_partial_images_are_completed() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    log.update(T, [(row(1), row(1, 4))], before_columns=["id"], after_columns=["a"])
+    log.commit()
+    assert row_as_of(log.getvalue(), "shop.t", {"id": 1}, 1 << 40) == row(1, 4)
+    assert [one.changed for one in history(log.getvalue(), "shop.t", {"id": 1})][1] == {"a": (None, 4)}
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    logs = folder(tmp_path)
+    ran = run("history", "shop.t", "id=20", logs)
+    assert ran.code == 0, ran.err
+    assert ran.lines[5] == (
+        f"update shop.t  2023-11-14 22:13:40  {UUID}:2  server 1  thread 7  bin.000001:"
+        + ran.lines[5].rpartition(":")[2]
+    )
+    assert ran.lines[6:10] == ["  statement 2", "  id: 2", "  b: 'x'", "  a: 0 → 1"]
+    lines = [json.loads(line) for line in run("history", "shop.t", "id=20", logs, "-f", "jsonl").lines]
+    assert [line["op"] for line in lines] == ["insert", "update", "update", "update", "update", "delete"]
+    assert lines[1]["changed"] == {"a": [0, 1]}
+    assert lines[1]["statement"] == "statement 2"
+    pyarrow = pytest.importorskip("pyarrow")
+    made = pyarrow.ipc.open_stream(run("history", "shop.t", "id=20", logs, "-f", "arrow").out).read_all()
+    assert made.column("op").to_pylist() == [line["op"] for line in lines]
+    then = run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:3").lines
+    assert then == ["id: 20", "a: 1", "b: 'x'"]
+    assert run("history", "shop.t", "id=20", logs, "--as-of", f"{UUID}:2").lines == ["no row id=20 then"]
+    ran = run("history", "shop.t", "id=99", logs)
+    assert (ran.code, "no change of id=99" in ran.err) == (1, True)
+    for wrong in (("shop.t", logs), ("shop.t", "id=1"), ("t", "id=1", logs), ("shop.t", "id=1", "-")):
+        assert run("history", *wrong).code == 2
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run("history", "shop.t", "id=20", logs).code == 0
+
+
+def test_rows_as_text(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    logs = folder(tmp_path)
+    ran = run("rows", logs, "-v", "--where", "id = 20 or id = 3", "--op", "update")
+    assert [line for line in ran.lines if line.startswith("  ")] == [
+        *("  a: 1", "  b: 'x'", "  id: 2 → 20"),
+        *("  id: 20", "  b: 'x'", "  a: 1 → 2", "  c: 0 → 5"),
+        *("  a: 2", "  b: 'x'", "  c: 5", "  id: 20 → 21"),
+        *("  id: 3", "  b: 'x'", "  c: 0", "  a: 0 → 9"),
+    ]
+    assert run("rows", logs, "-f", "text").lines[1:4] == ["  id: 1", "  a: 0", "  b: 'x'"]
+    assert run("rows", logs, "-v", "-f", "csv").code == 2
+    assert run("rows", logs, "-n", "1").out.startswith(b'{"op"')  # in a pipe

@@ -25,6 +25,7 @@ from .batches import empty_batch, fitted
 from .errors import SchemaError
 from .events import GtidEvent, MariadbGtidEvent
 from .events.describe import Describer
+from .passes import Prepared
 
 if TYPE_CHECKING:
     from .conditions import Condition
@@ -243,8 +244,9 @@ class ChangesScan(Scan):
         pattern = glob.escape(self._name)
         chosen = tuple(column for column in self._columns if column.name in columns)
         names = [column.name for column in chosen]
-        for batch in self._log.batches(pattern, {pattern: names}, **self._where):
-            yield self._of(batch, chosen, columns).export()[1]
+        prepared = Prepared(lambda batch: self._of(batch, chosen, columns).export()[1])
+        for batch in self._log.batches(pattern, {pattern: names}, **self._where).take(prepared):
+            yield prepared.of(batch)
 
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
         chosen = tuple(column for column in self._columns if column.name in columns)

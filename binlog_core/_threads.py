@@ -375,6 +375,10 @@ class ThreadedPass:
                 self._ready.notify_all()
         if part.start is None or part.anchor is not None:
             for item in reader.items(part):
+                if item.group is not None and (prepare := self._reading.prepare) is not None:
+                    for batch in item.group.batches:
+                        prepare(batch)
+                        del batch
                 self._put(part, item)
                 del item
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .arrow.types import (
 )
 from .batch import TRANSACTION_DTYPE, ChangeBatch
 from .errors import MissingExtraError, SchemaError
+from .passes import Pass, Prepared
 
 if TYPE_CHECKING:
     import pandas
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ._walk.track import Tail
-    from .passes import Pass
     from .report import Report
 
 NewColumns = Literal["raise", "drop"]
@@ -212,13 +212,21 @@ class Batches(Iterator[ChangeBatch]):
             self._first = next(self._started(), None)
         return self._first
 
-    def take(self) -> Iterator[ChangeBatch]:
-        """All from the first one on; what was looked at only is not read again."""
+    def take(self, prepared: Prepared[Any]) -> Iterator[ChangeBatch]:
+        """All from the first one on; what was looked at only is not read again.
+
+        Parameters
+        ----------
+        prepared : Prepared
+            What will be made of each.
+        """
         if self._begun or self._ended:
             self._latest = self._read()
-            return iter(self._latest)
-        every = chain(() if self._first is None else (self._first,), self._started())
-        self._first = self._pass = None
+            every = iter(self._latest)
+        else:
+            every = chain(() if self._first is None else (self._first,), self._started())
+            self._first = self._pass = None
+        self._told().prepare(prepared)
         return every
 
     def defined_columns(self) -> tuple[Column, ...] | None:
@@ -284,8 +292,9 @@ class ArrowStream:
 
     def parts(self) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
         """The fields of the schema, and the batches as Arrow columns; errors as :func:`batch_stream`."""
+        batches = self.batches
         return stream_parts(
-            self.batches.take(), self.columns, self.new_columns, self.options, self.batches.defined_columns
+            batches.take, self.columns, self.new_columns, self.options, batches.defined_columns
         )
 
     def __arrow_c_schema__(self) -> object:
@@ -339,7 +348,7 @@ def batch_stream(
         What reading the first batch raises.
     """
     check_stream_options(new_columns, options)
-    fields, parts = stream_parts(batches, columns, new_columns, options)
+    fields, parts = stream_parts(lambda _: iter(batches), columns, new_columns, options)
     return stream_capsule(struct_field(fields), (part.export()[1] for part in parts))
 
 
@@ -362,7 +371,7 @@ def check_stream_options(new_columns: str, options: StreamOptions) -> None:
 
 
 def stream_parts(
-    batches: Iterable[ChangeBatch],
+    take: Callable[[Prepared[Any]], Iterator[ChangeBatch]],
     columns: Sequence[Column] | None,
     new_columns: NewColumns,
     options: StreamOptions,
@@ -372,15 +381,32 @@ def stream_parts(
 
     Parameters
     ----------
+    take : callable
+        Gives the batches, and gets what is made of each.
     defined : callable
         Gives the columns where there is no batch.
     """
-    iterator = iter(batches)
+    wanted = None if columns is None else tuple(columns)  # None: not known yet
+
+    def fit(batch: ChangeBatch) -> ArrowBatch:
+        part, own = fitted(
+            batch.value_columns if wanted is None else wanted, batch, drop=new_columns == "drop"
+        )
+        return ArrowBatch(part, columns=own, **options)
+
+    def fit_and_hold(batch: ChangeBatch) -> ArrowBatch:
+        part = fit(batch)
+        part.hold()
+        return part
+
+    prepared = Prepared(fit_and_hold)
+    iterator = take(prepared)
     first = next(iterator, None)
     if first is None and columns is None:
         columns = defined()
     fields = _stream_fields(first, columns, options)
     wanted = tuple(first.value_columns if columns is None and first is not None else columns or ())
+    known = columns is not None
 
     def parts() -> Iterator[ArrowBatch]:
         batch = first
@@ -392,8 +418,8 @@ def stream_parts(
                     path=batch.path,
                     table=batch.table.full_name,
                 )
-            part, own = fitted(wanted, batch, drop=new_columns == "drop")
-            yield ArrowBatch(part, columns=own, **options)
+            # A thread that was ahead of the first batch knew only the columns of its own.
+            yield prepared.of(batch) if known or batch.value_columns == wanted else fit(batch)
             batch = next(iterator, None)
 
     return fields, parts()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Self, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from ._decode.executed import Executed
 from .report import Report
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from ._sources.log_files import LogFile
     from ._tables.tables import Column, Table
     from ._walk.track import Tail
+    from .batch import ChangeBatch
 
+R = TypeVar("R")
 T = TypeVar("T", covariant=True)
 
 
@@ -37,6 +40,8 @@ class Reading:
         The GTIDs that the pass has come by.
     mariadb : bool
         The latest log is a MariaDB's.
+    prepare : callable or None
+        What threads do with each batch that they decode.
     defined : callable
         Gives the tables of ``schema=`` that are wanted, once the pass is over, each with its wanted columns.
     """
@@ -49,7 +54,32 @@ class Reading:
         self.over = False
         self.executed = Executed()
         self.mariadb = False
+        self.prepare: Callable[[ChangeBatch], None] | None = None
         self.defined: Callable[[], Iterable[tuple[Table, tuple[Column, ...]]]] = tuple
+
+
+class Prepared(Generic[R]):
+    """What is made of batches: of each by the thread that decoded it, if there are several.
+
+    Parameters
+    ----------
+    make : callable
+        Gets a batch. What it raises comes when the batch's turn does.
+    """
+
+    def __init__(self, make: Callable[[ChangeBatch], R]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[ChangeBatch, R]] = {}
+
+    def prepare(self, batch: ChangeBatch) -> None:
+        """Make it now; called by any thread."""
+        with suppress(Exception):
+            self._made[id(batch)] = batch, self._make(batch)
+
+    def of(self, batch: ChangeBatch) -> R:
+        """What was made of it, or is made now."""
+        made = self._made.pop(id(batch), None)
+        return self._make(batch) if made is None else made[1]
 
 
 class Pass(Iterator[T]):
@@ -83,6 +113,10 @@ class Pass(Iterator[T]):
     def defined(self) -> Iterable[tuple[Table, tuple[Column, ...]]]:
         """At the end: the tables of ``schema=`` that were wanted, each with the columns that were."""
         return self._reading.defined()
+
+    def prepare(self, prepared: Prepared[Any]) -> None:
+        """Have threads that decode batches from now on prepare what is made of them."""
+        self._reading.prepare = prepared.prepare
 
     def __iter__(self) -> Iterator[T]:
         return self._items  # the generator itself: without a call of ours for each item

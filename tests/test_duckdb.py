@@ -29,6 +29,7 @@ pytest.importorskip("pytz")
 
 import binlog_core.duckdb as sql_over_logs  # noqa: E402  (needs duckdb)
 from binlog_core._scans import find_tables  # noqa: E402
+from binlog_core.batches import Batches  # noqa: E402
 
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 TABLE = "shop.naïve_table_a"
@@ -126,14 +127,14 @@ QUERIES = [
 def decoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Columns that are decoded from here on."""
     found: set[str] = set()
-    batches = Log.batches
+    take = Batches.take
 
-    def watched(self: Log, tables: Any = None, columns: Any = None) -> Any:
-        for batch in batches(self, tables, columns):
+    def watched(self: Batches, prepared: Any) -> Any:
+        for batch in take(self, prepared):
             found.update(column.name for column in batch.columns)
             yield batch
 
-    monkeypatch.setattr(Log, "batches", watched)
+    monkeypatch.setattr(Batches, "take", watched)
     return found
 
 

@@ -23,6 +23,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogError, _threads
 from binlog_core._threads import ThreadedPass
+from binlog_core.arrow.batch import ArrowBatch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::binlog_core.BinlogWarning", "ignore:.*fork:DeprecationWarning"
@@ -345,3 +346,60 @@ def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> N
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "1\n" and "Error" not in done.stderr
+
+
+@pytest.mark.parametrize("columns", [None, ["id"]])
+def test_arrow_is_made_by_the_threads(columns: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all tables alike, and of those whose definition changes in the middle."""
+    pytest.importorskip("pyarrow")
+    makers = set()
+    hold = ArrowBatch.hold
+
+    def noted(self: ArrowBatch) -> None:
+        makers.add(threading.current_thread().name)
+        hold(self)
+
+    monkeypatch.setattr(ArrowBatch, "hold", noted)
+    limits = binlog_core.Limits(group_rows=3)
+    with binlog_core.open(DATA, threads=3, limits=limits) as several, binlog_core.open(DATA) as one:
+        found = several.batches("shop.orders", columns).to_arrow()
+        assert any(name.startswith("binlog_core") for name in makers)
+        assert found.equals(one.batches("shop.orders", columns).to_arrow()) and len(found) == 120
+
+
+def test_arrow_of_a_definition_that_widens() -> None:
+    pytest.importorskip("pyarrow")
+    log = Log("8.0.36")
+    kinds = ["INT", "INT", "TINYINT", "INT", "SMALLINT"]
+    for number in range(60):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(Table("shop", "orders", [("id", kinds[number // 12])]), [{"id": number}])
+        log.commit(number + 1)
+    data = log.getvalue()
+    with binlog_core.open(data, threads=3) as several, binlog_core.open(data) as one:
+        # A group has its rows definition by definition, and threads make other groups.
+        found, expected = (log.batches().to_arrow().sort_by("_position") for log in (several, one))
+        assert found.equals(expected) and found["id"].to_pylist() == list(range(60))
+
+
+def test_an_error_of_arrow_comes_at_its_place() -> None:
+    pytest.importorskip("pyarrow")
+    log = Log("8.0.36")
+    table = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(9)", {"collation": 255})])
+    for number in range(60):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(table, [{"id": number, "note": b"\xff" if number == 30 else "a"}])
+        log.commit(number + 1)
+    told = []
+    for threads in (1, 3):
+        with binlog_core.open(log.getvalue(), threads=threads) as opened:
+            stream = opened.batches().stream()
+            _, parts = stream.parts()
+            rows = 0
+            with pytest.raises(BinlogError) as caught:
+                for part in parts:
+                    rows += part.to_pyarrow().num_rows
+            told.append((threads == 1 or rows >= 25, caught.value.offset, caught.value.column))
+    assert told[0] == told[1]

@@ -68,6 +68,7 @@ class ArrowBatch:
         columns: Sequence[Column] | None = None,
     ) -> None:
         self.batch = batch
+        self._held: tuple[tuple[ArrowField, ...], object] | None = None
         self.columns = batch.value_columns if columns is None else tuple(columns)
         self.rows = rows = None if rows is None else record_numbers(rows, len(batch))
         self.fill_absent = fill_absent
@@ -117,8 +118,15 @@ class ArrowBatch:
             return self.export()[0]
         return (*self._shape.layout.fields, *(extra.field for extra in self._extras))
 
+    def hold(self) -> None:
+        """Make the columns now, for the next `export`."""
+        self._held = self.export()
+
     def export(self) -> tuple[tuple[ArrowField, ...], object]:
         """Fields, and the columns in a capsule named "arrow_array"; errors as in ``ChangeBatch.export``."""
+        if (held := self._held) is not None:
+            self._held = None
+            return held
         batch = self.batch
         try:
             return export_batch(

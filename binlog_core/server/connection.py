@@ -6,6 +6,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ _COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
+_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 class _Bounds:
@@ -179,15 +181,25 @@ class Connection:
             return {"ssl_disabled": True}
         if address.ssl_mode == "PREFERRED" and not (address.ssl_ca or address.ssl_cert):
             return {}
-        context = ssl.create_default_context(cafile=address.ssl_ca)
+        with self._told_of("ssl_ca", address.ssl_ca):
+            context = ssl.create_default_context(cafile=address.ssl_ca)
         # The servers' own certificates, made at their first start, lack extensions that strictness wants.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = address.ssl_mode == "VERIFY_IDENTITY"
         if not address.ssl_mode.startswith("VERIFY"):
             context.verify_mode = ssl.CERT_NONE
         if address.ssl_cert:
-            context.load_cert_chain(address.ssl_cert, address.ssl_key)
+            with self._told_of("ssl_cert and ssl_key", f"{address.ssl_cert}, {address.ssl_key}"):
+                context.load_cert_chain(address.ssl_cert, address.ssl_key)
         return {"ssl": context}
+
+    @contextmanager
+    def _told_of(self, option: str, value: str | None) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            why = exc.reason if isinstance(exc, ssl.SSLError) else exc.strerror
+            raise AuthenticationError(f"{option} cannot be read ({value}): {why}", path=self.name) from None
 
     def _socket(self, host: tuple[str, int]) -> socket.socket:
         """A socket that keeps to our bounds, connected."""
@@ -346,6 +358,8 @@ class Connection:
         if doing != "connecting" and not refused:
             self.close()  # what else comes on it answers something else
         cause = getattr(exc, "original_exception", exc)
+        if isinstance(cause, _CUT) or getattr(cause, "reason", None) == "UNEXPECTED_EOF_WHILE_READING":
+            return UnreachableError("the connection was lost in the TLS handshake", path=self.name)
         if isinstance(cause, ssl.SSLError):
             why = clean_text(getattr(cause, "verify_message", "") or cause.reason or "the handshake failed")
             return AuthenticationError(
@@ -356,8 +370,9 @@ class Connection:
         if isinstance(cause, OSError):
             why = clean_text(cause.strerror or str(cause) or type(cause).__name__)
             return UnreachableError(f"the server does not answer: {why}", path=self.name)
-        if "cryptography" in text:
-            return MissingExtraError.of("cryptography", "live", "this password's encryption", path=self.name)
+        for library in ("cryptography", "PyNaCl"):
+            if library.lower() in text:
+                return MissingExtraError.of(library, "live", "this password's encryption", path=self.name)
         if code in _LOST or (code is not None and (code == 0 or is_passing(code))):
             return UnreachableError(f"the connection was lost: {clean_text(text)}", code=code, path=self.name)
         if code == _TLS_REFUSED:

@@ -90,6 +90,7 @@ cdef class Packets:
     cdef bint inside                # an event, or what stands for one
     cdef uint8_t kind               # its first byte: 0 an event
     cdef bint asked                 # to acknowledge it
+    cdef bint counts_anew           # the next packet may be number 1
     cdef bint looks                 # … whether its first packet has what semi-sync adds
     cdef memory_t gtid_runs
     cdef gtid_t running             # the transaction that began last
@@ -179,6 +180,7 @@ cdef class Packets:
             if not self.left:
                 if self.inside and not self.joined:
                     self.inside = False
+                    self.counts_anew = self.asked
                     status = self.end_event(data)
                     if status != STRIP_MORE:
                         return status
@@ -187,6 +189,11 @@ cdef class Packets:
                     return STRIP_MORE
                 at = data + self.unread
                 n = load_u24(at)
+                if self.counts_anew:
+                    # Behind an event that it wants acknowledged a server counts from the reply, packet 0.
+                    self.counts_anew = False
+                    if at[3] == 1:
+                        self.sequence = 1
                 if at[3] != self.sequence:
                     return STRIP_OUT_OF_ORDER
                 before = 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import binlog_core
-from binlog_core.errors import ServerError
+from binlog_core.errors import AuthenticationError, ServerError, UnreachableError
 
 GREETING = (
     b"\x0a8.0.36\0\x01\0\0\0abcdefgh\0\xff\xf7\x2d\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0ijklmnopqrst\0"
@@ -113,6 +113,26 @@ def test_it_is_an_error_of_our_own(name: str) -> None:
     text = str(refused.value) + repr(refused.value)
     assert "geheim" not in text
     assert text.replace("\\x1b", "").isprintable()
+
+
+def test_a_line_that_is_cut_in_the_tls_handshake_may_be_tried_again() -> None:
+    def talk(client: socket.socket) -> None:
+        client.sendall(packet(0, GREETING.replace(b"\xff\xf7", b"\xff\xff", 1)))  # it has TLS
+        client.recv(36)
+        client.recv(65536)
+
+    with serving(talk) as url, pytest.raises(UnreachableError):
+        binlog_core.open(url, server={"connect_timeout": 5})
+
+
+@pytest.mark.parametrize("option", ["ssl_ca", "ssl_cert"])
+def test_a_certificate_that_cannot_be_read_is_named(option: str) -> None:
+    with (
+        serving(says(packet(0, GREETING))) as url,
+        pytest.raises(AuthenticationError, match=option) as refused,
+    ):
+        binlog_core.open(url, server={"ssl_mode": "REQUIRED", option: "/nowhere/a.pem", "connect_timeout": 5})
+    assert "/nowhere/a.pem" in str(refused.value)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -434,3 +434,49 @@ def test_acknowledged_by_a_thread_while_it_reads(connection: Any) -> None:
 
 def has_tls(connection: Any) -> bool:
     return bool(run(connection, "SHOW STATUS LIKE 'Ssl_server_not_after'")[0][1])
+
+
+def test_commits_wait_for_the_acknowledgement(connection: Any) -> None:
+    kind = "master" if is_mariadb(connection) else "source"
+    if not run(connection, f"SHOW VARIABLES LIKE 'rpl_semi_sync_{kind}_enabled'"):
+        try:
+            run(connection, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+        except Exception as error:
+            pytest.skip(f"no semi-synchronous replication: {error}")
+
+    def acknowledged() -> int:
+        return int(run(connection, f"SHOW STATUS LIKE 'Rpl_semi_sync_{kind}_yes_tx'")[0][1])
+
+    start = status(connection)
+    run(connection, f"SET GLOBAL rpl_semi_sync_{kind}_timeout = 60000")
+    run(connection, f"SET GLOBAL rpl_semi_sync_{kind}_enabled = ON")
+    try:
+        with binlog_core.open(SERVER, start=start, follow=True, server={"semi_sync": True}) as log:
+
+            def store() -> None:
+                for group in log.groups():
+                    log.acknowledge(group.position)
+
+            thread = threading.Thread(target=store)
+            thread.start()
+            try:
+                until(
+                    lambda: run(connection, f"SHOW STATUS LIKE 'Rpl_semi_sync_{kind}_clients'")[0][1] == "1"
+                )
+                before = acknowledged()
+                write(connection, 0, 10)
+                assert acknowledged() == before + 10
+            finally:
+                run(connection, f"SET GLOBAL rpl_semi_sync_{kind}_enabled = OFF")
+                log.stop()
+                thread.join(60)
+            assert not log.report.reconnects
+    finally:
+        run(connection, f"SET GLOBAL rpl_semi_sync_{kind}_enabled = OFF")
+
+
+def until(done: Any) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -145,6 +145,21 @@ def test_semi_sync_asks_for_an_acknowledgement():
     assert packets[0] == one
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_packets_are_counted_anew_behind_an_acknowledgement(size):
+    """As MySQL 9.7 and MariaDB 10.11 do; one that goes on counting is understood, too."""
+    events = events_in_a_row(random.Random(2), 4)
+    asks, rests = b"\0\xef\x01", b"\0\xef\0"
+    wire = packets_of([rests + events[0], asks + events[1]])
+    for rest in (packets_of([rests + events[2], rests + events[3]], first=n) for n in (1, 3)):
+        assert stripped(wire + rest, iter(lambda: size, 0), semi_sync=True)[0] == b"".join(events)
+    wrong = packets_of([rests + events[2]], first=2)
+    assert stripped(wire + wrong, iter(lambda: size, 0), semi_sync=True)[1] == _packets.OUT_OF_ORDER
+    # Not behind events that need none.
+    wrong = packets_of([rests + events[0]]) + packets_of([rests + events[1]])
+    assert stripped(wrong, iter(lambda: size, 0), semi_sync=True)[1] == _packets.OUT_OF_ORDER
+
+
 @pytest.mark.parametrize(
     "payload",
     [

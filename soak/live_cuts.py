@@ -1,0 +1,139 @@
+"""A server is read and archived over lines that are cut, split, stalled and reset at seeded random places.
+
+    python soak/live_cuts.py --cuts 1000                # starts the machine's mariadbd
+    python soak/live_cuts.py --cuts 1000 --port 3306    # a server that runs, root has no password
+
+Half of the cuts meet who reads rows, half the archive. At the end every row has come once and in order, and
+the archive's logs are those that the server sends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from archive_kills import connect, held, sent
+from server import server
+
+
+def write(port: int, stop: threading.Event, written: list[int], chance: Random) -> None:
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("USE cuts")
+        while not stop.is_set():
+            notes = ["x" * chance.randrange(chance.choice((10, 100, 1000, 1000, 20_000)))] * chance.randrange(
+                1, 4
+            )
+            cursor.execute("INSERT INTO t (note) VALUES " + ",".join(["(%s)"] * len(notes)), notes)
+            written[0] += len(notes)
+            if chance.random() < 0.01:
+                cursor.execute("FLUSH BINARY LOGS")
+            stop.wait(0.02)
+
+
+def soak(port: int, cuts: int, seed: int) -> int:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from support.line import Line
+
+    import binlog_core
+    from binlog_core.archive import archive
+
+    url = f"mysql://root@127.0.0.1:{port}"
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        for statement in (
+            "DROP DATABASE IF EXISTS cuts",
+            "CREATE DATABASE cuts",
+            "CREATE TABLE cuts.t (id INT PRIMARY KEY AUTO_INCREMENT, note LONGTEXT)",
+            "FLUSH BINARY LOGS",
+            "SHOW BINARY LOGS",
+        ):
+            cursor.execute(statement)
+        first = cursor.fetchall()[-1][0]
+    stop, written, ids, failed = threading.Event(), [0], [], []
+    most = {"seed": seed, "cuts": cuts // 2, "least": 20_000}
+    began = time.monotonic()
+    with (
+        Line(url, most=40_000, **most) as rows_line,
+        Line(url, most=200_000, **most) as archive_line,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        folder = Path(name) / "archive"
+        log = binlog_core.open(rows_line.url, start=(first, 4), follow=True)
+
+        def read() -> None:
+            try:
+                for change in log.rows("cuts.t"):
+                    ids.append(next(iter(change.after.values())))
+            except Exception as error:
+                failed.append(error)
+
+        def keep() -> None:
+            try:
+                archive(archive_line.url, folder, start=first, stop=stop)
+            except Exception as error:
+                failed.append(error)
+
+        def wait(done: Any) -> None:
+            while not done() and not failed:
+                time.sleep(0.1)
+
+        write_on = threading.Event()
+        threads = [threading.Thread(target=work, daemon=True) for work in (read, keep)]
+        writer = threading.Thread(target=write, args=(port, write_on, written, Random(seed)), daemon=True)
+        for thread in (writer, *threads):
+            thread.start()
+        wait(lambda: rows_line.left <= 0 and archive_line.left <= 0)
+        write_on.set()
+        writer.join()
+        wait(lambda: len(ids) >= written[0])
+        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it was begun
+        stop.set()
+        log.stop()
+        for thread in threads:
+            thread.join(60)
+        for error in failed:
+            print(f"failed: {error!r}")
+        if failed:
+            return 1
+        archive(url, folder, until="now")
+        mine, theirs = held(folder), {name: data for name, data in sent(port).items() if name >= first}
+        wrong = [one for one in theirs if mine.get(one) != theirs[one]]
+        right = ids == list(range(1, written[0] + 1))
+        made = 2 * (cuts // 2) - rows_line.left - archive_line.left
+        size = sum(map(len, theirs.values()))
+        print(
+            f"{made} cuts in {time.monotonic() - began:.0f} s;"
+            f" {written[0]} rows, each once and in order: {right};"
+            f" {len(theirs)} logs, {size:,} bytes, not the server's: {wrong or 'none'};"
+            f" reconnects told: {log.report.reconnects}"
+        )
+        return 0 if right and not wrong and mine.keys() == theirs.keys() else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cuts", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--port", type=int)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+    if arguments.port:
+        return soak(arguments.port, arguments.cuts, arguments.seed)
+    with server() as running:
+        if running is None:
+            print("no MariaDB server here (mariadb-server-core)")
+            return 2
+        return soak(running.port, arguments.cuts, arguments.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

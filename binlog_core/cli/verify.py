@@ -14,8 +14,7 @@ from rich.text import Text
 
 from .._sources.log_files import resolve
 from ..errors import BinlogError
-from ..inspect.verify import MOST_PLACES, Verdict
-from ..inspect.verify import verify as verify_file
+from ..inspect.verify import MOST_PLACES, Verdict, verify_each
 from ..report import KINDS
 from .options import targets
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
@@ -58,24 +57,23 @@ def verify(
         bar = Bar(None)
         for name in found:
             try:
-                for file in resolve(name, keys=str(keys) if keys else None):
-                    try:
-                        verdict = verify_file(file, bar)
-                    except BinlogError as error:
-                        failed = True
-                        _tell(error)
-                        continue
-                    finally:
-                        bar.close()
-                    verdicts.append(verdict)
-                    if as_json:
-                        json.dump(as_dict(verdict), sys.stdout)
-                        sys.stdout.write("\n")
-                    else:
-                        show(verdict, results())
+                logs = resolve(name, keys=str(keys) if keys else None)
             except BinlogError as error:
                 failed = True
                 _tell(error)
+                continue
+            for verdict in verify_each(logs, bar):
+                bar.close()
+                if isinstance(verdict, BinlogError):
+                    failed = True
+                    _tell(verdict)
+                    continue
+                verdicts.append(verdict)
+                if as_json:
+                    json.dump(as_dict(verdict), sys.stdout)
+                    sys.stdout.write("\n")
+                else:
+                    show(verdict, results())
     bad = ("damaged",) if allow_cut else ("damaged", "cut")
     if failed:
         raise typer.Exit(EXIT_USAGE)

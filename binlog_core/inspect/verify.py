@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import mmap
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,6 +23,7 @@ from .._decode.selection import Selection
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from .._sources.sources import BufferSource
+from .._threads import processors
 from .._walk.event_walk import Damage, Run, bodies_in, packed_events, walk
 from .._walk.track import Track
 from ..batch import OUTCOMES
@@ -143,6 +145,66 @@ def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = 
     """
     with file.open() as source, _whole(source, limits.spool_bytes) as data:
         return _Verifier(file.name, data, progress, decrypted=source.decrypted).run()
+
+
+class _NotWanted(Exception):
+    """Nobody waits for a verdict any more."""
+
+
+def verify_each(
+    files: Iterable[LogFile],
+    progress: Progress | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    threads: int = 0,
+) -> Iterator[Verdict | BinlogError]:
+    """What `verify` says of each of several logs, in their order; several are read at once.
+
+    Parameters
+    ----------
+    files : iterable of LogFile
+    progress, limits
+        As in `verify`; only of the log whose turn it is.
+    threads : int
+        How many are read at once; 0: as many as there are processors. A pipe is read when its turn comes.
+
+    Yields
+    ------
+    Verdict or BinlogError
+        The error that `verify` raises.
+    """
+    turn: LogFile | None = None
+    ended = False
+
+    def verdict(file: LogFile) -> Verdict | BinlogError:
+        def told(path: str, position: int) -> None:
+            if ended:
+                raise _NotWanted
+            if progress is not None and file is turn:
+                progress(path, position)
+
+        try:
+            return verify(file, told, limits=limits)
+        except BinlogError as error:
+            return error
+
+    count = threads or processors()
+    left = iter(files)
+    ahead: deque[tuple[LogFile, Future[Verdict | BinlogError] | None]] = deque()
+    with ThreadPoolExecutor(count, "binlog_core-verify") as pool:
+        try:
+            while True:
+                for file in islice(left, count - len(ahead)):
+                    ahead.append((file, pool.submit(verdict, file) if file.divisible else None))
+                if not ahead:
+                    return
+                turn, waited = ahead.popleft()
+                yield verdict(turn) if waited is None else waited.result()
+        finally:
+            ended = True
+            for _, waited in ahead:
+                if waited is not None:
+                    waited.cancel()
 
 
 class _Verifier:

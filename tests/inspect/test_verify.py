@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import threading
 import warnings
 from pathlib import Path
 
 import pytest
 from support.cli import run
+from support.golden import golden_logs
 from support.writer import Log, Table
 from support.writer import numbering as n
 
 import binlog_core
-from binlog_core import DecompressionError, Limits
-from binlog_core._sources.log_files import resolve
+from binlog_core import BinlogError, DecompressionError, Limits
+from binlog_core._sources.log_files import LogFile, resolve
 from binlog_core.events import Event
 from binlog_core.inspect import verify
-from binlog_core.inspect.verify import Damage, Places, Verdict
+from binlog_core.inspect.verify import Damage, Places, Verdict, verify_each
 
 TABLE = Table("shop", "orders", [("id", "INT UNSIGNED")])
 
@@ -189,3 +191,23 @@ def test_so_has_what_comes_by_standard_input(command: str, monkeypatch: pytest.M
     assert f"Limits.spool_bytes={len(data) - 1}" in ran.err
     monkeypatch.setattr("binlog_core.cli.options.DEFAULT_LIMITS", Limits(spool_bytes=len(data)))
     assert "Limits.spool_bytes" not in run(command, "-", stdin=data).err
+
+
+def test_several_logs_are_read_at_once(tmp_path: Path) -> None:
+    """In their order, whichever is done first; an error is one file's, and who leaves waits for none."""
+    files = [Path(golden.path) for golden in golden_logs("mysql97/types_*")]
+    damaged = tmp_path / "bin.000002"
+    damaged.write_bytes(files[0].read_bytes()[:-30])
+    other = tmp_path / "bin.000003"
+    other.write_bytes(b"not a log")
+    logs = [file for path in [files[0], damaged, *files[1:]] for file in resolve(str(path))]
+    logs.insert(2, LogFile(str(other)))
+    one, several = list(verify_each(logs, threads=1)), list(verify_each(logs, threads=3))
+    assert [str(found) for found in several] == [str(found) for found in one]
+    assert [getattr(found, "state", None) for found in several[:4]] == ["whole", "cut", None, "whole"]
+    assert isinstance(several[2], BinlogError)
+
+    taken = verify_each(logs, threads=3)
+    next(taken)
+    taken.close()
+    assert not [thread for thread in threading.enumerate() if "binlog_core-verify" in thread.name]

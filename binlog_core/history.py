@@ -214,7 +214,7 @@ def _versions(log: Log, table: str, columns: list[str]) -> Iterator[Version]:
             if key and not set(key) <= set(columns):
                 raise SchemaError(f"not the primary key: expected {', '.join(key)}", table=table)
         begins = group.transactions["begin_position"]
-        for change in reader.changes(group):
+        for change in reader.changes([group]):
             i = int(np.searchsorted(begins, change.position, side="right")) - 1
             begin = int(begins[i])
             if begin not in known:

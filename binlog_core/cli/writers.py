@@ -116,7 +116,7 @@ class TextWriter(Writer):
 
     def write(self, group: Group) -> None:
         for piece in pieces(group):
-            for change in self._changes.changes(piece):
+            for change in self._changes.changes([piece]):
                 for line in change_lines(change):
                     if self._console is not None:
                         self._console.print(line)

@@ -1,0 +1,261 @@
+"""A mirror is killed at random moments while eight writers change its tables; then lake and server agree.
+
+    python soak/mirror_kills.py --kills 50                # starts the machine's mariadbd
+    python soak/mirror_kills.py --kills 50 --port 3306    # a server that runs, root has no password
+    python soak/mirror_kills.py --kills 0 --keep lake     # what `make mirror` shows: no kills, the lake stays
+
+Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
+create tables, and swap a table for a copy of it as gh-ost does. Each round starts the mirror, and ends it by
+SIGKILL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from server import server
+
+DATABASE = "mirrored"
+TABLES = ("orders", "items", "people", "events")
+PATTERN = f"{DATABASE}.*"
+_MIRROR = """
+import sys
+from binlog_core.spark import start_session
+from binlog_core.spark.mirror import mirror
+session = start_session("local[2]")
+print("ready", flush=True)
+sys.stdin.readline()
+mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session)
+"""
+
+
+def connect(port: int) -> Any:
+    import pymysql
+
+    return pymysql.connect(
+        host="127.0.0.1", port=port, user="root", autocommit=True, database=DATABASE, charset="utf8mb4"
+    )
+
+
+def prepare(port: int) -> None:
+    import pymysql
+
+    plain = pymysql.connect(host="127.0.0.1", port=port, user="root")
+    with closing(plain) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+        cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        for name in TABLES:
+            cursor.execute(create(name))
+            for _ in range(5):
+                rows = ", ".join(f"({random.randrange(10**6)}, 'row', 1.5, NOW(3))" for _ in range(400))
+                cursor.execute(f"INSERT IGNORE INTO {name} (id, note, amount, at) VALUES {rows}")
+
+
+def create(name: str) -> str:
+    return f"CREATE TABLE {name} (id INT PRIMARY KEY, note VARCHAR(60), amount DECIMAL(12,2), at DATETIME(3))"
+
+
+def write(port: int, number: int, stop: threading.Event) -> None:
+    """One of the writers; what another one's statement makes impossible is passed over."""
+    import pymysql
+
+    chance = random.Random(number)
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION lock_wait_timeout = 5, innodb_lock_wait_timeout = 5")
+        while not stop.is_set():
+            with suppress(pymysql.MySQLError):
+                if number == 0 and chance.random() < 0.03:
+                    define(cursor, chance)
+                else:
+                    change(cursor, chance)
+            stop.wait(0.02)
+
+
+def change(cursor: Any, chance: random.Random) -> None:
+    name, other = chance.sample(TABLES, 2)
+    key, note = chance.randrange(10**6), f"{chance.choice(('ä', 'x', '日'))}{chance.randrange(1000)}"
+    kind = chance.random()
+    near = "ORDER BY id LIMIT 1"
+    if kind < 0.4:
+        values = f"{key}, '{note}', {key} / 7, NOW(3)"
+        cursor.execute(f"INSERT INTO {name} (id, note, amount, at) VALUES ({values})")
+    elif kind < 0.6:
+        cursor.execute(f"UPDATE {name} SET note = '{note}', amount = amount + 1 WHERE id > {key} {near}")
+    elif kind < 0.75:
+        cursor.execute(f"DELETE FROM {name} WHERE id > {key} {near}")
+    elif kind < 0.85:
+        cursor.execute(f"UPDATE {name} SET id = {chance.randrange(10**6)} WHERE id > {key} {near}")
+    else:
+        cursor.execute("BEGIN")
+        try:
+            for table in (name, other):
+                cursor.execute(f"REPLACE INTO {table} (id, note) VALUES ({key}, 'both')")
+                cursor.execute(f"UPDATE {table} SET amount = 0 WHERE id < {key} LIMIT 20")
+        finally:
+            cursor.execute("ROLLBACK" if chance.random() < 0.1 else "COMMIT")
+
+
+def define(cursor: Any, chance: random.Random) -> None:
+    """Statements that change what the tables are."""
+    name = chance.choice(TABLES)
+    kind = chance.randrange(6)
+    if kind == 0:
+        cursor.execute(f"ALTER TABLE {name} ADD COLUMN extra{chance.randrange(3)} INT NOT NULL DEFAULT 5")
+    elif kind == 1:
+        cursor.execute(f"ALTER TABLE {name} DROP COLUMN extra{chance.randrange(3)}")
+    elif kind == 2:
+        cursor.execute("TRUNCATE TABLE events")
+    elif kind == 3:
+        later = f"later{chance.randrange(4)}"
+        cursor.execute(f"DROP TABLE IF EXISTS {later}")
+        cursor.execute(create(later))
+        cursor.execute(f"INSERT INTO {later} SELECT id, note, amount, at FROM people LIMIT 50")
+    elif kind == 4:
+        cursor.execute(f"DROP TABLE IF EXISTS _{name}_gho, _{name}_del")
+        cursor.execute(f"CREATE TABLE _{name}_gho LIKE {name}")
+        cursor.execute(f"LOCK TABLES {name} WRITE, _{name}_gho WRITE")
+        try:
+            cursor.execute(f"INSERT INTO _{name}_gho SELECT * FROM {name}")
+        finally:
+            cursor.execute("UNLOCK TABLES")
+        cursor.execute(f"RENAME TABLE {name} TO _{name}_del, _{name}_gho TO {name}")
+    else:
+        cursor.execute("FLUSH BINARY LOGS")
+
+
+def mirror(port: int, lake: Path) -> subprocess.Popen[str]:
+    """A process that mirrors once it is told to."""
+    pipe = subprocess.PIPE
+    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN]
+    return subprocess.Popen(
+        [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def told(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def differences(port: int, lake: Path) -> list[str]:
+    """Tables that are not in the lake as a plain SELECT has them: by code that the mirror does not share."""
+    from deltalake import DeltaTable
+
+    wrong = []
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW TABLES")
+        names = [row[0] for row in cursor.fetchall()]
+        for name in names:
+            cursor.execute(f"SELECT * FROM {name} ORDER BY id")
+            columns = [column[0] for column in cursor.description]
+            folder = lake / f"{DATABASE}.{name}"
+            if not DeltaTable.is_deltatable(str(folder)):
+                wrong.append(f"{name}: is not in the lake")
+                continue
+            here = DeltaTable(str(folder)).to_pyarrow_table(columns=columns).sort_by("id")
+            mine = [tuple(row.values()) for row in here.to_pylist()]
+            theirs = list(cursor.fetchall())
+            if mine != theirs:
+                wrong.append(f"{name}: {len(set(mine) ^ set(theirs))} rows of {len(theirs)}")
+    return wrong
+
+
+def soak(port: int, kills: int, seed: int, lake: Path) -> int:
+    random.seed(seed)
+    prepare(port)
+    stop = threading.Event()
+    writers = [threading.Thread(target=write, args=(port, n, stop), daemon=True) for n in range(8)]
+    for writer in writers:
+        writer.start()
+    following = mirror(port, lake) if kills else None
+    for kill in range(kills):
+        running, following = following, None
+        if kill + 1 < kills:
+            following = mirror(port, lake)  # it is made ready meanwhile
+        assert running is not None
+        told(running)
+        time.sleep(0.2 + random.random() ** 2 * 15)
+        if running.poll() is not None:
+            print(f"kill {kill}: it had ended with {running.returncode}: {running.communicate()[1][-3000:]}")
+            return 1
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        print(f"kill {kill + 1}: {stages(lake)}", flush=True)
+    if not kills:
+        time.sleep(2)
+        command(port, lake, "run")
+        time.sleep(2)
+    stop.set()
+    for writer in writers:
+        writer.join()
+    if command(port, lake, "run"):
+        return 1
+    command(port, lake, "status")
+    wrong = differences(port, lake)
+    print(f"{kills} kills; not as SELECT has them: {', '.join(wrong) or 'none'}", flush=True)
+    if wrong or command(port, lake, "verify"):
+        return 1
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(lake / f"{DATABASE}.people"))
+    key = min(table.to_pyarrow_table(columns=["id"])["id"].to_pylist())
+    table.update(predicate=f"id = {key}", updates={"note": "'changed by hand'"})
+    print(f"the note of people {key} is changed by hand", flush=True)
+    return 0 if command(port, lake, "verify") == 1 else 1
+
+
+def stages(lake: Path) -> str:
+    from binlog_core import MirrorError
+    from binlog_core.spark.mirror import status
+
+    with suppress(MirrorError):
+        found = status(lake)
+        return ", ".join(f"{one.table.partition('.')[2]} {one.stage} {one.rows}" for one in found)
+    return "nothing yet"
+
+
+def command(port: int, lake: Path, name: str) -> int:
+    """Run ``binlog-core mirror`` as a user does."""
+    arguments = [name, str(lake)]
+    if name == "run":
+        arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), "--tables", PATTERN, "--until", "now"]
+    print("$ binlog-core mirror", *arguments, flush=True)
+    return subprocess.run([sys.executable, "-m", "binlog_core.cli", "mirror", *arguments]).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=16)
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--keep", type=Path, help="folder of the lake")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    with tempfile.TemporaryDirectory(prefix="mirrored") as name:
+        lake = (arguments.keep or Path(name) / "lake").absolute()
+        if arguments.port:
+            return soak(arguments.port, arguments.kills, arguments.seed, lake)
+        with server() as running:
+            if running is None:
+                print("no MariaDB server here (mariadb-server-core)")
+                return 2
+            return soak(running.port, arguments.kills, arguments.seed, lake)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -80,7 +80,7 @@ def write(port: int, number: int, stop: threading.Event) -> None:
                     define(cursor, chance)
                 else:
                     change(cursor, chance)
-            stop.wait(0.02)
+            stop.wait(0.05)
 
 
 def change(cursor: Any, chance: random.Random) -> None:
@@ -156,18 +156,20 @@ def differences(port: int, lake: Path) -> list[str]:
     """Tables that are not in the lake as a plain SELECT has them: by code that the mirror does not share."""
     from deltalake import DeltaTable
 
+    from binlog_core.spark.mirror import status
+
     wrong = []
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW TABLES")
         names = [row[0] for row in cursor.fetchall()]
+        folders = {one.table.partition(".")[2]: one.uri for one in status(lake)}
         for name in names:
             cursor.execute(f"SELECT * FROM {name} ORDER BY id")
             columns = [column[0] for column in cursor.description]
-            folder = lake / f"{DATABASE}.{name}"
-            if not DeltaTable.is_deltatable(str(folder)):
+            if name not in folders:
                 wrong.append(f"{name}: is not in the lake")
                 continue
-            here = DeltaTable(str(folder)).to_pyarrow_table(columns=columns).sort_by("id")
+            here = DeltaTable(folders[name]).to_pyarrow_table(columns=columns).sort_by("id")
             mine = [tuple(row.values()) for row in here.to_pylist()]
             theirs = list(cursor.fetchall())
             if mine != theirs:
@@ -175,7 +177,7 @@ def differences(port: int, lake: Path) -> list[str]:
     return wrong
 
 
-def soak(port: int, kills: int, seed: int, lake: Path) -> int:
+def soak(port: int, kills: int, longest: float, seed: int, lake: Path) -> int:
     random.seed(seed)
     prepare(port)
     stop = threading.Event()
@@ -189,7 +191,7 @@ def soak(port: int, kills: int, seed: int, lake: Path) -> int:
             following = mirror(port, lake)  # it is made ready meanwhile
         assert running is not None
         told(running)
-        time.sleep(0.2 + random.random() ** 2 * 15)
+        time.sleep(random.random() * longest)
         if running.poll() is not None:
             print(f"kill {kill}: it had ended with {running.returncode}: {running.communicate()[1][-3000:]}")
             return 1
@@ -241,6 +243,7 @@ def command(port: int, lake: Path, name: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--longest", type=float, default=20, help="seconds that a mirror may live")
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--port", type=int)
     parser.add_argument("--keep", type=Path, help="folder of the lake")
@@ -249,12 +252,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mirrored") as name:
         lake = (arguments.keep or Path(name) / "lake").absolute()
         if arguments.port:
-            return soak(arguments.port, arguments.kills, arguments.seed, lake)
+            return soak(arguments.port, arguments.kills, arguments.longest, arguments.seed, lake)
         with server() as running:
             if running is None:
                 print("no MariaDB server here (mariadb-server-core)")
                 return 2
-            return soak(running.port, arguments.kills, arguments.seed, lake)
+            return soak(running.port, arguments.kills, arguments.longest, arguments.seed, lake)
 
 
 if __name__ == "__main__":

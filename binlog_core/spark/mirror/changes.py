@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ...errors import BinlogError, MirrorError
+from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
@@ -20,6 +22,7 @@ from ..lake.results import FileStatistics, LoggedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
+from ..plan.xa import XaHistory
 from ..rows.types import import_pyarrow
 from .state import Lake, Offset
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PART_BYTES = 64 << 20
-_DEFINITIONS = "definitions"
+_DEFINITIONS, _PREPARED = "definitions", "prepared"
 
 
 class LogPlan(BinlogStreamReader):
@@ -80,8 +83,11 @@ class LogPlan(BinlogStreamReader):
     ) -> Offset:
         """The offset of a place where these are the definitions."""
         logs = self._logs()
-        kept = self._follow(logs, None, place).kept
-        kept[_DEFINITIONS] = to_text(DdlTracker(definitions, database_charsets=charsets))
+        i, position = place
+        xa = XaHistory(self.access, logs[i].version_base + position)
+        xa.follow(logs[: i + 1], end=position)
+        known = to_text(DdlTracker(definitions, database_charsets=charsets))
+        kept = {_DEFINITIONS: known, _PREPARED: [list(one) for one in xa.open]}
         return _offset(logs, place, kept)
 
     def behind(self, start: Offset, most: int | None, last: int) -> Offset:
@@ -95,6 +101,12 @@ class LogPlan(BinlogStreamReader):
         last : int
             A version.
         """
+        with warnings.catch_warnings():
+            # What cannot be followed of tables that are not ours is nobody's concern; of ours it is an error.
+            warnings.simplefilter("ignore", BinlogWarning)
+            return self._behind(start, most, last)
+
+    def _behind(self, start: Offset, most: int | None, last: int) -> Offset:
         end = self.latestOffset(start, ReadAllAvailable() if most is None else ReadMaxBytes(most))
         if self.version(end) <= last:
             return end
@@ -105,7 +117,9 @@ class LogPlan(BinlogStreamReader):
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
         """What the workers read."""
-        found: list[Any] = self.partitions(start, end)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BinlogWarning)
+            found: list[Any] = self.partitions(start, end)
         return [one.part for one in found]
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, SchemaError, ServerError
+from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
@@ -17,7 +18,7 @@ from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definition_at, merged
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .marks import Mark, check_settings, place_of, take_mark
-from .state import Lake, MirrorState, TableState
+from .state import Lake, MirrorState, Offset, TableState
 from .values import SESSION
 
 if TYPE_CHECKING:
@@ -163,8 +164,10 @@ class Mirroring:
             self._save()
         copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
         found = run_copies(self._session, self._lake, self.address, copies, mariadb=self.mariadb)
-        asked = time.time()
         self.archive()
+        plan = self.plan(copying)
+        begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
+        exact = plan.end()
         for name, result in found.items():
             state, copy = copies[name]
             if isinstance(result, BinlogError):
@@ -172,7 +175,7 @@ class Mirroring:
                 state.copy = None
                 self._failed(state, result)
             else:
-                self._finish(state, copy, result, asked)
+                self._finish(state, copy, result, begins[Mark(**copy.mark)], exact)
             self._save()
 
     def _failed(self, state: TableState, error: BinlogError) -> None:
@@ -184,15 +187,25 @@ class Mirroring:
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
             state.park(str(error))
 
-    def _finish(self, state: TableState, copy: Copy, files: list[Copied], asked: float) -> None:
+    def _begins(self, plan: LogPlan, copies: list[tuple[TableState, Copy]]) -> dict[Mark, Offset]:
+        """Where the log goes on behind each mark, with the definitions of what was copied there."""
+        tables: dict[Mark, list[TableSchema]] = {}
+        for state, copy in copies:
+            definition, _ = schema_of(state, copy, mariadb=self.mariadb)
+            tables.setdefault(Mark(**copy.mark), []).append(definition)
+        if not tables:
+            return {}
+        charsets, logs = self._charsets(), plan.logs()
+        return {
+            mark: plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
+            for mark, definitions in tables.items()
+        }
+
+    def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
         from deltalake import DeltaTable
 
-        plan = self.plan([state])
-        logs = plan.logs()
-        at = place_of(Mark(**copy.mark), logs, plan.access)
-        place = logs[at[0]].version_base + at[1]
+        place = self.plan([state]).version(offset)
         definition, schema = schema_of(state, copy, mariadb=self.mariadb)
-        offset = plan.begin(at, [definition], self._charsets(state.database))
         uri, options = self._lake.table(state), delta_options(self._lake.storage_options)
         last: list[dict[str, Any]] = []
         if DeltaTable.is_deltatable(uri, storage_options=options):
@@ -205,7 +218,7 @@ class Mirroring:
                 self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
                 return
         state.copy_anew()
-        state.stage, state.place, state.exact_from = "following", place, plan.end()
+        state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
         state.as_of = None
         known = self.state.offsets.get(place)
@@ -214,13 +227,14 @@ class Mirroring:
         self._save()
         clean_up(self._lake, state, copy, {one.name for one in files})
 
-    def _charsets(self, database: str) -> dict[str, str | None]:
+    def _charsets(self) -> dict[str, str | None]:
+        """The default character sets of the databases."""
         with Connection(self.address) as connection:
             rows = connection.query(
                 "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
                 right="SELECT",
             )
-        return {str(name): charset for name, charset in rows if name == database}
+        return {str(name): charset for name, charset in rows}
 
     # ------------------------------------------------------------ the log
 
@@ -285,6 +299,7 @@ class Mirroring:
             for one in tables:
                 if one.stage == "following":
                     self._apply(one, decoded, work, version)
+                    self._told(self.state)
         moved = [one for one in tables if one.place == version]
         if moved:
             known = self.state.offsets.get(version)

@@ -5,6 +5,7 @@ Each is read anew for every scan, group by group, with only the columns that the
 
 from __future__ import annotations
 
+import copy
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ._core._capsules import schema_capsule, stream_capsule
 from ._decode.gtid_selection import gtid_text
+from ._pushdown import pushed_condition
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
@@ -182,8 +184,15 @@ class Scan(ABC):
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
         """The Arrow fields of these columns, in the order of `names`."""
 
-    def only(self, columns: Collection[str] | None) -> ArrowScan:
-        """The Arrow stream of some columns; None: of all."""
+    def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
+        """The Arrow stream of some columns; None: of all.
+
+        Parameters
+        ----------
+        columns : collection of str or None
+        filter_ : str or None
+            The text of a filter of pyarrow's that will be applied to it: of other rows some may be left out.
+        """
         wanted = tuple(name for name in self.names if columns is None or name in columns)
         return ArrowScan(self, wanted or (self.least,))
 
@@ -239,6 +248,16 @@ class ChangesScan(Scan):
         self._extras = tuple(name for name in CHANGE_COLUMNS if name not in own)
         self.names = (*(column.name for column in columns), *self._extras)
         self.least = self._extras[0]
+
+    def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
+        scan = self
+        # A condition that is there already is of whole changes, and could hold for their other image.
+        if filter_ is not None and not self._where and self._log.settings.selection.where is None:
+            where = pushed_condition(filter_, self._columns) if "[" not in glob.escape(self._name) else None
+            if where is not None:
+                scan = copy.copy(self)
+                scan._where = {"where": where}
+        return Scan.only(scan, columns)
 
     def arrays(self, columns: Collection[str]) -> Iterator[object]:
         pattern = glob.escape(self._name)

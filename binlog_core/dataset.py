@@ -8,7 +8,7 @@ are decoded. DuckDB does so for every query, ``polars.scan_pyarrow_dataset`` too
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._scans import ChangesScan, find_table
@@ -67,10 +67,11 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     Parameters
     ----------
     read : callable
-        Takes the names of columns, or None for all; gives what has ``__arrow_c_stream__``.
+        Takes the names of columns, or None for all, and the text of a filter; gives what has
+        ``__arrow_c_stream__``.
     """
 
-    def __init__(self, read: Callable[[Collection[str] | None], Any]) -> None:
+    def __init__(self, read: Callable[..., Any]) -> None:
         # Dataset's own __init__ only says that nobody should call it.
         self._read = read
         self._schema = pyarrow.schema(read(None))
@@ -101,8 +102,9 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         every = self._schema.names
         named = set(every if columns is None else columns if isinstance(columns, list | tuple) else ())
         needed = named | _names_in(" ".join(map(str, expressions)), every)
+        text = None if filter is None else str(filter)
         return pyarrow.dataset.Scanner.from_batches(
-            pyarrow.RecordBatchReader.from_stream(self._read(needed)),
+            pyarrow.RecordBatchReader.from_stream(self._read(needed, text)),
             columns=columns,
             filter=filter,
             batch_readahead=1,

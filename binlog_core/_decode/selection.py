@@ -157,11 +157,13 @@ def check_columns(selection: Selection) -> None:
 def check_condition(selection: Selection) -> None:
     """A condition that no definition of a table given by its name fits, or no table at all, is a mistake.
 
-    Of other tables, whose rows then do not match, it is none.
+    So is a value that is not of its column's type in some definition of a table given by its name. Of other
+    tables, whose rows then do not match, it is none.
     """
     met = selection.met
     for table, error in met.unfitting.items():
-        if table not in met.fitting and (not met.fitting or _is_named(table, selection.tables or ())):
+        named = _is_named(table, selection.tables or ())
+        if (table not in met.fitting and (named or not met.fitting)) or (named and error.column is not None):
             raise error
 
 

@@ -56,8 +56,10 @@ class NamesMet:
 
     def unfit(self, name: str, error: ConditionError) -> None:
         """The condition is not one on the columns of a table."""
-        if len(self.unfitting) < _MOST_KEPT:
-            self.unfitting.setdefault(name, error)
+        if name not in self.unfitting and len(self.unfitting) >= _MOST_KEPT:
+            return
+        if name not in self.unfitting or error.column is not None:  # of a type, which tells more
+            self.unfitting[name] = error
 
     def add(self, other: NamesMet) -> None:
         """What another decoder of the pass met."""

@@ -157,8 +157,9 @@ class Log:
         DecodeError
             A length cannot be, or (`ChecksumError`) a checksum is wrong.
         """
-        parts = list(self.header_chunks())
-        return np.concatenate(parts) if parts else np.empty(0, HEADER_DTYPE)
+        # As bytes, of which NumPy copies many at once, not one record after the other.
+        parts = [part.view(np.uint8) for part in self.header_chunks()]
+        return np.concatenate(parts).view(HEADER_DTYPE) if parts else np.empty(0, HEADER_DTYPE)
 
     def header_chunks(self) -> Pass[np.ndarray]:
         """`headers` piece by piece: memory does not grow with the log.

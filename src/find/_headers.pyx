@@ -7,8 +7,10 @@ from libc.string cimport memcpy
 
 from batch.records cimport header_record_t
 from crc.checksum cimport binlog_crc32_best, binlog_crc_t
-from wire.codes cimport DECODE_MALFORMED, DECODE_TRUNCATED
-from wire.cursor cimport Cursor, cursor_over, remaining
+from crc.runs cimport crc_has_runs
+from wire.checksum_runs cimport check_run, checked_t
+from wire.codes cimport DECODE_MALFORMED, DECODE_TRUNCATED, ROTATE_EVENT
+from wire.cursor cimport Cursor, cursor_over, prefetch, remaining
 from wire.header cimport (
     CHECKSUM_LEN, checksum_holds_with, descriptor_t, event_header_t, is_descriptor, is_header_len, position_agrees,
     take_event,
@@ -26,6 +28,11 @@ HEADER_DTYPE = np.dtype([
 ])
 
 assert HEADER_DTYPE.itemsize == sizeof(header_record_t)
+
+cdef enum:
+    PREFETCH = 1024             # bytes ahead: a walk that only reads headers waits for each
+    SPECIAL = 1                 # handling of events whose lengths or checksums follow rules of their own
+
 
 cdef enum walk_end_t:
     ENDED_AT_END
@@ -95,7 +102,10 @@ def walk_headers(
     cdef const uint8_t* event
     cdef const uint8_t* first = &data[0] if data.shape[0] else NULL
     cdef binlog_crc_t crc = binlog_crc32_best()
+    cdef bint by_runs = verify and checksum and crc_has_runs(crc)
+    cdef checked_t checked
     cdef walk_end_t ended = ENDED_AT_END
+    cdef int i
     if canonical.shape[0] != 256:
         raise ValueError("canonical needs 256 entries")
     if not is_header_len(header_length):
@@ -105,16 +115,22 @@ def walk_headers(
     descriptor.header_len = header_length
     descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
     memcpy(descriptor.canonical, &canonical[0], 256)
+    for i in range(256):
+        descriptor.handling[i] = SPECIAL if is_descriptor(canonical[i]) or canonical[i] == ROTATE_EVENT else 0
     cur = cursor_over(first, <size_t> data.shape[0])
     cur.pos += start
+    checked.good = checked.doubtful = cur.pos
     with nogil:
         while remaining(&cur):
             if count == capacity:
                 ended = ENDED_FULL
                 break
             event = cur.pos
-            ended = take_header(&cur, &descriptor, &header, base + <uint64_t> (event - first), positions, verify,
-                                crc)
+            prefetch(event + PREFETCH)
+            if by_runs and event >= checked.good and event >= checked.doubtful:
+                checked = check_run(crc, &descriptor, SPECIAL, event, cur.end)
+            ended = take_header(&cur, &descriptor, &header, base + <uint64_t> (event - first), positions,
+                                verify and event >= checked.good, crc)
             if ended == ENDED_AT_END and event != first + start and is_descriptor(header.type_code):
                 ended = ENDED_DESCRIPTOR
             if ended != ENDED_AT_END:

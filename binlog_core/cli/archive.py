@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..archive import Status
 from ..archive import archive as keep_archive
+from .options import DefaultsFile, PasswordFile
 from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, printable, size
 
 
@@ -60,10 +61,8 @@ def archive(
     spool: Annotated[
         Path | None, typer.Option(help="Object store: local directory for logs that are not uploaded yet.")
     ] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password.")] = None,
-    defaults_file: Annotated[
-        Path | None, typer.Option(help="Option file of the server's own clients, with user and password.")
-    ] = None,
+    password_file: PasswordFile = None,
+    defaults_file: DefaultsFile = None,
 ) -> None:
     """Keep raw copies of a server's logs, byte for byte, and go on where the last run ended.
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from .._sources.places import is_server
 from ..server.address import Address
 from ..server.doctor import Finding, examine
+from .options import DefaultsFile, PasswordFile
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results
 
 _STYLES = {"ok": "green", "note": "yellow", "fails": "red"}
@@ -21,12 +22,11 @@ _STYLES = {"ok": "green", "note": "yellow", "fails": "red"}
 
 def doctor(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="mysql://user@host:port or mariadb://…")],
-    password_file: Annotated[
-        Path | None, typer.Option(help="The password is its first line; without it: MYSQL_PWD.")
+    archive: Annotated[
+        Path | None, typer.Option(help="Directory of an archive of the server: what it lacks, and its disk.")
     ] = None,
-    defaults_file: Annotated[
-        Path | None, typer.Option(help="Option file, as the vendors' clients read it.")
-    ] = None,
+    password_file: PasswordFile = None,
+    defaults_file: DefaultsFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per finding, for programs.")
     ] = False,
@@ -49,7 +49,7 @@ def doctor(
             address = Address.of(server, password_file=password_file, defaults_file=defaults_file)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-        findings = examine(address)
+        findings = examine(address, archive)
         for finding in findings:
             _tell(finding, as_json=as_json)
     if any(finding.state == "fails" for finding in findings):

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -17,6 +16,7 @@ from typer.core import TyperGroup
 
 from .archive import stopping
 from .export import spark_session
+from .options import DefaultsFile, PasswordFile
 from .output import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -53,10 +53,6 @@ mirror = typer.Typer(
 Lake = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of the lake.")]
 Tables = Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns, as 'shop.*'.")]
 Master = Annotated[str, typer.Option(help="Spark's master.")]
-PasswordFile = Annotated[Path | None, typer.Option(help="File whose first line is the password.")]
-DefaultsFile = Annotated[
-    Path | None, typer.Option(help="Option file of the server's own clients, with user and password.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")]
 
 

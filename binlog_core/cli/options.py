@@ -21,6 +21,7 @@ import typer
 from .._decode.selection import Place
 from .._format.event_types import GTID_EVENTS
 from .._opening import open as open_log
+from .._sources.places import is_server
 from .._tables import charsets
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
@@ -32,6 +33,16 @@ _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
 
 
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(help="Of a server: the password is the first line of this file; without it: MYSQL_PWD."),
+]
+DefaultsFile = Annotated[
+    Path | None,
+    typer.Option(help="Of a server: option file with user and password, as its own clients read."),
+]
+
+
 @dataclasses.dataclass(slots=True)
 class LogOptions:
     """Which logs, and how to open them."""
@@ -40,7 +51,8 @@ class LogOptions:
         list[str],
         typer.Argument(
             metavar="FILES...",
-            help="Logs, directories of logs, index files, URLs or patterns; - is standard input.",
+            help="Logs, directories of logs, index files, URLs or patterns; - is standard input;"
+            " mysql://user@host is a server.",
             show_default=False,
         ),
     ]
@@ -53,6 +65,8 @@ class LogOptions:
     no_verify_checksum: Annotated[
         bool, typer.Option("--no-verify-checksum", help="Do not compare the checksums that the log has.")
     ] = False
+    password_file: PasswordFile = None
+    defaults_file: DefaultsFile = None
 
     @contextmanager
     def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
@@ -73,10 +87,12 @@ class LogOptions:
 
     def arguments(self) -> dict[str, Any]:
         """For `binlog_core.open`."""
+        login = {"password_file": self.password_file, "defaults_file": self.defaults_file}
         return {
             "keys": str(self.keys) if self.keys else None,
             "on_error": self.on_error,
             "verify_checksum": not self.no_verify_checksum,
+            **(login if any(map(is_server, self.files)) else {}),
         }
 
 

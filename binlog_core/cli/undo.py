@@ -51,12 +51,6 @@ def undo(
         bool, typer.Option("--partial", help="Also where not all in the range can be taken back.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON; needs --check or -o.")] = False,
-    password_file: Annotated[
-        Path | None, typer.Option(help="Of --check: the password is its first line; without it: MYSQL_PWD.")
-    ] = None,
-    defaults_file: Annotated[
-        Path | None, typer.Option(help="Of --check: option file, as the vendors' clients read it.")
-    ] = None,
 ) -> None:
     """Take back what some transactions did to some rows: a script, or with --check on the server itself.
 
@@ -90,7 +84,9 @@ def undo(
         raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
     with errors_as_lines():
         try:
-            address = check and Address.of(check, password_file=password_file, defaults_file=defaults_file)
+            address = check and Address.of(
+                check, password_file=logs.password_file, defaults_file=logs.defaults_file
+            )
         except ValueError as error:
             raise typer.BadParameter(f"--check: {error}") from None
         with patience("reading the logs"):

@@ -6,11 +6,16 @@ System Variables".
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import ServerError
+from .._sources.log_files import resolve
+from .._sources.log_names import LogName, unpacked
+from .._sources.timeline import NAME
+from ..errors import BinlogError, ServerError
 from .address import Address
 from .connection import Connection, Facts
 from .refusals import clean_text
@@ -62,12 +67,14 @@ class Finding:
     cure: str = ""
 
 
-def examine(address: Address) -> list[Finding]:
+def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> list[Finding]:
     """Look at a server before anything is read from it.
 
     Parameters
     ----------
     address : Address
+    archive : path, optional
+        Directory of an archive of its logs: can it go on, and is there room?
 
     Returns
     -------
@@ -92,6 +99,7 @@ def examine(address: Address) -> list[Finding]:
             *_gtids(settings, facts),
             *_logs(connection, settings),
             *_others(settings, facts),
+            *(_archive(connection, settings, os.fspath(archive)) if archive is not None else ()),
         ]
 
 
@@ -168,10 +176,53 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
     logs = logs_of(connection)
     if logs:
         kept += f"; it has {len(logs)}, from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}"
+    purged = []
+    if gone := connection.variables(["gtid_purged"]).get("gtid_purged"):
+        purged.append(
+            Finding(
+                "purged", "ok", f"transactions that can be read no more: {clean_text(''.join(gone.split()))}"
+            )
+        )
     if 0 < seconds < _ENOUGH:
         cure = f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400} (on RDS: mysql.rds_set_configuration)"
-        return [Finding("retention", "note", f"{kept}: who is away longer loses changes", cure)]
-    return [Finding("retention", "ok", kept)]
+        return [Finding("retention", "note", f"{kept}: who is away longer loses changes", cure), *purged]
+    return [Finding("retention", "ok", kept), *purged]
+
+
+def _archive(connection: Connection, settings: dict[str, str], path: str) -> list[Finding]:
+    """Whether an archive can go on, and its disk takes what comes."""
+    out = []
+    there = os.path.abspath(path)
+    while not os.path.isdir(there):  # it is made where it is missing
+        there = os.path.dirname(there)
+    if not os.access(there, os.W_OK | os.X_OK):
+        out.append(Finding("archive", "fails", f"{there} cannot be written to", "give the user the right to"))
+    logs = logs_of(connection) or []
+    held: list[str] = []
+    if os.path.exists(os.path.join(path, NAME)):
+        try:
+            held = [unpacked(os.path.basename(file.path)) for file in resolve(path)]
+        except BinlogError as error:
+            out.append(Finding("archive", "fails", clean_text(error.message)))
+    missing = logs
+    if held and logs:
+        last = LogName.of(held[-1])
+        at = next((i for i, (name, _) in enumerate(logs) if name == held[-1]), None)
+        oldest = LogName.of(logs[0][0])
+        if at is not None:
+            missing = logs[at:]
+        elif last is not None and oldest is not None and oldest.number > last.number + 1:
+            found = f"it ends with {held[-1]}, the server's logs begin with {clean_text(logs[0][0])}"
+            cure = "archive --start accepts the gap; or begin another archive"
+            out.append(Finding("archive", "fails", f"{found}: what is between was purged", cure))
+    free, wanted = shutil.disk_usage(there).free, sum(size for _, size in missing)
+    most = int(settings.get("max_binlog_size") or 0)
+    found = f"{free >> 20:,} MiB are free, {wanted >> 20:,} MiB of logs are to come"
+    if free < wanted + 2 * most:
+        out.append(Finding("archive's disk", "fails", found, "a larger disk, --compress zstd, or --keep"))
+    else:
+        out.append(Finding("archive's disk", "ok", found))
+    return out
 
 
 def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:

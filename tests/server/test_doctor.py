@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archive import FakeServer
 
 from binlog_core.schema.definitions import load
 from binlog_core.server import doctor
+
+from ..archive.test_archiver import archive, busy
 
 
 @pytest.mark.parametrize("settings", [{}, {"binlog_row_metadata": "MINIMAL"}], ids=["old", "minimal"])
@@ -20,3 +24,31 @@ def test_the_cure_for_missing_names_is_a_schema_that_can_be_given(settings: dict
     advised = re.search(r'schema="([^"]+)"', finding.cure)
     assert advised is not None
     assert load(advised[1]) == "server"  # what test_definitions reads with
+
+
+class Told:
+    """A connection to a server that has some logs."""
+
+    def __init__(self, *logs: tuple[str, int]) -> None:
+        self.logs = logs
+
+    def query(self, sql: str, **_: Any) -> list[tuple[str, ...]]:
+        assert sql == "SHOW BINARY LOGS"
+        return [(name, str(size)) for name, size in self.logs]
+
+
+def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:
+    archive(busy(FakeServer(base="bin"), 20), tmp_path)
+    last = sorted(path.name for path in tmp_path.glob("bin.*"))[-1]
+    number = int(last[-6:])
+
+    def states(*logs: tuple[str, int]) -> dict[str, str]:
+        found = doctor._archive(Told(*logs), {"max_binlog_size": "1000"}, str(tmp_path))  # type: ignore[arg-type]
+        return {finding.subject: finding.state for finding in found}
+
+    assert states((last, 1000)) == {"archive's disk": "ok"}
+    assert states((f"bin.{number + 1:06}", 1000)) == {"archive's disk": "ok"}
+    assert states((f"bin.{number + 2:06}", 1000)) == {"archive": "fails", "archive's disk": "ok"}
+    assert states((last, 1 << 60)) == {"archive's disk": "fails"}
+    (tmp_path / "timeline.json").write_text("{")
+    assert states((last, 1000))["archive"] == "fails"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.archive import FakeServer
 
+from binlog_core.archive.archiver import Archiver
+from binlog_core.archive.keeper import Keeper
 from binlog_core.schema.definitions import load
 from binlog_core.server import doctor
-
-from ..archive.test_archiver import archive, busy
 
 
 @pytest.mark.parametrize("settings", [{}, {"binlog_row_metadata": "MINIMAL"}], ids=["old", "minimal"])
@@ -38,7 +38,9 @@ class Told:
 
 
 def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:
-    archive(busy(FakeServer(base="bin"), 20), tmp_path)
+    server = FakeServer(base="bin")
+    server.transaction()
+    Archiver(server.connect, str(tmp_path), keeper=Keeper(), until_now=True).run()
     last = sorted(path.name for path in tmp_path.glob("bin.*"))[-1]
     number = int(last[-6:])
 

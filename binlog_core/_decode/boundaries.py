@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .._sources.sources import Source
 from ..report import Report
 from .log_decoder import LogDecoder
 from .selection import Selection
+
+if TYPE_CHECKING:
+    from ..gtids import GtidSet, MariadbGtidSet
 
 _FIRST_STEP = 256  # doubled until a transaction ends
 
@@ -44,7 +49,28 @@ def last_boundary(source: Source, start: int, most: int | None = None) -> int:
     return _walk(source, start, most)[0]
 
 
+def last_checkpoint(
+    source: Source, start: int, before: GtidSet | MariadbGtidSet | None = None
+) -> tuple[int, GtidSet | MariadbGtidSet | None]:
+    """The last transaction boundary from the boundary `start` on, and the GTIDs up to it.
+
+    Parameters
+    ----------
+    source : Source
+    start : int
+    before : GtidSet, MariadbGtidSet or None
+        Those up to `start`, where that is not the log's beginning.
+    """
+    source.gtids = before
+    found, _, decoder = _walked(source, start, None)
+    return found, decoder.checkpoint()[0]
+
+
 def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
+    return _walked(source, start, stop)[:2]
+
+
+def _walked(source: Source, start: int, stop: int | None) -> tuple[int, bool, LogDecoder]:
     """The last boundary up to `stop`, and whether the log ends before it."""
     source.seek(0)
     decoder = LogDecoder(
@@ -56,4 +82,4 @@ def _walk(source: Source, start: int, stop: int | None) -> tuple[int, bool]:
     )
     for _ in decoder.groups():
         pass
-    return max(decoder.resume_position, start), stop is None or decoder.position < stop
+    return max(decoder.resume_position, start), stop is None or decoder.position < stop, decoder

@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, field
 
+from .._prometheus import Metric, metrics_text
 from .files import Files, put, told
 
 _METRICS = {
@@ -102,13 +103,12 @@ class Status:
             "is_connected": int(self.state in ("comparing", "archiving", "waiting")),
             "updated": self.updated,
         }
-        labels = f'{{archive="{_escaped(self.archive)}",server="{_escaped(self.server)}"}}'
-        lines = []
-        for name, (kind, text, key) in _METRICS.items():
-            if values[key] is not None:
-                full = f"binlog_core_archive_{name}"
-                lines += [f"# HELP {full} {text}", f"# TYPE {full} {kind}", f"{full}{labels} {values[key]}"]
-        return "\n".join(lines).encode() + b"\n"
+        labels = {"archive": self.archive, "server": self.server}
+        found = (
+            Metric(name, kind, text, [] if (value := values[key]) is None else [(labels, value)])
+            for name, (kind, text, key) in _METRICS.items()
+        )
+        return metrics_text("binlog_core_archive", found)
 
 
 def write_status(files: Files, path: str, status: Status) -> None:
@@ -122,7 +122,3 @@ def write_status(files: Files, path: str, status: Status) -> None:
         put(
             files, path, status.to_prometheus() if path.endswith(".prom") else status.to_json(), durable=False
         )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..archive.files import Files, put
+from ..batch import OPS
 from ..conditions import condition_of
 from ..errors import BinlogError
 from ..report import KINDS
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..spark.apply.current import CurrentTable
-    from ..spark.lake.results import ExportResult
+    from ..spark.lake.results import ExportResult, ExportState
 
 _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
@@ -93,6 +95,18 @@ def export(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Go on where the export with this file stopped; made where it is not."
+        ),
+    ] = None,
+    status: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="With --state: file with the lag, JSON or Prometheus text (*.prom); can be repeated."
+        ),
+    ] = None,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
 ) -> None:
     """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
@@ -102,12 +116,18 @@ def export(
       binlog-core export /archive/binlogs /lake/changes --table 'shop.*'
 
       binlog-core export 'mysql-bin.*' out --master 'local[8]' --show 3
+
+      binlog-core export /archive/binlogs /lake/changes --state /lake/changes.state --status export.prom
     """
     *inputs, output = logs
     if not inputs:
         raise typer.BadParameter("give the logs, then the output")
     if current is not None and (format != "parquet" or images != "both"):
         raise typer.BadParameter("--current needs --format parquet and --images both")
+    if state is None and status:
+        raise typer.BadParameter("--status goes with --state")
+    if state is not None and (current or overwrite or run_id or xa == "committed"):
+        raise typer.BadParameter("--state goes without --current, --overwrite, --run-id and --xa committed")
     with errors_as_lines():
         from ..spark import ReadOptions, export_logs
         from ..spark.apply.current import write_current
@@ -144,7 +164,10 @@ def export(
                 run_id=run_id,
                 catalog=_catalog(catalog),
                 xa=xa,
+                state=state,
             )
+            for file in status or ():
+                write_state(file, result)
             shown = [
                 (f"{table.database}.{table.table}", _changes(spark, table.directory, show))
                 for table in (result.tables if show and format == "parquet" else ())
@@ -160,6 +183,8 @@ def export(
             ]
     console = Console(highlight=False, emoji=False)
     console.print(_summary(result))
+    if result.state is not None:
+        console.print(_lag(result.state))
     _tell_skew(result)
     _tell_losses(result)
     for title, rows in shown:
@@ -189,6 +214,38 @@ def spark_session(master: str, command: str) -> Iterator[SparkSession]:
     finally:
         spark.stop()
         Path(log).unlink(missing_ok=True)
+
+
+def write_state(file: Path, result: ExportResult) -> None:
+    """Write how far an export is to a file."""
+    if result.state is not None:
+        prometheus = file.suffix == ".prom"
+        data = result.state.to_prometheus() if prometheus else result.state.to_json()
+        put(Files(), str(file), data, durable=False)
+
+
+def _lag(state: ExportState) -> Table:
+    table = Table(title=Text(printable(f"{state.output}: {state.runs} runs")))
+    for name in ("exported up to", "seconds behind", "bytes behind", "transactions behind"):
+        table.add_column(name, overflow="fold", justify="left" if name == "exported up to" else "right")
+    there = "nothing yet" if state.file is None else f"{state.file}:{state.position}"
+    behind = state.transactions_behind
+    table.add_row(
+        Text(printable(there)),
+        f"{state.seconds_behind:.0f}",
+        f"{state.bytes_behind:,}",
+        "" if behind is None else f"{behind:,}",
+    )
+    rows = Table(title="row images in all runs")
+    rows.add_column("table", overflow="fold")
+    for name in OPS.values():
+        rows.add_column(name, justify="right")
+    for name, counts in sorted(state.rows.items()):
+        rows.add_row(Text(printable(name)), *(f"{counts.get(kind, 0):,}" for kind in OPS.values()))
+    both = Table.grid()
+    both.add_row(table)
+    both.add_row(rows)
+    return both
 
 
 def _catalog(properties: list[str] | None) -> dict[str, str] | None:

@@ -9,7 +9,7 @@ from .apply.current import CurrentTable, write_current
 from .apply.spark_sql import SparkTarget
 from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
 from .doors.export import Progress, export_logs
-from .lake.results import ExportResult
+from .lake.results import ExportResult, ExportState
 from .lake.writer import WriteLimits
 from .rows.reader import ReadOptions, SplitRows, read_split
 from .session import start_session
@@ -19,6 +19,7 @@ __all__ = [
     "ApplyStopped",
     "CurrentTable",
     "ExportResult",
+    "ExportState",
     "Progress",
     "ReadOptions",
     "SparkTarget",

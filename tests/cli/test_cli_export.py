@@ -182,3 +182,33 @@ def test_names_in_what_an_export_says() -> None:
     assert text.count("\\u001b]0;b\\u009b1m\\u202e") >= 8
     assert not {"\x9b", "\u202e", "\x07"} & set(text)
     assert "\x1b]" not in text
+
+
+@pytest.mark.spark
+def test_export_goes_on_with_a_state(tmp_path: Path) -> None:
+    where = [GOLDEN.path, tmp_path / "out", "--master", "local[1]", "--state", tmp_path / "state.json"]
+    done = run("export", *where, "--status", tmp_path / "lag.prom", "--status", tmp_path / "lag.json")
+    assert done.returncode == 0, done.stderr
+    rows = len(GOLDEN.truth) + sum(row["op"] == "update" for row in GOLDEN.truth)
+    told = json.loads((tmp_path / "lag.json").read_text())
+    assert sum(sum(counts.values()) for counts in told["rows"].values()) == rows
+    assert f"{GOLDEN.path.name}:{told['position']}" in done.stdout
+    text = (tmp_path / "lag.prom").read_text()
+    assert re.search(r"^binlog_core_export_seconds_behind\{output=.*\} 0\.0$", text, re.MULTILINE)
+    assert (
+        sum(int(n) for n in re.findall(r"^binlog_core_export_rows_total\{.*\} (\d+)$", text, re.MULTILINE))
+        == rows
+    )
+    assert os.listdir(tmp_path / "out") == ["000001"]
+
+
+def test_what_does_not_go_with_a_state(tmp_path: Path) -> None:
+    for arguments in (
+        ["--status", "x.prom"],
+        ["--state", "s", "--overwrite"],
+        ["--state", "s", "--run-id", "r"],
+    ):
+        assert (
+            CliRunner().invoke(app, ["export", str(GOLDEN.path), str(tmp_path / "o"), *arguments]).exit_code
+            == 2
+        )

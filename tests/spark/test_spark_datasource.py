@@ -530,6 +530,8 @@ frame = changes_df(spark, sys.argv[1], table="shop.orders", split_size="800")
 print("changes_df", frame.count(), frame.agg({"id": "sum"}).first()[0])
 frame = spark.read.format("binlog").option("table", "shop.orders").load(sys.argv[1])
 print("source", frame.count())
+from binlog_core.spark import export_logs
+print("export", export_logs(sys.argv[1], sys.argv[2], spark=spark, split_size=800).rows)
 spark.stop()
 """
 
@@ -538,12 +540,12 @@ spark.stop()
 def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(orders(tmp_path))],
+        [sys.executable, "-c", CONNECT, str(orders(tmp_path)), str(tmp_path / "out")],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         timeout=120,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("changes_df", "source"))]
-    assert lines == [f"changes_df 80 {sum(range(80))}", "source 80"], done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("changes_df", "source", "export"))]
+    assert lines == [f"changes_df 80 {sum(range(80))}", "source 80", "export 80"], done.stderr[-3000:]

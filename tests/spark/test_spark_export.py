@@ -474,13 +474,6 @@ def test_the_users_job_group_is_kept(spark: SparkSession, tmp_path: Path) -> Non
             context.setLocalProperty(name, None)  # type: ignore[arg-type]
 
 
-def test_a_session_of_spark_connect_is_refused(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
-    connect: Any = object()  # without a sparkContext, as a session of Connect is
-    with pytest.raises(BinlogError, match="classic Spark"):
-        export_logs(log, tmp_path / "out", spark=connect)
-
-
 def test_what_is_no_export_is_never_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "in" / "bin.000001")
     for output in (tmp_path, tmp_path / "in", log):

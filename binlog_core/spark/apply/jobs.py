@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ...errors import BinlogError
 from ..lake.destination import open_filesystem
-from ..rows.types import CHANGE_COLUMNS, import_pyarrow
+from ..rows.types import CHANGE_COLUMNS
+from ..workers import call_partitions, call_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,38 +133,8 @@ class OnSpark:
         if together:
             version, ordinal = CHANGE_COLUMNS[1], CHANGE_COLUMNS[3]
             frame = frame.repartition(version).sortWithinPartitions(version, ordinal)
-        return _collected(frame.mapInArrow(_told(function), "result binary"))
+        return call_partitions(frame, function)
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Jobs`."""
-        if not tasks:
-            return []
-
-        def work(ids: Iterable[pa.RecordBatch]) -> list[tuple[int, _Result]]:
-            return [(i, function(tasks[i])) for batch in ids for i in batch.column(0).to_pylist()]
-
-        frame = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_told(work), "result binary")
-        found = dict(one for results in _collected(frame) for one in results)
-        return [found[i] for i in range(len(tasks))]
-
-
-def _told(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``; what it raises on purpose comes back as what it is, not as text."""
-
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa = import_pyarrow()
-        try:
-            result = (True, function(batches))
-        except (ValueError, BinlogError) as error:
-            result = (False, error)
-        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
-
-    return tell
-
-
-def _collected(frame: DataFrame) -> list[Any]:
-    results = [pickle.loads(one) for one in frame.toArrow().column(0).to_pylist()]
-    for fine, result in results:
-        if not fine:
-            raise result
-    return [result for _, result in results]
+        return call_tasks(self.spark, function, tasks)

@@ -16,15 +16,26 @@ from ..._decode.selection import is_wanted_name, matches_name
 from ...errors import BinlogError
 from ...report import BinlogWarning
 from ...schema.given import Schema
-from ...splits import DEFAULT_SPLIT_SIZE, Logs, Split, SplitBounds, check_seams, plan_splits, trust_split
+from ...splits import (
+    DEFAULT_SPLIT_SIZE,
+    Logs,
+    Split,
+    SplitBounds,
+    SplitResult,
+    check_seams,
+    plan_splits,
+    trust_split,
+)
 from ..lake.destination import Destination, ParquetDirectory, note_failure, open_filesystem
-from ..lake.results import ExportResult, LoggedStatement, WrittenSplit
+from ..lake.results import ExportResult, ExportState, LoggedStatement, TableResult, WrittenSplit
 from ..lake.writer import PartWriter, WriteLimits
 from ..plan.definitions import follow_definitions, tracker_of
 from ..plan.statements import kind_of, read_statement
 from ..plan.xa import XaHistory
 from ..rows.reader import Chunk, ReadOptions, SplitRows
 from ..rows.types import import_pyarrow
+from ..workers import call_tasks
+from .resuming import Resuming
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -81,6 +92,8 @@ class SplitWriter:
         Told of each split that is written: (splits, bytes of the log, rows).
     exact : bool
         Splits begin and end at transaction boundaries.
+    exact_splits : frozenset of int
+        Numbers of those that do, where others may not.
     """
 
     staging: str
@@ -93,6 +106,7 @@ class SplitWriter:
     logs: Mapping[str, int] = field(default_factory=dict, repr=False)
     done: Accumulator[tuple[int, int, int]] | None = field(default=None, repr=False)
     exact: bool = False
+    exact_splits: frozenset[int] = frozenset()
 
     def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
         """Write each split."""
@@ -153,7 +167,8 @@ class SplitWriter:
             compression=self.compression,
             limits=self.limits,
         )
-        reader = SplitRows(split, self.options, exact=self.exact)
+        exact = self.exact or split.index in self.exact_splits
+        reader = SplitRows(split, self.options, exact=exact)
         statements: list[LoggedStatement] = []
         try:
             with warnings.catch_warnings():
@@ -229,6 +244,7 @@ def export_logs(
     catalog: Mapping[str, str] | str | None = None,
     output_options: dict[str, Any] | None = None,
     xa: Literal["prepared", "committed"] = "prepared",
+    state: str | os.PathLike[str] | None = None,
 ) -> ExportResult:
     """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
 
@@ -239,7 +255,8 @@ def export_logs(
     output : str or path
         Directory or URL. Each table has the directory ``OUTPUT/database.table``.
     spark : SparkSession or None
-        Of classic Spark: Connect has no ``mapPartitions``. None: one is started, and stopped at the end.
+        Also of Connect, where `progress` is told of the beginning and the end only. None: one is started, and
+        stopped at the end.
     master : str
         For the session that is started.
     options : ReadOptions or None
@@ -269,10 +286,15 @@ def export_logs(
         Rows of XA transactions as they are logged, at XA PREPARE; or with version and time of XA COMMIT,
         without those that were rolled back or have not ended. For that the event headers of all logs are
         walked over here, before the job.
+    state : str, path or None
+        A file that keeps how far the logs are exported: the next call with it writes what came since, up to
+        the last transaction that has ended. Parquet then goes to a directory for each run, ``OUTPUT/000001``
+        and so on.
 
     Returns
     -------
     ExportResult
+        With `state`, where it is given.
 
     Raises
     ------
@@ -288,8 +310,6 @@ def export_logs(
     That every split began where the one before it ended is checked; one that did not is read again.
     """
     import_pyarrow()
-    if spark is not None and not hasattr(spark, "sparkContext"):
-        raise BinlogError("an export needs a session of classic Spark: Spark Connect has no mapPartitions")
     began = time.perf_counter()
     options = replace(_loaded(options or ReadOptions(), logs), absent=True, statements=True)
     if xa == "committed":
@@ -297,12 +317,27 @@ def export_logs(
     elif xa != "prepared":
         raise ValueError(f"xa={xa!r}: prepared and committed are known")
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
-    run = run_id or uuid.uuid4().hex
-    destination = _destination(format, os.fspath(output), run, overwrite, catalog, output_options)
+    run, place, exact = run_id or uuid.uuid4().hex, os.fspath(output), frozenset[int]()
+    resuming, done = None, list[SplitResult]()
+    if state is not None:
+        if run_id is not None or overwrite or xa == "committed":
+            raise ValueError("state and run_id, overwrite or xa=committed: one of them")
+        resuming = Resuming(os.fspath(state), place, options.access, output_options)
+        splits, exact = resuming.begin(splits)
+        done = resuming.done(splits)
+        if not splits:
+            told = resuming.measure(plan_splits(logs, storage_options=options.storage_options))
+            return ExportResult(place, told.id, [], [], time.perf_counter() - began, state=told)
+        run = resuming.state.run_id
+        if format == "parquet":
+            place = f"{place.rstrip('/')}/{resuming.state.run_name}"
+            resuming.clear_remains(place, output_options)
+    destination = _destination(format, place, run, overwrite, catalog, output_options)
     committed = destination.committed()
     if committed is not None:
+        after = None if resuming is None else _finished(resuming, committed, [], logs, options)
         seconds = time.perf_counter() - began
-        return ExportResult(os.fspath(output), run, committed, [], seconds, repeated=True)
+        return ExportResult(place, run, committed, [], seconds, repeated=True, state=after)
     destination.refuse_inputs(split.path for split in splits)
     numbers = {path: i for i, path in enumerate(dict.fromkeys(split.path for split in splits))}
     session = spark
@@ -323,10 +358,11 @@ def export_logs(
             destination.nested,
             output_options,
             numbers,
-            _accumulator(session),
+            _accumulator(session) if hasattr(session, "sparkContext") else None,
+            exact_splits=exact,
         )
         try:
-            results, reread = _run(session, writer, splits, progress)
+            results, reread = _run(session, writer, splits, progress, done)
         except BinlogError:
             raise
         except Exception as error:
@@ -336,6 +372,7 @@ def export_logs(
         destination.abort()
         if spark is None:
             session.stop()
+    after = None if resuming is None else _finished(resuming, tables, results, logs, options)
     names = {f"{table.database}.{table.table}" for table in tables}
     missing = tuple(
         pattern
@@ -344,7 +381,18 @@ def export_logs(
         and not any(matches_name(name, pattern) for name in names)
     )
     seconds = time.perf_counter() - began
-    return ExportResult(os.fspath(output), run, tables, results, seconds, reread, missing=missing)
+    return ExportResult(place, run, tables, results, seconds, reread, missing=missing, state=after)
+
+
+def _finished(
+    resuming: Resuming,
+    tables: list[TableResult],
+    results: list[WrittenSplit],
+    logs: Logs,
+    options: ReadOptions,
+) -> ExportState:
+    resuming.finish(tables, results)
+    return resuming.measure(plan_splits(logs, storage_options=options.storage_options))
 
 
 def _destination(
@@ -407,8 +455,11 @@ def _run(
     writer: SplitWriter,
     splits: list[Split],
     progress: Callable[[Progress], None] | None,
+    done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
-    """The results of all splits, and how many were read again."""
+    """The results of all splits, and how many were read again; `done`: what lies before them."""
+    if not hasattr(session, "sparkContext"):
+        return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
     group = f"binlog_core-{uuid.uuid4().hex}"
     users = {name: context.getLocalProperty(name) for name in _JOB_GROUP}
@@ -425,7 +476,7 @@ def _run(
         while todo:
             for one in context.parallelize(todo, len(todo)).mapPartitions(writer).collect():
                 found[one.split.index] = one
-            todo = check_seams(one.seam for one in found.values())
+            todo = check_seams([*done, *(one.seam for one in found.values())])
             reread += len(todo)
     except BaseException:
         context.cancelJobGroup(group)  # also on Ctrl-C: no task goes on writing
@@ -436,11 +487,37 @@ def _run(
             watcher.join()
         for name, value in users.items():
             context.setLocalProperty(name, value)  # type: ignore[arg-type]
+    return _told_all(found, progress), reread
+
+
+def _run_connected(
+    session: SparkSession,
+    writer: SplitWriter,
+    splits: list[Split],
+    progress: Callable[[Progress], None] | None,
+    done: list[SplitResult],
+) -> tuple[list[WrittenSplit], int]:
+    """As `_run`, in a session of Spark Connect, which has no RDDs."""
+    found: dict[int, WrittenSplit] = {}
+    reread, todo = 0, splits
+    if progress is not None:
+        progress(Progress(0, len(splits)))
+    while todo:
+        for one in call_tasks(session, lambda split: writer.write(split, attempt_name()), todo):
+            found[one.split.index] = one
+        todo = check_seams([*done, *(one.seam for one in found.values())])
+        reread += len(todo)
+    return _told_all(found, progress), reread
+
+
+def _told_all(
+    found: dict[int, WrittenSplit], progress: Callable[[Progress], None] | None
+) -> list[WrittenSplit]:
     results = [found[i] for i in sorted(found)]
     if progress is not None:
         rows, log_bytes = (sum(getattr(one, name) for one in results) for name in ("rows", "log_bytes"))
-        progress(Progress(len(splits), len(splits), log_bytes, rows))
-    return results, reread
+        progress(Progress(len(results), len(results), log_bytes, rows))
+    return results
 
 
 def _watch(done: Any, total: int, progress: Callable[[Progress], None], stop: threading.Event) -> None:

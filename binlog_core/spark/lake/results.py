@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import uuid
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..._prometheus import Metric, metrics_text
 from ...report import Place
 from ...splits import Split, SplitResult
 
@@ -40,6 +43,8 @@ class FileStatistics:
         Of the first and last row's event in the log.
     first_version, last_version : int
         The smallest and the largest `_commit_version`.
+    last_time : int
+        The latest `_commit_timestamp`, microseconds since 1970 UTC.
     """
 
     name: str
@@ -57,6 +62,7 @@ class FileStatistics:
     last_position: int
     first_version: int
     last_version: int
+    last_time: int = 0
 
 
 class LoggedStatement(NamedTuple):
@@ -184,6 +190,105 @@ class TableResult:
     key: tuple[str, ...] | None
 
 
+@dataclass
+class ExportState:
+    """What an export that goes on has done.
+
+    Parameters
+    ----------
+    output : str
+    id : str
+        Names its runs, with their number.
+    runs : int
+        That are done.
+    file, position : str or None, int
+        Where the next one begins; None: at the beginning.
+    gtids : str or None
+        Transactions up to there, as far as the logs tell.
+    next_file, next_position, next_gtids
+        Where the run ends that was begun and is not done; None: there is none.
+    rows : dict of str to dict of str to int
+        Row images by table and `_change_type`, in all.
+    timestamp : int
+        Of the last change, microseconds since 1970 UTC.
+    seconds_behind : float
+        0 when all is exported that there is.
+    bytes_behind, transactions_behind : int, int or None
+        What there is and is not exported; None: the logs do not tell.
+    updated : float
+        Seconds since 1970 UTC.
+    """
+
+    output: str
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    runs: int = 0
+    file: str | None = None
+    position: int = 0
+    gtids: str | None = None
+    next_file: str | None = None
+    next_position: int = 0
+    next_gtids: str | None = None
+    rows: dict[str, dict[str, int]] = field(default_factory=dict)
+    timestamp: int = 0
+    seconds_behind: float = 0.0
+    bytes_behind: int = 0
+    transactions_behind: int | None = None
+    updated: float = 0.0
+
+    @property
+    def run_id(self) -> str:
+        """Of the run that is to be done."""
+        return f"{self.id}-{self.runs + 1}"
+
+    @property
+    def run_name(self) -> str:
+        """Of its directory in an output of Parquet."""
+        return f"{self.runs + 1:06}"
+
+    def to_json(self) -> bytes:
+        """One JSON object, for programs."""
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+    def to_prometheus(self) -> bytes:
+        """Metrics in Prometheus' text format."""
+        labels = {"output": self.output}
+        number = (self.file or "").rpartition(".")[2]
+
+        def one(name: str, kind: str, text: str, value: float | None) -> Metric:
+            return Metric(name, kind, text, [] if value is None else [(labels, value)])
+
+        rows = [
+            ({**labels, "table": table, "change_type": kind}, count)
+            for table, counts in sorted(self.rows.items())
+            for kind, count in counts.items()
+        ]
+        return metrics_text(
+            "binlog_core_export",
+            [
+                one("runs_total", "counter", "Runs that are done.", self.runs),
+                one("position_bytes", "gauge", "Position in the log up to which is exported.", self.position),
+                one("log_number", "gauge", "Number of that log.", int(number) if number.isdigit() else None),
+                one(
+                    "seconds_behind",
+                    "gauge",
+                    "Age of the last change exported; 0 when all is.",
+                    self.seconds_behind,
+                ),
+                one("bytes_behind", "gauge", "Bytes of the logs that are not exported.", self.bytes_behind),
+                one(
+                    "transactions_behind",
+                    "gauge",
+                    "Transactions, by their GTIDs, that are not exported.",
+                    self.transactions_behind,
+                ),
+                Metric("rows_total", "counter", "Row images that were exported.", rows),
+                one(
+                    "updated_seconds", "gauge", "When this was written, seconds since 1970 UTC.", self.updated
+                ),
+            ],
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ExportResult:
     """What an export wrote.
@@ -204,6 +309,8 @@ class ExportResult:
         This run was committed before; nothing was done.
     missing : tuple of str
         Tables that were asked for and have no row changes in the logs; patterns may match none.
+    state : ExportState or None
+        Of an export that goes on: how far it is.
     """
 
     output: str
@@ -214,6 +321,7 @@ class ExportResult:
     reread: int = 0
     repeated: bool = False
     missing: tuple[str, ...] = ()
+    state: ExportState | None = None
 
     @property
     def counts(self) -> dict[str, int]:

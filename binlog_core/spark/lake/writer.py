@@ -54,6 +54,7 @@ class _Part:
     last_position: int = 0
     first_version: int = _MAX_VERSION
     last_version: int = 0
+    last_time: int = 0
     primary_key: tuple[str, ...] | None = None
     partial_rows: int = 0
     ops: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(OPS) + 1, np.int64))
@@ -111,6 +112,7 @@ class PartWriter:
 
     def write(self, chunk: Chunk) -> None:
         """Take rows; they are in a file once `finish` has returned."""
+        import pyarrow
         import pyarrow.compute as pc
 
         table, batch = chunk.table, chunk.batch
@@ -124,6 +126,8 @@ class PartWriter:
         versions = pc.min_max(batch["_commit_version"])
         part.first_version = min(part.first_version, versions["min"].as_py())
         part.last_version = max(part.last_version, versions["max"].as_py())
+        times = pc.max(batch["_commit_timestamp"].cast(pyarrow.int64())).as_py()
+        part.last_time = max(part.last_time, times or 0)
         part.primary_key = tuple(table.primary_key) if table.primary_key else part.primary_key
         if ABSENT in batch.schema.names:
             part.partial_rows += batch.num_rows - batch[ABSENT].null_count
@@ -219,6 +223,7 @@ class PartWriter:
                 part.last_position,
                 part.first_version,
                 part.last_version,
+                part.last_time,
             )
         )
 

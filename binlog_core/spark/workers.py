@@ -1,0 +1,74 @@
+"""Functions called by Spark's workers, through mapInArrow, which Spark Connect has too."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import BinlogError
+from .rows.types import import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+def call_partitions(
+    frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], _Result]
+) -> list[_Result]:
+    """Call a function with the batches of each partition of a DataFrame.
+
+    Raises
+    ------
+    BinlogError, ValueError
+        That the function raised.
+    """
+    return _collected(frame.mapInArrow(_told(function), "result binary"))
+
+
+def call_tasks(
+    spark: SparkSession, function: Callable[[_Task], _Result], tasks: Sequence[_Task]
+) -> list[_Result]:
+    """Call a function with each task; results in their order.
+
+    Raises
+    ------
+    BinlogError, ValueError
+        That the function raised.
+    """
+    if not tasks:
+        return []
+
+    def work(ids: Iterable[pa.RecordBatch]) -> list[tuple[int, _Result]]:
+        return [(i, function(tasks[i])) for batch in ids for i in batch.column(0).to_pylist()]
+
+    found = dict(
+        one for results in call_partitions(spark.range(0, len(tasks), 1, len(tasks)), work) for one in results
+    )
+    return [found[i] for i in range(len(tasks))]
+
+
+def _told(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``; what it raises on purpose comes back as what it is, not as text."""
+
+    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa = import_pyarrow()
+        try:
+            result = (True, function(batches))
+        except (ValueError, BinlogError) as error:
+            result = (False, error)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
+
+    return tell
+
+
+def _collected(frame: DataFrame) -> list[Any]:
+    results = [pickle.loads(one) for one in frame.toArrow().column(0).to_pylist()]
+    for fine, result in results:
+        if not fine:
+            raise result
+    return [result for _, result in results]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from . import (
     archive,
@@ -23,12 +25,25 @@ from . import (
     versions,
 )
 
+
+class _Commands(TyperGroup):
+    """The commands; what is a log instead of one is for ``info``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # A name that is neither goes the usual way, which tells near ones.
+        if args and self.get_command(ctx, args[0]) is None and (os.path.exists(args[0]) or "://" in args[0]):
+            args = ["info", *args]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="binlog-core",
     help="MySQL and MariaDB binary logs as columns.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

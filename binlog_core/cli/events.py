@@ -18,7 +18,7 @@ from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
 from ..log import Log
 from .checks import check_tables
-from .options import FollowOptions, LogOptions, RangeOptions, spread
+from .options import FollowOptions, LogOptions, RangeOptions, server_ids, spread
 from .output import errors_as_lines, is_terminal, moment, note, printable, standard_output
 from .text import json_line
 
@@ -71,7 +71,9 @@ def events(
     exclude_gtids: Annotated[
         str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
     ] = None,
-    server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None,
+    server_id: Annotated[
+        str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
+    ] = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
     form: Annotated[
         Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
@@ -98,8 +100,10 @@ def events(
     types = type_codes(kind)
     following.check(logs, part)
     with errors_as_lines():
+        servers = server_ids(server_id)
+        only = servers[0] if len(servers) == 1 else None
         places = part.places(logs)
-        with logs.open(passes=bool(table), follow=following.follow, server_id=server_id, **places) as log:
+        with logs.open(passes=bool(table), follow=following.follow, server_id=only, **places) as log:
             several = len(log.files) > 1 or following.follow
             width = Console().width if is_terminal() else None
             seen: set[str] = set()
@@ -107,6 +111,8 @@ def events(
             file = standard_output()
             gtids = _Gtids(include_gtids, exclude_gtids)
             for path, event, told, name in _events(log, gtids.needed(types)):
+                if servers and event.server_id not in servers:
+                    continue
                 any_events = True
                 if name is not None:
                     seen.add(name)
@@ -135,7 +141,7 @@ def events(
                     file.flush()
             if gtids.unmet:
                 note(f"no transaction is in --include-gtids {include_gtids}")
-            elif server_id is not None and not any_events:
+            elif servers and not any_events:
                 note(f"no event of --server-id {server_id}")
             if table:
                 check_tables(log, table, seen)

@@ -34,6 +34,10 @@ def history(
     ] = None,
     start: Annotated[str | None, typer.Option(metavar="PLACE", help="Begin there.")] = None,
     stop: Annotated[str | None, typer.Option(metavar="PLACE", help="End there.")] = None,
+    tz: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="Of times given and shown: Europe/Berlin, local; default: UTC."),
+    ] = None,
     form: Annotated[
         Literal["text", "jsonl", "arrow"], typer.Option("--format", "-f", help="What to write.")
     ] = "text",
@@ -79,14 +83,14 @@ def history(
     with errors_as_lines():
         options: dict[str, Any] = logs.arguments() | {"schema": schema}
         if as_of is not None:
-            place = RangeOptions(stop=as_of).places(logs)["stop"]
+            place = RangeOptions(stop=as_of, tz=tz).places(logs)["stop"]
             with patience("reading the logs"):
                 row = row_as_of(files, table, key, place, **options)
             versions = [] if row is None else [row]
         else:
             with patience("reading the logs"):
                 found = history_of(
-                    files, table, key, **options, **RangeOptions(start=start, stop=stop).places(logs)
+                    files, table, key, **options, **RangeOptions(start=start, stop=stop, tz=tz).places(logs)
                 )
             if not found:
                 raise BinlogError(f"the logs have no change of {', '.join(rest[:count])}", table=table)

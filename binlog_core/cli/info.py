@@ -17,7 +17,7 @@ from ..inspect.summarize import summarize
 from ..inspect.summary import FileSummary, LogSummary
 from ..transactions import Transaction
 from .options import LogOptions, RangeOptions, RowOptions, spread
-from .output import duration, errors_as_lines, moment, printable, results, size
+from .output import ZONE, duration, errors_as_lines, moment, printable, results, size
 from .progress import progress
 
 _TABLES = 20
@@ -132,7 +132,9 @@ def _file(file: FileSummary) -> Table:
     line("size", f"{size(file.end_position)}, {file.event_count:,} events")
     if file.first_timestamp:
         length = duration(file.last_timestamp - file.first_timestamp)
-        line("time", f"{moment(file.first_timestamp)} to {moment(file.last_timestamp)} UTC ({length})")
+        line(
+            "time", f"{moment(file.first_timestamp)} to {moment(file.last_timestamp)} {ZONE.get()} ({length})"
+        )
     line(
         "server ids",
         ", ".join(f"{server} ({count:,} events)" for server, count in file.servers.most_common()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import functools
 import glob
 import inspect
@@ -28,6 +27,8 @@ from ..events import GtidEvent, MariadbGtidEvent
 from ..gtids import Gtid, MariadbGtid, parse_gtid
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
+from .output import ZONE
+from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
@@ -102,7 +103,9 @@ class RangeOptions:
 
     start: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="Begin at a position, FILE:POSITION, time (UTC) or GTID."),
+        typer.Option(
+            metavar="PLACE", help="Begin at a position, FILE:POSITION, time ('1 hour ago' too) or GTID."
+        ),
     ] = None
     stop: Annotated[
         str | None,
@@ -116,14 +119,21 @@ class RangeOptions:
     ] = None
     start_datetime: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin with events of this time; UTC unless it says else."),
+        typer.Option(metavar="TIME", help="Begin with events of this time; UTC without --tz."),
     ] = None
     stop_datetime: Annotated[
         str | None, typer.Option(metavar="TIME", help="End with the first event of this time or later.")
     ] = None
+    tz: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ZONE", help="Of times given and shown: Europe/Berlin, +02:00, local; default: UTC."
+        ),
+    ] = None
 
     def places(self, options: LogOptions) -> dict[str, Any]:
-        """``start`` and ``stop`` for `binlog_core.open`."""
+        """``start`` and ``stop`` for `binlog_core.open`; from here on times are shown in ``--tz``."""
+        ZONE.set(zone_of(self.tz))
         return {
             "start": self._place(options, "start", self.start, self.start_position, self.start_datetime),
             "stop": self._place(options, "stop", self.stop, self.stop_position, self.stop_datetime),
@@ -138,7 +148,11 @@ class RangeOptions:
         if position is not None:
             return position
         if time is not None:
-            return parse_time(time, f"--{end}-datetime")
+            if (moment := parse_time(time, ZONE.get())) is None:
+                raise typer.BadParameter(
+                    f"--{end}-datetime {time!r} is not a time: expected '2026-11-21 08:00:00'"
+                )
+            return moment
         if place is None:
             return None
         if place.isdecimal():
@@ -149,12 +163,12 @@ class RangeOptions:
             pass
         else:
             return _place_of_gtid(options, gtid, after=end == "stop")
-        moment = parse_time(place, None)
+        moment = parse_time(place, ZONE.get())
         if moment is not None:
             return moment
         if found := _FILE_AND_POSITION.fullmatch(place):
             return found["file"], int(found["position"])
-        raise typer.BadParameter(f"--{end} {place!r} is no position, FILE:POSITION, time or GTID")
+        raise typer.BadParameter(f"--{end} {place!r} is not a position, FILE:POSITION, time or GTID")
 
 
 @dataclasses.dataclass(slots=True)
@@ -163,7 +177,12 @@ class FollowOptions:
 
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-F", help="At the end wait for what the server writes next, until Ctrl-C."),
+        typer.Option(
+            "--follow",
+            "-F",
+            "--stop-never",
+            help="At the end wait for what the server writes next, until Ctrl-C.",
+        ),
     ] = False
 
     def check(self, logs: LogOptions, part: RangeOptions) -> None:
@@ -214,7 +233,9 @@ class RowOptions:
     exclude_gtids: Annotated[
         str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
     ] = None
-    server_id: Annotated[int | None, typer.Option(min=0, help="Events of this server only.")] = None
+    server_id: Annotated[
+        str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
+    ] = None
     schema: Annotated[
         str | None,
         typer.Option(
@@ -237,17 +258,22 @@ class RowOptions:
                 raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")
         if self.charset is not None and not charsets.is_text(self.charset):
             raise typer.BadParameter(f"--charset {self.charset!r} is not a character set of text")
+        servers = server_ids(self.server_id)
+        where = self.where
+        if len(servers) > 1:
+            chosen = f"_server_id in ({', '.join(map(str, servers))})"
+            where = chosen if where is None else f"({where}) and {chosen}"
         return {
             "tables": self.patterns(),
             "exclude_tables": self.exclude_table,
             "columns": {pattern: self.column_names() for pattern in self.patterns() or ("*",)}
             if self.columns
             else None,
-            "where": self.where,
+            "where": where,
             "ops": ops or None,
             "gtids": self.include_gtids,
             "exclude_gtids": self.exclude_gtids,
-            "server_id": self.server_id,
+            "server_id": servers[0] if len(servers) == 1 else None,
             "schema": self.schema,
             "charset": self.charset,
         }
@@ -266,20 +292,14 @@ class RowOptions:
         return [t if "." in t else f"{d}.{t}" for t in self.table for d in databases]
 
 
-def parse_time(text: str, option: str | None) -> dt.datetime | None:
-    """A time as ISO 8601 or as mysqlbinlog takes it; UTC where it names no zone.
-
-    Parameters
-    ----------
-    option : str or None
-        Named in the error; None: no time is no error, and gives None.
-    """
-    try:
-        return dt.datetime.fromisoformat(text.strip().replace("/", "-"))
-    except ValueError:
-        if option is None:
-            return None
-        raise typer.BadParameter(f"{option} {text!r} is no time such as '2026-11-21 08:00:00'") from None
+def server_ids(text: str | None) -> list[int]:
+    """Of ``--server-id``; none: of every server."""
+    if text is None:
+        return []
+    found = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) < 1 << 32 for part in found):
+        raise typer.BadParameter(f"--server-id {text!r}: expected a number below 2**32, or several: 7,8")
+    return list(map(int, found))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, BinaryIO, cast
 
 import typer
@@ -139,9 +140,12 @@ def size(count: int) -> str:
     return f"{count} {UNITS[0]}" if not unit else f"{number:.{1 if number < 99.95 else 0}f} {UNITS[unit]}"
 
 
+ZONE: ContextVar[dt.tzinfo] = ContextVar("zone", default=dt.UTC)  # in which times are given and shown
+
+
 def moment(timestamp: float) -> str:
-    """Seconds since 1970 as date and time in UTC."""
-    return dt.datetime.fromtimestamp(timestamp, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """Seconds since 1970 as date and time, in UTC without --tz."""
+    return dt.datetime.fromtimestamp(timestamp, ZONE.get()).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def duration(seconds: float) -> str:

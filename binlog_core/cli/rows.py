@@ -47,7 +47,14 @@ def rows(
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; standard output without.", dir_okay=False),
+        typer.Option(
+            "--output",
+            "-o",
+            "--result-file",
+            "-r",
+            help="File to write; standard output without.",
+            dir_okay=False,
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,
@@ -65,6 +72,10 @@ def rows(
         bool,
         typer.Option("--partial", help="With --flashback: also where the range cannot be taken back whole."),
     ] = False,
+    rewrite_db: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FROM=TO", help="sql: another name for a database; can be repeated."),
+    ] = None,
 ) -> None:
     """Row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and in bounded memory.
 
@@ -94,6 +105,11 @@ def rows(
         raise typer.BadParameter("--flashback goes with --format sql")
     if partial and not flashback:
         raise typer.BadParameter("--partial goes with --flashback")
+    if rewrite_db and form != "sql":
+        raise typer.BadParameter("--rewrite-db goes with --format sql")
+    databases = dict(one.replace("->", "=", 1).partition("=")[::2] for one in rewrite_db or ())
+    if not all(databases) or not all(databases.values()):
+        raise typer.BadParameter("--rewrite-db: expected FROM=TO")
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
         raise typer.BadParameter("--follow goes with text, jsonl, debezium, csv and sql on standard output")
@@ -112,7 +128,13 @@ def rows(
             writer: Writer
             if form == "sql":
                 writer = SqlWriter(
-                    file, log.format, note, flashback=flashback, partial=partial, limits=log.limits
+                    file,
+                    log.format,
+                    note,
+                    flashback=flashback,
+                    partial=partial,
+                    limits=log.limits,
+                    databases=databases,
                 )
             else:
                 screen = results() if form == "text" and to is None and is_terminal() else None

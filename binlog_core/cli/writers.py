@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -136,9 +136,10 @@ class SqlWriter(Writer):
         flashback: bool,
         partial: bool = False,
         limits: Limits = DEFAULT_LIMITS,
+        databases: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(file)
-        maker, mariadb = StatementMaker(description), description.is_mariadb
+        maker, mariadb = StatementMaker(description, databases), description.is_mariadb
         self._script: Script
         if flashback:
             self._script = FlashbackScript(file, maker, tell, mariadb=mariadb, partial=partial, limits=limits)

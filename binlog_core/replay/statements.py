@@ -6,7 +6,7 @@ columns of the image and LIMIT 1. Every value is written so that the server read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +47,12 @@ class StatementMaker:
     ----------
     description : FormatDescription
         Of the log: MySQL and MariaDB write some values differently.
+    databases : mapping of str to str, optional
+        Other names for databases.
     """
 
-    def __init__(self, description: FormatDescription) -> None:
+    def __init__(self, description: FormatDescription, databases: Mapping[str, str] | None = None) -> None:
+        self._databases = databases or {}
         # From 8.0 on MySQL reads WKB of geographic systems in their own order of axes; it stores x first.
         self._axis_order = not description.is_mariadb and description.server_version_tuple >= (8, 0, 0)
         # By the identity of table and columns, which the plan keeps alive.
@@ -118,7 +121,12 @@ class StatementMaker:
         if (plan := self._plans.get(key)) is None:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = TableStatements(table, columns, axis_order=self._axis_order)
+            plan = self._plans[key] = TableStatements(
+                table,
+                columns,
+                axis_order=self._axis_order,
+                database=self._databases.get(table.database, table.database),
+            )
         return plan
 
 
@@ -219,9 +227,11 @@ class TableStatements:
         The decoded ones.
     axis_order : bool
         Of `literal_maker`.
+    database : str
+        Where the table is.
     """
 
-    def __init__(self, table: Table, columns: tuple[Column, ...], *, axis_order: bool) -> None:
+    def __init__(self, table: Table, columns: tuple[Column, ...], *, axis_order: bool, database: str) -> None:
         if table.undecodable is not None:
             raise SchemaError(f"the table's rows cannot be decoded: {table.undecodable}")
         if any(not column.named for column in table.columns):
@@ -238,7 +248,7 @@ class TableStatements:
         self.ascii_alike = [
             c.kind is Kind.TEXT and c.charset is not None and is_ascii_alike(c.charset) for c in columns
         ]
-        self.name = f"{quote_name(table.database)}.{quote_name(table.name)}"
+        self.name = f"{quote_name(database)}.{quote_name(table.name)}"
         self.names = [quote_name(column.name) for column in columns]
         self._insert = f"INSERT INTO {self.name} ({', '.join(self.names)}) VALUES ("
         self._plain = is_plain(self._insert)

@@ -17,7 +17,7 @@ pytest.importorskip("deltalake")
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from binlog_core import MirrorError, UnsafeServerError
+from binlog_core import BinlogWarning, MirrorError, UnsafeServerError
 from binlog_core.archive import archive
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
@@ -212,11 +212,17 @@ def test_a_table_that_cannot_go_on_stops_alone(
     mirror(SERVER, tmp_path, **arguments)
     sql("INSERT INTO a VALUES (1, '012')")
     sql("ALTER TABLE a ADD COLUMN n INT NOT NULL UNIQUE AUTO_INCREMENT")
+    sql("SET SESSION binlog_format = 'STATEMENT'")
     sql("INSERT INTO b VALUES (1)")
-    a, b = mirror(SERVER, tmp_path, **arguments)
+    sql("SET SESSION binlog_format = 'ROW'")
+    sql("INSERT INTO b VALUES (2)")
+    with pytest.warns(BinlogWarning, match="logged as statements"):
+        a, b = mirror(SERVER, tmp_path, **arguments)
     assert (a.stage, b.stage) == ("parked", "following")
     assert "ALTER TABLE a" in str(a.reason)
-    assert rows_of(tmp_path, "b") == [(1,)]
+    assert rows_of(tmp_path, "b") == [(2,)]
+    (compared,) = verify(tmp_path, f"{DATABASE}.b", spark=session)
+    assert compared.missing == [{"id": 1}]
     resync(tmp_path, spark=session)
     assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
 

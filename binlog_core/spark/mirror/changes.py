@@ -217,6 +217,14 @@ def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end:
     for one in results:
         if isinstance(one, BinlogError):
             raise one
+        if one.counts.get("statement_changes"):
+            place = one.first["statement_changes"]
+            warnings.warn(
+                "changes were logged as statements, not as rows: the lake lacks them; verify names the rows"
+                f" (file {place.path}, offset {place.offset})",
+                BinlogWarning,
+                stacklevel=2,
+            )
         for file in one.files:
             files.setdefault(f"{file.database}.{file.table}", []).append(file)
         statements.update(one.statements)

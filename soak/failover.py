@@ -1,0 +1,150 @@
+"""A primary is killed while it is read and archived; its replica takes over, and every row has come once.
+
+    python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID'
+
+Two servers of one vendor on 127.0.0.1 with nothing in their logs but their own beginnings, with GTIDs and
+log_slave_updates, where root has no password. The command kills the primary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from archive_kills import connect
+
+_PATIENCE = 120
+
+
+def run(port: int, *statements: str) -> list[Any]:
+    rows: list[Any] = []
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+            rows = list(cursor.fetchall())
+    return rows
+
+
+def until(done: Any) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            raise TimeoutError("it does not come")
+        time.sleep(0.1)
+
+
+def replicate(primary: int, replica: int) -> None:
+    if "MariaDB" in run(replica, "SELECT VERSION()")[0][0]:
+        run(
+            replica,
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary}, MASTER_USER='root',"
+            " MASTER_USE_GTID=slave_pos, MASTER_SSL=0",
+            "START SLAVE",
+        )
+    else:
+        run(
+            replica,
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={primary},"
+            " SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+            "START REPLICA",
+        )
+
+
+def soak(primary: int, replica: int, kill: str) -> int:
+    import binlog_core
+    from binlog_core.archive import archive
+
+    replicate(primary, replica)
+    run(
+        primary,
+        "CREATE DATABASE fo",
+        "CREATE TABLE fo.t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
+    )
+    url = f"mysql://root@127.0.0.1:{primary},127.0.0.1:{replica}"
+    ids: list[int] = []
+    failed: list[Exception] = []
+    stop = threading.Event()
+
+    def write(port: int, count: int) -> None:
+        for i in range(count):
+            run(port, f"INSERT INTO fo.t (n) VALUES ({i}), ({-i})")
+            if i % 50 == 49:
+                run(port, "FLUSH BINARY LOGS")
+
+    def count(port: int) -> int:
+        try:
+            return int(run(port, "SELECT COUNT(*) FROM fo.t")[0][0])
+        except Exception:
+            return -1
+
+    with tempfile.TemporaryDirectory() as name, binlog_core.open(url, follow=True) as log:
+        folder = Path(name) / "archive"
+
+        def read(target: Any, into: list[int]) -> None:
+            try:
+                for change in target.rows("fo.t"):
+                    into.append(next(iter(change.after.values())))
+            except Exception as error:
+                failed.append(error)
+
+        def keep() -> None:
+            try:
+                archive(url, folder, stop=stop)
+            except Exception as error:
+                failed.append(error)
+
+        threads = [
+            threading.Thread(target=read, args=(log, ids), daemon=True),
+            threading.Thread(target=keep, daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        write(primary, 200)
+        until(lambda: count(replica) == 400 and len(ids) == 400)
+        followed: list[int] = []
+        followers = binlog_core.open(folder, follow=True)
+        threads.append(threading.Thread(target=read, args=(followers, followed), daemon=True))
+        threads[-1].start()
+        until(lambda: len(followed) == 400 or failed)
+        subprocess.run(kill, shell=True, check=True)
+        run(replica, "STOP SLAVE" if "MariaDB" in run(replica, "SELECT VERSION()")[0][0] else "STOP REPLICA")
+        write(replica, 200)
+        until(lambda: (len(ids) >= 800 and len(followed) >= 800) or failed)
+        stop.set()
+        log.stop()
+        followers.stop()
+        for thread in threads:
+            thread.join(_PATIENCE)
+        followers.close()
+        with binlog_core.open(folder) as whole:
+            archived = [next(iter(change.after.values())) for change in whole.rows("fo.t")]
+    for error in failed:
+        print(f"failed: {error!r}")
+    wanted = [row[0] for row in run(replica, "SELECT id FROM fo.t ORDER BY id")]
+    found = {"rows": ids == wanted, "archive": archived == wanted, "archive, followed": followed == wanted}
+    print(f"{len(wanted)} rows; each once and in order: {found}")
+    return 0 if all(found.values()) and not failed else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--primary", type=int, required=True)
+    parser.add_argument("--replica", type=int, required=True)
+    parser.add_argument("--kill", required=True)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
+    return soak(arguments.primary, arguments.replica, arguments.kill)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

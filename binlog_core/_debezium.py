@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._decode.gtid_selection import gtid_text
+from ._gtid_fields import gtid_text
 from ._json_text import JsonText
 from ._tables.column_types import Kind
 from ._tables.tables import Column

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core._capsules import schema_capsule, stream_capsule
-from ._decode.gtid_selection import gtid_text
+from ._gtid_fields import gtid_text
 from ._pushdown import pushed_condition
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype

@@ -12,6 +12,7 @@ import numpy as np
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._core._spans import compact_spans
+from ._subsets import only
 from ._tables.column_types import MYSQL_TYPE_BLOB, SPAN_KINDS, Kind
 from ._tables.given_names import near
 from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
@@ -131,8 +132,6 @@ class ChangeBatch(Records):
             raise TypeError(f"a column's name or a slice is expected, not {type(key).__name__}")
         if key.step is not None and key.step < 1:
             raise ValueError("a slice of a batch keeps the records' order: its step is 1 or more")
-        from ._walk.salvage import only
-
         kept = np.zeros(len(self), bool)
         kept[key] = True
         return only(self, kept)

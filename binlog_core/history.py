@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core._values import RowChange
-from ._decode.gtid_selection import gtid_text
 from ._decode.merge import ChangeReader
+from ._gtid_fields import gtid_text
 from ._opening import open as open_log
 from .batch import OUTCOMES
 from .conditions import quoted, quoted_name

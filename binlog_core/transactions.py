@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._decode.gtid_selection import gtid_text
 from ._format.event_types import GTID_EVENTS, EventType
 from ._format.statements import first_word
+from ._gtid_fields import gtid_text
 from ._reading import opened
 from ._redaction import shown_statement
 from .batch import OUTCOMES

@@ -21,9 +21,9 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import BinlogError, BinlogWarning, DecodeError, Limits, NotABinlogError, SchemaError
 from binlog_core import Log as Opened
-from binlog_core._decode.gtid_selection import gtid_text
 from binlog_core._decode.merge import ChangeReader
 from binlog_core._decode.selection import matches
+from binlog_core._gtid_fields import gtid_text
 from binlog_core.errors import GtidError
 from binlog_core.gtids import MariadbGtid, parse_gtid, parse_gtid_set
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core._values import RowReader
+from .._gtid_fields import gtid_text
 from .._tables.column_types import SPAN_KINDS, TEMPORAL_KINDS, Kind
 from .condition_values import Span, TextTest
-from .gtid_selection import gtid_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

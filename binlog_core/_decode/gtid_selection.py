@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ..errors import GtidError
 from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set, set_of_one
@@ -60,36 +59,6 @@ def check_vendor(gtids: AnyGtidSet | None, argument: str, *, mariadb: bool, path
     if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
         names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
         raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
-
-
-def gtid_of(fields: tuple[int, bytes, bytes, int, int, int]) -> AnyGtid | None:
-    """The GTID in the fields of a transaction; None for an anonymous one.
-
-    Parameters
-    ----------
-    fields : (gtid_kind, uuid, tag, domain_id, server_id, sequence_number)
-    """
-    kind, uuid, tag, domain_id, server_id, number = fields
-    if kind == 1:
-        digits = uuid.hex()
-        text = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        return Gtid(text, tag.rstrip(b"\0").decode("ascii", "replace"), number)
-    return MariadbGtid(domain_id, server_id, number) if kind == 2 else None
-
-
-def gtid_text(transaction: Any) -> str | None:
-    """The GTID of a record of TRANSACTION_DTYPE, None where it has none."""
-    gtid = gtid_of(
-        (
-            int(transaction["gtid_kind"]),
-            transaction["uuid"].tobytes(),
-            bytes(transaction["tag"]),
-            int(transaction["domain_id"]),
-            int(transaction["server_id"]),
-            int(transaction["sequence_number"]),
-        )
-    )
-    return str(gtid) if gtid is not None else None
 
 
 def is_selected(gtid: AnyGtid | None, wanted: AnyGtidSet | None, excluded: AnyGtidSet | None) -> bool:

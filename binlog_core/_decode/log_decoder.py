@@ -11,9 +11,11 @@ from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVEN
 from .._format.format_description import FormatDescription, parse_next_descriptor
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
+from .._gtid_fields import gtid_of
+from .._subsets import only, whole_changes
 from .._walk.anchors import NOT_IN_PARTS
 from .._walk.packed import PackedEvents
-from .._walk.salvage import Resumption, only, whole_changes
+from .._walk.salvage import Resumption
 from .._walk.track import Tail, Track, asked_from
 from ..batch import ChangeBatch
 from ..errors import (
@@ -37,7 +39,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 from .executed import Executed, Snapshot, last_of_domains
 from .group import Aside, Group
-from .gtid_selection import gtid_of, is_selected
+from .gtid_selection import is_selected
 from .log_plans import LogPlans, definitions_of_transaction
 from .merge import without_first
 from .selection import Selection

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._core._rows import Definition
 from .._format.event_types import EventType
+from .._subsets import only, with_columns
 from .._tables.column_types import OLD_TEMPORAL_TYPES
 from .._tables.table_map import TableMaps
 from .._tables.tables import Table
-from .._walk.salvage import only, with_columns
 from ..errors import BinlogError, ChecksumError, ConditionError, DecodeError
 from .plans import Plan, Plans
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core._values import ChangeIterator, RowChange, RowReader, ValuePlan
-from .._walk.salvage import only
+from .._subsets import only
 from ..batch import ChangeBatch
 
 if TYPE_CHECKING:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from .._core import _resync
 from .._format.format_description import HEADER_LENGTH_V3
 from .._sources.sources import Source
-from .._tables.tables import Column, record_dtype
-from ..batch import ChangeBatch
 from ..errors import DecodeError
 from ..report import Report
 from .resync import Boundaries, Window
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 class Resumption(NamedTuple):
@@ -152,80 +147,3 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
             offset=base + offset,
             type_code=type_code,
         )
-
-
-_UPDATE_PREIMAGE, _UPDATE_POSTIMAGE = 2, 3  # of image["op"]
-
-
-def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
-    """The records that stay where some are damaged: an update goes with both of its images.
-
-    Parameters
-    ----------
-    batch : ChangeBatch
-    damaged : iterable of int
-        Numbers of records.
-
-    Returns
-    -------
-    kept : ndarray of bool, shape (n,)
-    changes : list of int
-        Of each change that goes its first damaged record.
-    """
-    ops = batch.array["image"]["op"]
-    kept = np.ones(len(ops), np.bool_)
-    changes = []
-    for record in sorted(damaged):
-        if kept[record]:
-            changes.append(record)
-        kept[record] = False
-        if ops[record] == _UPDATE_PREIMAGE:
-            kept[record + 1] = False
-        elif ops[record] == _UPDATE_POSTIMAGE:
-            kept[record - 1] = False
-    return kept, changes
-
-
-def with_columns(batch: ChangeBatch, columns: tuple[Column, ...]) -> ChangeBatch:
-    """A batch with some of its columns."""
-    array = np.empty(len(batch), record_dtype(len(batch.table.columns), columns))
-    array["image"] = batch.array["image"]
-    for column in columns:
-        array["row"][column.name] = batch.array["row"][column.name]
-    indexes = [column.index for column in columns]
-
-    def theirs(entries: NDArray[np.void]) -> NDArray[np.void]:
-        chosen: NDArray[np.void] = entries[np.isin(entries["column"], indexes)]
-        return chosen
-
-    return ChangeBatch(
-        batch.table,
-        columns,
-        array,
-        batch.buffer,
-        batch.transactions,
-        theirs(batch.invalid),
-        theirs(batch.json_diffs),
-        batch.path,
-    )
-
-
-def only(batch: ChangeBatch, kept: NDArray[np.bool_]) -> ChangeBatch:
-    """A batch of some of a batch's records, with what belongs to them."""
-    places = np.cumsum(kept) - 1
-
-    def moved(entries: NDArray[np.void]) -> NDArray[np.void]:
-        chosen: NDArray[np.void] = entries[kept[entries["record"]]]
-        chosen["record"] = places[chosen["record"]]
-        return chosen
-
-    return ChangeBatch(
-        batch.table,
-        batch.columns,
-        batch.array[kept],
-        batch.buffer,
-        batch.transactions,
-        moved(batch.invalid),
-        moved(batch.json_diffs),
-        batch.path,
-    )

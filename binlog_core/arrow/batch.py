@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core._capsules import schema_capsule, stream_capsule
 from .._core._columns import array_address, export_batch
-from .._decode.gtid_selection import gtid_text
+from .._gtid_fields import gtid_text
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
 from .shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._core._values import RowReader
-from .._decode.gtid_selection import gtid_text
+from .._gtid_fields import gtid_text
 from .._json_text import JsonText
 from ..batch import ChangeBatch
 from ..replay import time_text

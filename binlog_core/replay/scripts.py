@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from .._decode.group import Aside
-from .._decode.gtid_selection import gtid_text
 from .._format.statements import changes_rows, first_word
+from .._gtid_fields import gtid_text
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..errors import BinlogError

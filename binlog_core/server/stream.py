@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
-from .._decode.gtid_selection import gtid_of
+from .._gtid_fields import gtid_of
 from ..errors import (
     AuthenticationError,
     BinlogError,

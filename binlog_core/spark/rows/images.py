@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._decode.gtid_selection import gtid_text
+from ..._gtid_fields import gtid_text
 from ..._tables.column_types import SPAN_KINDS
 from ..._tables.tables import Column
 from ...batch import ChangeBatch

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 
 import binlog_core.spark
-from binlog_core import BinlogError
+from binlog_core import BinlogError, ConditionError
 from binlog_core.spark import (
     Split,
     changes_df,
@@ -102,6 +102,22 @@ def test_changes_without_a_session_are_those_of_the_dataframe(spark: SparkSessio
     )
     narrow = read_changes(LOGS, table="w.t", schema=found.schema.remove(1).remove(0))
     assert narrow.read_all().num_rows == len(rows)
+
+
+def test_only_changes_that_match_a_condition(spark: SparkSession) -> None:
+    every = read_changes(LOGS, table="w.t", merge_schema=True).read_all().to_pylist()
+    deletes = read_changes(LOGS, table="w.t", merge_schema=True, where="_change_type = 'delete'")
+    versions = sorted(row["_commit_version"] for row in every if row["_change_type"] == "delete")
+    assert sorted(row["_commit_version"] for row in deletes.read_all().to_pylist()) == versions != []
+    frame = changes_df(spark, LOGS, table="w.t", merge_schema=True, where="_change_type = 'delete'")
+    assert sorted(row["_commit_version"] for row in frame.collect()) == versions
+    splits = plan_splits(LOGS, 3000)
+    parts = [batch for split in splits for _, batch in read_split(split, tables="w.t", where="id is null")]
+    assert parts == []
+    with pytest.raises(ConditionError, match="does not have the column 'nothing'"):
+        read_changes(LOGS, table="w.t", where="nothing = 1")
+    with pytest.raises(ValueError, match="option where='id =': expected a number"):
+        read_changes(LOGS, table="w.t", where="id =")
 
 
 def test_the_package_needs_no_library_to_be_imported() -> None:

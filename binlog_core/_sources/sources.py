@@ -7,6 +7,7 @@ A `Source` is one log. It gives either the whole log as one buffer (`view`) or t
 
 from __future__ import annotations
 
+import io
 import mmap as _mmap
 import os
 import re
@@ -141,6 +142,10 @@ class Source(ABC):
     def borrow(self, size: int) -> bytes | memoryview:
         """As `read`, but what it gives may be gone at the next call of anything."""
         return self.read(size)
+
+    def fill(self, buffer: memoryview) -> int | None:
+        """As `read`, into memory of the caller's: how many bytes; None: `read` is the way."""
+        return None
 
     def peek(self, size: int) -> bytes:
         """The next bytes without moving on; fewer than `size` only where no more are there for now."""
@@ -443,6 +448,23 @@ class _SharedSource(FileSource):
         self._next = position
 
 
+class _LocalFile(FileSource):
+    """A file that we opened ourselves."""
+
+    def fill(self, buffer: memoryview) -> int | None:
+        """See `Source`."""
+        if self._ahead:
+            return None
+        handle = self._open_handle()
+        assert isinstance(handle, io.RawIOBase)
+        try:
+            count = handle.readinto(buffer) or 0
+        except (OSError, ValueError) as exc:
+            raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
+        self.position += count
+        return count
+
+
 def open_local(path: str, *, mmap: bool | None = None) -> Source:
     """Open a local file as it is stored: neither decrypted nor decompressed.
 
@@ -468,7 +490,7 @@ def open_local(path: str, *, mmap: bool | None = None) -> Source:
     except (OSError, ValueError) as exc:
         raise cannot_read(exc, f"cannot be opened: {_reason(exc)}", path) from exc
     regular = os.path.isfile(path)
-    source = FileSource(handle, path, owned=True, splittable=regular)
+    source = _LocalFile(handle, path, owned=True, splittable=regular)
     try:
         if not regular or mmap is False:
             return source

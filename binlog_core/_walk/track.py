@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..server.source import ServerFollower
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
+_FILL_LEN = 512 << 10  # read at once into memory that is used again
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
 # As the loop says it
@@ -108,6 +109,7 @@ class Track:
         self.tail: Tail | None = None
         self.lacks_bytes = False
         self._borrowed = False
+        self._spare = (bytearray(), bytearray())
         self._read_again_at: int | None = None
         self._view = source.view()
         self.window: Window = b"" if self._view is None else self._view
@@ -227,6 +229,8 @@ class Track:
         size = max(READ_LEN, left)
         if self._borrowed and left:
             self.window, self.base, offset = bytes(self.window[offset:]), self.base + offset, 0
+        if borrow and (filled := self._fill(offset, left)) is not None:
+            return filled
         self._borrowed = borrow and not left
         data = self.source.borrow(size) if self._borrowed else self.source.read(size)
         if not data:
@@ -234,6 +238,20 @@ class Track:
         # A server leaves out the transactions that it was told we have: between two events.
         self.base = self.source.position - len(data) - left
         self.window = bytes(self.window[offset:]) + data if left else data
+        return True
+
+    def _fill(self, offset: int, left: int) -> bool | None:
+        """Have the window in memory that is used again and stays in the cache; None: to be read otherwise."""
+        if left > _FILL_LEN:
+            return None
+        spare = self._spare[0] or bytearray(2 * _FILL_LEN)
+        buffer = memoryview(spare)
+        count = self.source.fill(buffer[left : left + _FILL_LEN])
+        if not count:
+            return None if count is None else False
+        buffer[:left] = memoryview(self.window)[offset:]
+        self._spare = self._spare[1], spare  # the window before stays whole
+        self.window, self.base = buffer[: left + count].toreadonly(), self.source.position - count - left
         return True
 
     def waits(self) -> bool:

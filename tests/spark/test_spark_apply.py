@@ -606,6 +606,17 @@ def test_many_workers_fold_what_one_does(
     assert not [path for path in target.iterdir() if path.name.startswith("_binlog")]
 
 
+def test_events_that_are_no_images(tmp_path: Path) -> None:
+    columns = {"id": pa.array([1, 1], pa.int32()), "_commit_version": [1, 2], "_change_ordinal": [0, 0]}
+    told = {"keys": ["id"], "without_statements": True}
+    unreadable = pa.table({**columns, "_change_type": ["insert", None]})
+    with pytest.raises(ApplyStopped, match=r"cannot be read"):
+        apply_changes(unreadable, tmp_path / "t", **told)
+    emptied = pa.table({**columns, "_change_type": ["insert", "truncate"]})
+    assert apply_changes(emptied, tmp_path / "t", **told) == Applied(2, 0, 0, True)
+    assert rows_of(tmp_path / "t") == []
+
+
 def test_files_of_a_failed_apply_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")

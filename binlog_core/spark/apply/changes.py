@@ -76,12 +76,12 @@ class Changes:
             A key is null or absent, or an update has no preimage.
         """
         self.staged = self.jobs.stage(self.stager)
+        if any(one.unreadable for one in self.staged):
+            raise ApplyStopped("the batch has an event that cannot be read: use mode=FAILFAST")
         if any(one.torn for one in self.staged):
             self.staged = self.jobs.stage(self.stager, together=True)
         if any(one.torn for one in self.staged):
             raise ValueError("an update without its preimage: read with images=both")
-        if any(one.unreadable for one in self.staged):
-            raise ApplyStopped("the batch has an event that cannot be read: use mode=FAILFAST")
         moved = [pairs for one in self.staged for pairs in one.moved]
         if moved:
             # Keys that a row moved between must meet in one bucket, all that hang together in the same.

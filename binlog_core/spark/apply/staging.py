@@ -235,7 +235,9 @@ class Stager:
         types = codes.to_numpy().astype(np.int64)
         others = np.flatnonzero(types < 0)
         if len(others) and not staged.unreadable:
-            texts = one_array(chunk[STATEMENT]).take(pa.array(others)).to_pylist()
+            texts = [None] * len(others)
+            if STATEMENT in chunk.column_names:
+                texts = one_array(chunk[STATEMENT]).take(pa.array(others)).to_pylist()
             names = kinds.take(pa.array(others)).to_pylist()
             staged.statements += map(
                 Statement, version[others].tolist(), ordinal[others].tolist(), names, (t or "" for t in texts)

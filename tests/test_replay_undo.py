@@ -312,6 +312,18 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql").code == 1
 
 
+def test_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    monkeypatch.setattr("binlog_core.cli.output._PIPED_WIDTH", 40)
+    monkeypatch.chdir(tmp_path)
+    Path("bin.000001").write_bytes(log_of([("insert", [row(1), row(2)])], [("delete", [row(2)])]))
+    ran = run("undo", "bin.000001", "--include-gtids", f"{UUID}:1", "-o", "undo.sql")
+    assert "can be taken back:\n  shop.t: 1 removed\nleft alone: 1 row\n" in ran.text
+    assert max(map(len, ran.lines)) <= 40
+
+
 # ------------------------------------------------------------ a real server
 
 
@@ -552,7 +564,7 @@ def test_the_command_looks_first(shop: Shop) -> None:
     ran = run("undo", accident, "-d", "undone", "--check", SERVER)
     assert ran.code == 0, ran.err
     assert "nothing was changed: --execute does it" in ran.text
-    assert re.search(r"undone\.t +\d", ran.text)
+    assert re.search(r"undone\.t: \d", ran.text)
     assert shop.all() == after
     ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--execute", "--json")
     assert {one["state"] for one in json.loads(ran.text)["rows"]} == {"done"}

@@ -171,3 +171,11 @@ def test_info_and_the_report_tell_them_too() -> None:
     page = report_page(summarize(path))
     assert "thread 67 · shop.ledger_a 20" in page
     assert "<code>0-11-385</code>" in page
+
+
+@pytest.mark.parametrize("more", [[], ["--per", "table"]])
+def test_a_narrow_terminal(more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.cli.output._PIPED_WIDTH", 40)
+    ran = run_of(DATA / "mysql97" / "dml_mixed.binlog", *more)
+    assert "changed rows" in " ".join(ran.text.split())
+    assert max(map(len, ran.lines)) <= 40

@@ -19,6 +19,7 @@ from .progress import patience
 from .text import json_line
 
 _MOST_TABLES = 3
+_WIDTH_OF_SUMS = 70  # characters that the table of them takes
 
 
 @dataclasses.dataclass(slots=True)
@@ -156,6 +157,12 @@ def _show_sums(sums: dict[str, _Sum], per: str, by: str, limit: int | None, form
             out.write(json_line({per: key} | dataclasses.asdict(one)))
         out.flush()
         return
+    if (console := results()).width < _WIDTH_OF_SUMS:
+        for key, one in ordered:
+            console.print(Text(printable(key), style="bold"))
+            told = f"{one.transactions:,} transactions, {one.changed_rows:,} changed rows, {size(one.bytes)}"
+            console.print(f"  {told}, longest {duration(one.seconds)}")
+        return
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(per, overflow="fold")
     for title in ("transactions", "changed rows", "bytes", "longest"):
@@ -163,4 +170,4 @@ def _show_sums(sums: dict[str, _Sum], per: str, by: str, limit: int | None, form
     for key, one in ordered:
         numbers = (f"{one.transactions:,}", f"{one.changed_rows:,}", size(one.bytes), duration(one.seconds))
         table.add_row(Text(printable(key)), *numbers)
-    results().print(table)
+    console.print(table)

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from .._sources.places import is_server
 from ..replay import ServerUndo, UndoPlan, plan_undo
@@ -136,15 +133,12 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool) -> None:
     if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
         console.print(f"and {more:,} more transactions")
     counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))
-    table = Table(
-        title="taken back" if executed else "can be taken back", title_justify="left", box=box.SIMPLE_HEAD
-    )
-    table.add_column("table", overflow="fold")
-    for told in _ACTIONS.values():
-        table.add_column(told, justify="right")
+    title = "taken back" if executed else "can be taken back"
+    console.print(f"{title}:" if counts else f"nothing {title}")
     for name in sorted({name for name, _ in counts}):
-        table.add_row(Text(printable(name)), *(f"{counts[name, action]:,}" for action in _ACTIONS))
-    console.print(table if counts else f"nothing {table.title}")
+        found = [(counts[name, action], told) for action, told in _ACTIONS.items()]
+        told = ", ".join(f"{count:,} {what}" for count, what in found if count)
+        console.print(printable(f"  {name}: {told}"), markup=False)
     alone = plan.left_alone()
     if alone:
         console.print(f"left alone: {len(alone):,} row{'s' * (len(alone) != 1)}")

@@ -226,7 +226,8 @@ class Batches(Iterator[ChangeBatch]):
         else:
             every = chain(() if self._first is None else (self._first,), self._started())
             self._first = self._pass = None
-        self._told().prepare(prepared)
+        if isinstance(told := self._told(), Pass):  # or an iterator over batches made by hand
+            told.prepare(prepared)
         return every
 
     def defined_columns(self) -> tuple[Column, ...] | None:

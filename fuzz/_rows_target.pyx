@@ -15,7 +15,7 @@ begins behind its table id. With the first bit of options the rest is taken as t
 include "decode/_rows.pyx"
 
 from libc.stdint cimport uintptr_t
-from libc.stdlib cimport abort
+from libc.stdlib cimport abort, realloc
 
 from batch.records cimport image_t, invalid_date_t, json_diff_t
 from decode.plan cimport ROOM, WIRE_COPY1, WIRE_COPY8, WIRE_SPAN1, WIRE_SPAN2

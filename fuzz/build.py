@@ -59,6 +59,7 @@ def main() -> None:
                 "src/decode/place.pxi",
                 "src/decode/words.pxi",
                 "src/crc/crc32.h",
+                "src/crc/crc32_run.h",
                 "src/find/resync_scan.h",
                 "src/decode/_rows.pyx",
                 "src/find/_resync.pyx",

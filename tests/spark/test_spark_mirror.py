@@ -227,6 +227,21 @@ def test_a_table_that_cannot_go_on_stops_alone(
     assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
 
 
+def test_a_swap_with_a_table_that_was_not_followed_makes_a_copy(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v INT)")
+    sql("CREATE TABLE ghost (id INT PRIMARY KEY, v VARCHAR(9), w INT)")
+    arguments: dict[str, Any] = {"tables": f"{DATABASE}.a", "until": "now", "spark": session}
+    mirror(SERVER, tmp_path, **arguments)
+    sql("INSERT INTO ghost VALUES (1, 'x', 2)")
+    sql("RENAME TABLE a TO old, ghost TO a")
+    sql("INSERT INTO a VALUES (2, 'y', 3)")
+    (one,) = mirror(SERVER, tmp_path, **arguments)
+    assert (one.stage, one.reason) == ("following", None)
+    assert rows_of(tmp_path, "a") == [(1, "x", 2), (2, "y", 3)]
+
+
 def test_unsafe_settings_are_refused_and_no_password_is_kept(
     sql: Callable[[str], Any], session: Any, tmp_path: Path
 ) -> None:

@@ -217,7 +217,7 @@ class Mirroring:
             except Exception as error:  # of deltalake and the stores below it
                 self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
                 return
-        state.copy_anew()
+        state.copy, state.reason = None, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
         state.as_of = None
@@ -319,7 +319,14 @@ class Mirroring:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
                     raise
-                state.park(str(error))
+                state.failures += 1
+                if isinstance(error, SchemaError) and state.failures < _MOST_FAILURES:
+                    # As after a swap with a table that was not followed: a copy knows its definition.
+                    failures = state.failures
+                    state.copy_anew()
+                    state.failures = failures
+                else:
+                    state.park(str(error))
 
     def _apply(self, state: TableState, decoded: Decoded, work: Mapping[str, Any], version: int) -> None:
         statements = decoded.about(state.full_name)

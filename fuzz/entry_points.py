@@ -23,6 +23,7 @@ import numpy as np
 
 import binlog_core
 from binlog_core import gtids
+from binlog_core._core import _packets
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
 from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
@@ -322,6 +323,50 @@ def packed(data: bytes) -> None:
     else:
         size = sum(len(chunk) for chunk in payload_chunks(exact(data[1:]), limit=1 << 20))
         assert size <= 1 << 20
+
+
+@target
+def packets(data: bytes) -> None:
+    """Options and a size, then what a server sends on a dump: as it is, or payloads behind lengths u8."""
+    if len(data) < 2:
+        return
+    sent = data[2:]
+    if data[0] & 1:
+        out, number = bytearray(), 1
+        while sent:
+            payload, sent = sent[1 : 1 + sent[0]], sent[1 + sent[0] :]
+            out += len(payload).to_bytes(3, "little") + bytes([number & 255]) + payload
+            number += 1
+        sent = bytes(out)
+    semi_sync = bool(data[0] & 2)
+    # However the bytes come, the same events are in them.
+    assert _stripped(sent, len(sent), semi_sync) == _stripped(sent, data[1] or 1, semi_sync)
+
+
+def _stripped(sent: bytes, size: int, semi_sync: bool) -> tuple[bytes, int, int]:
+    found = _packets.Packets(1 << 16, semi_sync=semi_sync)
+    found.go_to(4)
+    buffer, events, at, status = bytearray(len(sent) + 1), bytearray(), 0, _packets.MORE
+    while True:
+        if status == _packets.MORE:
+            part = sent[at : at + size]
+            if not part:
+                return bytes(events), status, found.position
+            buffer[found.fill : found.fill + len(part)] = part
+            found.fill += len(part)
+            at += len(part)
+        elif status == _packets.SPECIAL:
+            found.drop()
+        elif status == _packets.HOLE:
+            found.accept(buffer, found.gap)
+        else:
+            return bytes(events + buffer[: found.whole]), status, found.position
+        status = found.strip(buffer)
+        assert found.whole <= found.written <= found.unread <= found.fill <= len(buffer)
+        if status == _packets.MORE:
+            events += buffer[: found.whole]
+            found.take_gtids()
+            found.compact(buffer, buffer)
 
 
 @target

@@ -530,8 +530,9 @@ frame = changes_df(spark, sys.argv[1], table="shop.orders", split_size="800")
 print("changes_df", frame.count(), frame.agg({"id": "sum"}).first()[0])
 frame = spark.read.format("binlog").option("table", "shop.orders").load(sys.argv[1])
 print("source", frame.count())
-from binlog_core.spark import export_logs
-print("export", export_logs(sys.argv[1], sys.argv[2], spark=spark, split_size=800).rows)
+from binlog_core.spark import ReadOptions, export_logs
+options = ReadOptions(tables=("shop.orders",))
+print("export", export_logs(sys.argv[1], sys.argv[2], spark=spark, options=options, split_size=800).rows)
 spark.stop()
 """
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._scans import ChangesScan, find_table
 from .arrow.batch import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(target: Any, **options: Any) -> Iterator[Log]:
+def opened(target: Any, **options: Unpack[OpenOptions]) -> Iterator[Log]:
     """A log for as long as it is needed: one that is open already stays so.
 
     Parameters

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._scans import (
     ChangesScan,
@@ -61,7 +62,7 @@ _VIEWS = {
 }
 
 
-def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Any) -> list[str]:
+def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Unpack[OpenOptions]) -> list[str]:
     """Make a log's row changes, events and transactions known to a DuckDB connection.
 
     Parameters

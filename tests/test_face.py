@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
@@ -87,3 +88,11 @@ def test_modules_are_loaded_when_they_are_asked_for() -> None:
         "import binlog_core; print(binlog_core.dataset.changes.__name__, binlog_core.gtids.GtidSet.__name__)"
     )
     assert python(code).split() == ["changes", "GtidSet"]
+
+
+def test_options_of_open_are_the_same_for_those_that_hand_them_on() -> None:
+    from binlog_core._opening import OpenOptions
+
+    given = {name: p.annotation for name, p in inspect.signature(binlog_core.open).parameters.items()}
+    del given["target"]
+    assert {name: kind.__forward_arg__ for name, kind in OpenOptions.__annotations__.items()} == given

@@ -8,6 +8,7 @@ from typing_extensions import Buffer
 from .._decode.plans import Plan
 from .._tables.table_map import Shape
 from .._tables.tables import Column, Table
+from ._columns import Layout
 
 R = TypeVar("R", bound=Records)
 
@@ -30,6 +31,8 @@ NO_INVALID_DATES: NDArray[np.void]
 NO_JSON_DIFFS: NDArray[np.void]
 
 def hold_pool(on: bool) -> None: ...
+def use_wide(on: bool) -> bool: ...
+def columns_from(rows: int) -> int: ...
 
 class Definition:
     plan: Plan
@@ -49,6 +52,12 @@ class Records:
     arrow_bytes: int
     @property
     def plan(self) -> Plan | None: ...
+    @property
+    def dtype(self) -> np.dtype[np.void]: ...
+    @property
+    def run_list(self) -> Buffer | None: ...
+    def take_columns(self, layout: Layout) -> object | None: ...
+    def position_of(self, record: int) -> int: ...
     def __len__(self) -> int: ...
 
 class Decoder:

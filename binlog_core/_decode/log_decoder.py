@@ -350,21 +350,22 @@ class LogDecoder:
         for index in special:
             batch = batches[index]
             failed: dict[int, DecompressionError] = {}
-            batch.buffer = inflate_columns(
-                batch.array,
-                batch.columns,
-                batch.buffer,
-                limit=self.limits.decompressed_bytes,
-                path=self.path,
-                table=batch.table.full_name,
-                failed=failed,
-            )
+            if batch.plan is not None and batch.plan.compressed:
+                batch.buffer = inflate_columns(
+                    batch.array,
+                    batch.columns,
+                    batch.buffer,
+                    limit=self.limits.decompressed_bytes,
+                    path=self.path,
+                    table=batch.table.full_name,
+                    failed=failed,
+                )
             if len(batch.invalid):
                 first = batch.invalid[0]
                 self.report.add(
                     "invalid_dates",
                     path=self.path,
-                    offset=int(batch.array["image"]["position"][first["record"]]),
+                    offset=batch.position_of(first["record"]),
                     table=batch.table.full_name,
                     column=batch.table.columns[first["column"]].name,
                     count=len(batch.invalid),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core._capsules import schema_capsule, stream_capsule
-from .._core._columns import array_address, export_batch
+from .._core._columns import array_address, export_batch, export_columns
 from .._gtid_fields import gtid_text
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
@@ -128,9 +128,17 @@ class ArrowBatch:
             self._held = None
             return held
         batch = self.batch
+        layout = self._shape.layout
+        if self.rows is None and not self.fill_absent and (made := batch.take_columns(layout)) is not None:
+            array = export_columns(
+                layout, made, batch.run_list, extras=self._extras, transactions=batch.transactions
+            )
+            if array is not None:
+                more = [extra.field for extra in self._extras]
+                return (*layout.fields, *more) if more else layout.fields, array
         try:
             return export_batch(
-                self._shape.layout,
+                layout,
                 batch.array,
                 batch.buffer,
                 rows=self.rows,

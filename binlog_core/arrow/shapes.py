@@ -87,7 +87,7 @@ def shape_of(
     """The shape of a batch's records and these options, maybe known; parameters as in :class:`Shape`."""
     plan = batch.plan
     shapes = _shapes if plan is None else plan.arrow_shapes
-    dtype = batch.array.dtype
+    dtype = batch.dtype
     # By the identity of columns and dtype, which the shapes hold: comparing them takes longer than the rest.
     key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
     shape = shapes.get(key)

@@ -101,9 +101,78 @@ BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_null
     return i;
 }
 
+/* Values that stand where their lengths do, on the wire. */
+typedef struct {
+    const uint8_t* const* at;   /* for each row a place, */
+    uint32_t offset;            /* and how far behind it the length stands, */
+    uint32_t width;             /* which has so many bytes, 1 to 4 */
+    int count;
+    const uint8_t* nulls;       /* a bit per row, set: none; NULL: there is none */
+    uint8_t* data;              /* as in binlog_spans_t */
+    size_t room;
+    size_t used;
+    int32_t* offsets;
+} binlog_values_t;
+
+BINLOG_INLINE uint32_t binlog_length_at(const uint8_t* p, uint32_t width) {
+    uint32_t length;
+    uint16_t two;
+    if (width == 1)
+        return p[0];
+    if (width == 2) {
+        memcpy(&two, p, 2);
+        return two;
+    }
+    memcpy(&length, p, 4);      /* of three bytes the fourth is there, too: the room behind a row */
+    return width == 3 ? length & 0xFFFFFF : length;
+}
+
+/* As binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable behind each row. */
+BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, int with_nulls, uint32_t width) {
+    const uint8_t* const* at = s->at;
+    const uint32_t offset = s->offset;
+    const uint8_t* value;
+    uint8_t* out = s->data + s->used;
+    uint8_t* const data = s->data;
+    uint8_t* const last = s->data + s->room - BINLOG_STEP;
+    int32_t* offsets = s->offsets;
+    const int count = s->count;
+    uint32_t length, done;
+    for (; i < count; i++) {
+        value = at[i] + offset;
+        length = binlog_length_at(value, width);
+        if (with_nulls)         /* no branch: nobody could predict it */
+            length &= (uint32_t) (s->nulls[i >> 3] >> (i & 7) & 1) - 1;
+        if (length > (size_t) (last - out))
+            break;
+        value += width;
+        if (length <= BINLOG_SHORT) {
+            binlog_step(out, value);
+            for (done = BINLOG_STEP; done < length; done += BINLOG_STEP)
+                binlog_step(out + done, value + done);
+        } else
+            memcpy(out, value, length);
+        out += length;
+        offsets[i] = (int32_t) (out - data);
+    }
+    s->used = (size_t) (out - data);
+    return i;
+}
+
+BINLOG_INLINE int binlog_copy_values_of(binlog_values_t* s, int i, int with_nulls) {
+    if (s->width == 1)
+        return binlog_copy_values_loop(s, i, with_nulls, 1);
+    if (s->width == 2)
+        return binlog_copy_values_loop(s, i, with_nulls, 2);
+    return binlog_copy_values_loop(s, i, with_nulls, s->width);
+}
+
 #define BINLOG_COMPILE(suffix, attributes)                                                           \
     attributes static int binlog_copy_spans_##suffix(binlog_spans_t* s, int i) {                     \
         return s->nulls != NULL ? binlog_copy_spans_loop(s, i, 1) : binlog_copy_spans_loop(s, i, 0); \
+    }                                                                                                \
+    attributes static int binlog_copy_values_##suffix(binlog_values_t* s, int i) {                   \
+        return s->nulls != NULL ? binlog_copy_values_of(s, i, 1) : binlog_copy_values_of(s, i, 0);   \
     }                                                                                                \
     attributes static int binlog_are_ascii_##suffix(const uint8_t* p, size_t n) {                     \
         return binlog_is_ascii(p, n);                                                             \
@@ -123,6 +192,10 @@ static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
     return wide ? binlog_copy_spans_avx2(s, i) : binlog_copy_spans_plain(s, i);
 }
 
+static inline int binlog_copy_values(int wide, binlog_values_t* s, int i) {
+    return wide ? binlog_copy_values_avx2(s, i) : binlog_copy_values_plain(s, i);
+}
+
 static inline int binlog_are_ascii(int wide, const uint8_t* p, size_t n) {
     return wide ? binlog_are_ascii_avx2(p, n) : binlog_are_ascii_plain(p, n);
 }
@@ -134,6 +207,11 @@ static int binlog_has_wide(void) {
 static inline int binlog_copy_spans(int wide, binlog_spans_t* s, int i) {
     (void) wide;
     return binlog_copy_spans_plain(s, i);
+}
+
+static inline int binlog_copy_values(int wide, binlog_values_t* s, int i) {
+    (void) wide;
+    return binlog_copy_values_plain(s, i);
 }
 
 static inline int binlog_are_ascii(int wide, const uint8_t* p, size_t n) {

@@ -2,7 +2,7 @@
 # binlog_has_wide() is asked once; the loops are told what it said.
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "arrow/copy_spans.h" nogil:
     enum:
@@ -21,6 +21,18 @@ cdef extern from "arrow/copy_spans.h" nogil:
         size_t at
         int32_t* offsets
 
+    ctypedef struct binlog_values_t:
+        const uint8_t** at
+        uint32_t offset
+        uint32_t width
+        int count
+        const uint8_t* nulls
+        uint8_t* data
+        size_t room
+        size_t used
+        int32_t* offsets
+
     bint binlog_has_wide() noexcept
     int binlog_copy_spans(bint wide, binlog_spans_t* spans, int i) noexcept
+    int binlog_copy_values(bint wide, binlog_values_t* values, int i) noexcept
     bint binlog_are_ascii(bint wide, const uint8_t* p, size_t n) noexcept

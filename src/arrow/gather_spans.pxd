@@ -5,7 +5,9 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from arrow.copy_spans cimport binlog_are_ascii, binlog_copy_spans, binlog_spans_t
+from arrow.copy_spans cimport (
+    binlog_are_ascii, binlog_copy_spans, binlog_copy_values, binlog_spans_t, binlog_values_t,
+)
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LABEL, LAYOUT_TABLE, LAYOUT_UTF16_BE, LAYOUT_UTF32, LAYOUT_UTF8, SLACK, bad_row,
@@ -16,7 +18,7 @@ from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport TRANSCODE_FAILED, UTF8_GROWTH, from_table, from_utf16, from_utf32, is_utf8
 from wire.codes cimport DECODE_NO_MEMORY, DECODE_OK
-from wire.cursor cimport load_u32, load_u64, prefetch
+from wire.cursor cimport load_le, load_u32, load_u64, prefetch
 
 cdef enum:
     SHORT = 256           # bytes up to which calling memcpy is dearer than a loop; a multiple of SLACK
@@ -157,13 +159,50 @@ cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil
             return status
 
 
+cdef inline gather_status_t copy_values(
+    column_t* c, tile_t* tile, const uint8_t** at, uint32_t offset, uint32_t width
+) noexcept nogil:
+    # From the wire, where lengths of `width` bytes stand `offset` behind `at`
+    cdef int i = 0
+    cdef int k
+    cdef uint64_t more
+    cdef binlog_values_t values
+    values.at = at
+    values.offset = offset
+    values.width = width
+    values.count = tile.count
+    values.nulls = tile.nulls if tile.has_nulls else NULL
+    values.offsets = c.offsets + tile.first + 1
+    while True:
+        values.data = c.data
+        values.used = c.data_len
+        values.room = min(c.data_capacity, <size_t> INT32_MAX + SLACK)
+        i = binlog_copy_values(tile.wide, &values, i)
+        c.data_len = values.used
+        if i == tile.count:
+            return GATHER_OK
+        more = 0
+        for k in range(i, tile.count):
+            if not is_null(tile, k):
+                more += load_le(at[k] + offset, width)
+        if c.data_len + more > <uint64_t> INT32_MAX:
+            return bad_row(c, tile, i, GATHER_TOO_LARGE)
+        if not reserve_data(c, tile, more):
+            return GATHER_NO_MEMORY
+
+
 cdef inline gather_status_t gather_utf8(column_t* c, tile_t* tile) noexcept nogil:
-    cdef int i
     cdef size_t begin = c.data_len
-    cdef const int32_t* offsets = c.offsets + tile.first
     cdef gather_status_t status = copy_bytes(c, tile)
-    if status != GATHER_OK or binlog_are_ascii(tile.wide, c.data + begin, c.data_len - begin):
-        return status
+    return status if status != GATHER_OK else check_utf8(c, tile, begin)
+
+
+cdef inline gather_status_t check_utf8(column_t* c, const tile_t* tile, size_t begin) noexcept nogil:
+    # The tile's values, which begin there in the column's data
+    cdef int i
+    cdef const int32_t* offsets = c.offsets + tile.first
+    if binlog_are_ascii(tile.wide, c.data + begin, c.data_len - begin):
+        return GATHER_OK
     if not is_utf8(c.data + begin, c.data_len - begin):
         return GATHER_BAD_TEXT
     # Valid as a whole, yet a character could be cut between two values.

@@ -25,6 +25,7 @@ cdef class Layout:
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap         # where in a record
     cdef uint32_t absent_bitmap
+    cdef readonly int table_columns   # so many of the columns are the table's
     cdef readonly object dtype
     cdef readonly tuple columns       # those of changes behind the table's
     cdef readonly tuple fields
@@ -34,6 +35,7 @@ cdef class Layout:
         self.keep = []
         self.dtype = dtype
         self.columns = (*columns, *changes)
+        self.table_columns = len(columns)
         self.fields = (*fields, *[change.field for change in changes])
         image, image_offset = dtype.fields["image"][:2]
         null_bitmap, null_offset = image.fields["null_bitmap"][:2]
@@ -52,6 +54,11 @@ cdef class Layout:
             self.add(column, field, places, row_offset)
         for change in changes:
             self.add_change(change, image.fields, image_offset)
+
+    @property
+    def address(self):
+        """Where its column_t are, as a number."""
+        return <uintptr_t> self.items
 
     cdef int add(self, object column, object field, object places, uint32_t row_offset) except -1:
         # A column of the table's

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from arrow.sink cimport free_sink, sink_t
 from batch.records cimport invalid_date_t
 from memory.memory cimport append, memory_t, release
 from types.temporal cimport datetime_fields_t
@@ -15,6 +16,8 @@ cdef struct batch_t:
     memory_t heap
     memory_t invalid_dates
     memory_t json_diffs
+    memory_t runs                          # of run_t, while its rows become columns
+    sink_t* sink                           # … of these; NULL: records
     uint32_t definition                    # its index
     uint32_t chunk                         # where its records are, while their memory is lent …
     uint32_t chunk_offset                  # … and where in it
@@ -39,4 +42,7 @@ cdef inline void release_batch(batch_t* batch) noexcept nogil:
     release(&batch.heap)
     release(&batch.invalid_dates)
     release(&batch.json_diffs)
+    release(&batch.runs)
+    free_sink(batch.sink)
+    batch.sink = NULL
     batch.count = 0

@@ -4,6 +4,10 @@
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.ref cimport Py_INCREF
 
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+
+from arrow.sink cimport free_made, made_t
+from batch.runs cimport run_t
 from memory.memory cimport give_back
 
 NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
@@ -106,6 +110,38 @@ cdef Definition definition_of(Definition like, bytes names):
 ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
 
 
+@cython.final
+cdef class Wishes:
+    """What the batches of each plan were asked for last: columns of a Layout, which the loop then makes at once, or
+    records. Batches and their loop share it."""
+
+    cdef list layouts               # by number of the plan; None: records
+    cdef set refused                # plans whose batches were columns, and were asked for records
+    cdef bint changed
+
+    def __cinit__(self):
+        self.layouts = []
+        self.refused = set()
+
+    cdef int wish(self, uint32_t plan, object layout) except -1:
+        self.layouts.extend([None] * (<Py_ssize_t> plan + 1 - len(self.layouts)))
+        if self.layouts[plan] is not layout and plan not in self.refused:
+            self.layouts[plan] = layout
+            self.changed = True
+        return 0
+
+    cdef int refuse(self, uint32_t plan) except -1:
+        self.wish(plan, None)
+        self.refused.add(plan)
+        return 0
+
+
+cdef void destroy_columns(object capsule) noexcept:
+    cdef made_t* made = <made_t*> PyCapsule_GetPointer(capsule, "binlog_columns")
+    free_made(made)
+    free(made)
+
+
 cdef class Records:
     """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
     a group of many tables has thousands of batches, of which few may be of interest."""
@@ -120,6 +156,12 @@ cdef class Records:
     cdef object own_table
     cdef object own_array
     cdef Definition definition      # from here on: of a batch that the loop has made
+    cdef Wishes wishes              # where the batches to come learn what this one is asked for, …
+    cdef uint32_t plan_number       # … under this number
+    cdef Memory runs                # where its rows lie in `wire`, if it has no records yet, …
+    cdef object wire
+    cdef object made                # … its columns, which are given away once, …
+    cdef object layout              # … as this Layout has them
     cdef Memory memory
     cdef uint8_t* data              # in memory
     cdef cnp.npy_intp count
@@ -143,7 +185,52 @@ cdef class Records:
         self.own_table = table
 
     @property
+    def dtype(self):
+        """Of `array`."""
+        if self.own_array is None and self.definition is not None:
+            return self.definition.dtype
+        return self.own_array.dtype
+
+    def take_columns(self, layout):
+        """The columns of a Layout, where the loop has made them, as a capsule; None: they are to be made of `array`.
+
+        Batches to come are decoded into columns at once, as long as nobody asks for their records.
+        """
+        if self.wishes is not None:
+            self.wishes.wish(self.plan_number, layout)
+        if self.made is None or self.layout is not layout or self.own_array is not None:
+            return None
+        made = self.made
+        self.made = None
+        return made
+
+    @property
+    def run_list(self):
+        """Of columns: the run_t of their rows, bytes-like."""
+        return self.runs
+
+    def position_of(self, uint32_t record):
+        """Position in the file of the event that a record is of."""
+        cdef const run_t* runs
+        cdef Py_ssize_t low = 0, high, middle
+        if self.runs is None or self.own_array is not None:
+            return int(self.array["image"]["position"][record])
+        runs = <const run_t*> self.runs.data
+        high = self.runs.length // <Py_ssize_t> sizeof(run_t)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if runs[middle].first <= record:
+                low = middle
+            else:
+                high = middle
+        return runs[low].image.position
+
+    @property
     def array(self):
+        if self.own_array is None and self.memory is None and self.runs is not None:
+            self.wishes.refuse(self.plan_number)
+            self.memory = records_of(self)
+            self.data = self.memory.data
         if self.own_array is None and self.memory is not None:
             Py_INCREF(self.definition.dtype)            # which the array takes over
             self.own_array = PyArray_NewFromDescr(
@@ -157,7 +244,8 @@ cdef class Records:
     def array(self, array):
         self.own_array = array
         self.memory = None
+        self.made = None
 
     def __len__(self):
         """Number of records: row images, so an update counts twice."""
-        return self.count if self.memory is not None else len(self.own_array)
+        return len(self.own_array) if self.own_array is not None else self.count

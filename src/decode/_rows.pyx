@@ -13,17 +13,21 @@ cimport cython
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.ref cimport PyObject
-from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from arrow.copy_spans cimport binlog_has_wide
+from arrow.tile cimport column_t
 from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
+from decode.columnar cimport columnar_of
+from decode.columns_or_records cimport finish_columns as finish_batch, into_records
 from decode.condition cimport condition_of
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport error_t, group_t, next_position, window_t
-from decode.plan cimport free_plan, plan_t, wire_op_t
+from decode.plan cimport free_columnar, free_plan, plan_t, wire_op_t
 from decode.plan_checks cimport check_ops
 from decode.table_cache cimport (
     NO_TABLE, add_definition, add_shape, content_t, definition_t, find_shape, forget_table_ids, free_cache,
@@ -61,6 +65,29 @@ def hold_pool(bint on):
         lock_pool(&POOL)
     else:
         unlock_pool(&POOL)
+
+
+cdef bint wide = binlog_has_wide()
+
+
+def use_wide(bint on):
+    """As `_columns.use_wide`, of the loops that begin then. For tests."""
+    global wide
+    before = wide
+    wide = on and binlog_has_wide()
+    return before
+
+
+cdef uint32_t least = 256
+
+
+def columns_from(uint32_t rows):
+    """Records of a batch, from which on it is worth while to decode the next one into columns at once; what it was
+    before. For tests, of the loops that begin then."""
+    global least
+    before = least
+    least = rows
+    return before
 
 
 include "batch/records.pxi"
@@ -101,6 +128,8 @@ cdef class Decoder(Place):
     """
 
     cdef size_t arrow_bytes
+    cdef Wishes wishes
+    cdef list layouts               # what plans' `columnar` refer to
     cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
     cdef list definitions           # … and of each definition that a batch was of
 
@@ -120,7 +149,11 @@ cdef class Decoder(Place):
         self.loop.max_definitions = table_definitions
         self.loop.max_definitions_of_transaction = table_definitions_of_transaction
         self.loop.selection.verify = verify
-        self.arrow_bytes = arrow_bytes
+        self.arrow_bytes = self.loop.arrow_bytes = arrow_bytes
+        self.loop.wide = wide
+        self.loop.worth_columns = least
+        self.wishes = Wishes()
+        self.layouts = []
         self.loop.trx.index = -1
         self.loop.group.pool = &POOL
         self.loop.selection.server_id = -1
@@ -225,6 +258,7 @@ cdef class Decoder(Place):
         keep : bool
             The buffer outlives the batches: spans point into it. Otherwise values are copied.
         """
+        self.finish_columns()
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
         # A window that begins inside a transaction goes on with what a stream had left.
@@ -418,6 +452,8 @@ cdef class Decoder(Place):
         for i in range(self.loop.plan_count):
             free_plan(self.loop.plans[i])
         self.loop.plan_count = 0
+        self.layouts.clear()
+        self.wishes = Wishes()
 
     # ------------------------------------------------------------ what Python decides
 
@@ -498,6 +534,7 @@ cdef class Decoder(Place):
         cdef list chunks = []
         cdef group_t* group = &self.loop.group
         cdef uint32_t batch_count = group.batch_count
+        self.finish_columns()
         if not issubclass(kind, Records):
             raise TypeError(f"{kind.__name__} is not a subclass of Records")
         transactions = self.take_transactions()
@@ -514,6 +551,7 @@ cdef class Decoder(Place):
             if batch.count:
                 records = self.take_batch(kind, batch, chunks)
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer
+                records.wire = records.buffer
                 records.transactions = transactions
                 records.path = path
                 out.append(records)
@@ -548,7 +586,13 @@ cdef class Decoder(Place):
         records.columns = records.definition.columns
         records.arrow_bytes = self.arrow_bytes
         records.count = batch.count
-        if batch.records.lent:
+        records.wishes = self.wishes
+        records.plan_number = self.loop.tables.definitions[batch.definition].plan
+        if batch.sink != NULL:
+            records.runs = take_memory(&batch.runs)
+            records.layout = self.layouts[records.plan_number]
+            records.made = take_columns(batch)
+        elif batch.records.lent:
             records.memory = <Memory> chunks[batch.chunk]
             records.data = records.memory.data + batch.chunk_offset
         else:
@@ -558,6 +602,8 @@ cdef class Decoder(Place):
         records.json_diffs = NO_JSON_DIFFS
         if batch.invalid_dates.length:
             records.invalid = np.frombuffer(take_memory(&batch.invalid_dates), INVALID_DATE_DTYPE)
+            if batch.sink != NULL:          # by tiles and columns
+                records.invalid = records.invalid[np.lexsort((records.invalid["column"], records.invalid["record"]))]
         if batch.json_diffs.length:
             records.json_diffs = np.frombuffer(take_memory(&batch.json_diffs), JSON_DIFF_DTYPE)
         return records
@@ -565,9 +611,78 @@ cdef class Decoder(Place):
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
         cdef int status
+        if self.wishes.changed and not self.loop.group.batch_count:
+            self.follow_wishes()
         with nogil:
             status = self.walk()
         return status
 
+    cdef int follow_wishes(self) except -1:
+        # What batches of each plan are decoded into from now on
+        cdef uint32_t i
+        cdef plan_t* plan
+        self.wishes.changed = False
+        self.layouts.extend([None] * (<Py_ssize_t> self.loop.plan_count - len(self.layouts)))
+        for i in range(min(self.loop.plan_count, <uint32_t> len(self.wishes.layouts))):
+            if self.layouts[i] is self.wishes.layouts[i]:
+                continue
+            plan = self.loop.plans[i]
+            free_columnar(plan.columnar)
+            plan.columnar = NULL
+            self.layouts[i] = layout = self.wishes.layouts[i]
+            if layout is not None and not (plan.raw or plan.compressed) and plan.column_count:
+                plan.columnar = columnar_of(
+                    plan, <const column_t*> <uintptr_t> layout.address, layout.table_columns)
+        return 0
+
+    cdef int finish_columns(self) except -1:
+        # Of all batches, while the buffer is there
+        cdef uint32_t i
+        cdef int status = DECODE_OK
+        with nogil:
+            for i in range(self.loop.group.batch_count):
+                if self.loop.group.batches[i].sink != NULL and status == DECODE_OK:
+                    status = finish_batch(&self.loop, &self.loop.group.batches[i])
+        if status != DECODE_OK:
+            raise MemoryError
+        return 0
+
     cdef int walk(self) noexcept nogil:
         return walk_events(&self.loop)
+
+
+cdef object take_columns(batch_t* batch):
+    # The batch keeps what is left of the sink.
+    cdef made_t* made = <made_t*> malloc(sizeof(made_t))
+    if made == NULL:
+        raise MemoryError
+    made[0] = batch.sink.made
+    batch.sink.made.arena = NULL
+    batch.sink.made.items = NULL
+    return PyCapsule_New(made, "binlog_columns", destroy_columns)
+
+
+cdef Memory records_of(Records records):
+    # Of a batch that has columns only, decoded anew
+    cdef Decoder decoder = Decoder()
+    cdef object plan = records.definition.plan
+    cdef uint32_t number = decoder.add_plan(
+        plan.ops, image_len=plan.image_len, record_len=plan.dtype.itemsize, json_columns=plan.json_columns)
+    cdef batch_t batch
+    cdef Py_buffer wire
+    cdef int status
+    decoder.loop.group.max_event_memory = UINT64_MAX // 2
+    memset(&batch, 0, sizeof(batch))
+    batch.records.pool = &POOL
+    PyObject_GetBuffer(records.wire, &wire, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            status = into_records(
+                &decoder.loop, decoder.loop.plans[number], &batch, <const run_t*> records.runs.data,
+                <size_t> records.runs.length // sizeof(run_t), <const uint8_t*> wire.buf)
+        if status != DECODE_OK or batch.count != <uint32_t> records.count:
+            raise MemoryError
+        return take_memory(&batch.records)
+    finally:
+        release_batch(&batch)
+        PyBuffer_Release(&wire)

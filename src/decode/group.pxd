@@ -3,10 +3,11 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from arrow.sink cimport new_sink
 from batch.gathered cimport batch_t
 from batch.records cimport transaction_t
 from decode.loop cimport loop_t
-from decode.plan cimport ROOM
+from decode.plan cimport ROOM, plan_t
 from decode.table_cache cimport definition_t
 from memory.items cimport room_for_one
 from memory.memory cimport memory_t, release, reserve
@@ -58,6 +59,7 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     # index: of its definition
     cdef definition_t* definition = &loop.tables.definitions[index]
     cdef batch_t* batch
+    cdef plan_t* plan
     cdef size_t size
     cdef batch_t* batches = <batch_t*> room_for_one(
         loop.group.batches, loop.group.batch_count, &loop.group.batch_capacity, 32, sizeof(batch_t))
@@ -75,7 +77,16 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     # What the group before had is the best guess; a wrong one costs a copy.
     size = definition.last_count
     size += size // 8 + 2
-    size = (size * loop.plans[definition.plan].record_len + ROOM + 15) // 16 * 16
+    plan = loop.plans[definition.plan]
+    if (plan.columnar != NULL and plan.condition == NULL and not plan.columnar.unwise and not copies
+            and size >= loop.worth_columns):
+        batch.runs.pool = loop.group.pool
+        batch.sink = new_sink(
+            loop.group.pool, loop.arrow_bytes, plan.columnar.layout, plan.columnar.count, plan.columnar.gap_count + 1,
+            plan.columnar.null_len, <int64_t> size, loop.wide)
+        if batch.sink != NULL:
+            return batch
+    size = (size * plan.record_len + ROOM + 15) // 16 * 16
     if (lend(loop, batch, size) if size <= LENT_MOST else reserve(&batch.records, size)) != DECODE_OK:
         return NULL
     return batch

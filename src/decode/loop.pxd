@@ -153,6 +153,9 @@ cdef struct loop_t:
     batch_t scanned                 # of the rows of an event the columns of a condition
     memory_t row_ends               # … and where each of them ends
     memory_t tail                   # a copy of rows at the end of a buffer
+    size_t arrow_bytes              # that the columns of a batch may take
+    uint32_t worth_columns          # records of a batch, from which on columns are made of rows at once
+    bint wide                       # what binlog_has_wide said
     # what walk() tells when it comes back
     event_t event                   # the event at hand
     event_header_t header           # and what its header says

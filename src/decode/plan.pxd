@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
+from arrow.tile cimport column_t
 from batch.gathered cimport batch_t
 from decode.condition cimport condition_t, free_condition
 from memory.memory cimport memory_t
@@ -116,6 +117,47 @@ cdef struct image_set_t:
     uint8_t* no_nulls             # a NULL bitmap without NULLs
 
 
+# A column of the table, as it stands on the wire.
+cdef struct wire_column_t:
+    uint32_t width                  # bytes, or of the length before a value
+    uint32_t length_mask            # of that, in the four bytes that begin there; 0: it has none
+    int target                      # number of the Arrow column; -1: none
+
+
+# What is between two lengths: so many bytes, then the length.
+cdef struct gap_t:
+    uint32_t gap
+    uint32_t width
+
+
+# Values of one column: of `count` rows at `at`, so far behind it; `stride` apart from `out` on. nulls: a bit per
+# row, or NULL. False: see rows.status.
+ctypedef bint (*strip_column_t)(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
+                                size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil
+
+
+# An Arrow column, as it comes out of the rows.
+cdef struct target_t:
+    strip_column_t strip
+    step_t step                     # of this column alone
+    uint32_t segment
+    uint32_t offset                 # in the segment, where there are no NULLs
+
+
+cdef struct columnar_t:
+    const column_t* layout          # one for each target; a Layout's, which outlives this
+    target_t* targets
+    int count
+    wire_column_t* columns
+    uint32_t column_count
+    gap_t* gaps
+    uint32_t gap_count
+    uint32_t last_gap               # bytes behind the last value with a length
+    uint32_t null_len
+    bint fallible                   # some values can be none
+    bint unwise                     # NULLs in most rows of many columns: records are as fast
+
+
 cdef struct plan_t:
     uint32_t column_count
     uint32_t bitmap_len
@@ -131,6 +173,7 @@ cdef struct plan_t:
     condition_t* condition        # NULL: every row is wanted
     plan_t* scan                  # … else how its columns alone are decoded
     image_set_t[2] images         # before and after, as the last event had them
+    columnar_t* columnar          # how rows become columns; NULL: into records
 
 
 cdef inline void free_image_set(image_set_t* images) noexcept nogil:
@@ -138,10 +181,19 @@ cdef inline void free_image_set(image_set_t* images) noexcept nogil:
     images.sparse = NULL
 
 
+cdef inline void free_columnar(columnar_t* made) noexcept nogil:
+    if made != NULL:
+        free(made.targets)
+        free(made.columns)
+        free(made.gaps)
+        free(made)
+
+
 cdef inline void free_plan(plan_t* plan) noexcept nogil:
     if plan != NULL:
         free_image_set(&plan.images[0])
         free_image_set(&plan.images[1])
+        free_columnar(plan.columnar)
         free(plan.ops)
         free(plan.json_columns)
         free(plan.nullable)

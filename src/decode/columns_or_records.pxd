@@ -1,0 +1,112 @@
+# The rows of an event into the columns of its batch; or, where that cannot be, the whole batch into records after all.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+
+from arrow.copy_spans cimport BINLOG_STEP
+from arrow.sink cimport free_sink
+from batch.gathered cimport batch_t
+from batch.records cimport OP_UPDATE_PREIMAGE, image_t
+from batch.runs cimport run_t
+from decode.columnar cimport rows_for_columns, take_images, take_tile
+from decode.event_rows cimport note_dates, strip_event
+from decode.image_set cimport fill_image_set
+from decode.loop cimport event_t, loop_t, window_t
+from decode.plan cimport image_set_t, plan_t, rows_t
+from memory.memory cimport append
+from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, PARTIAL_UPDATE_ROWS_EVENT, WRITE_ROWS_EVENT
+from wire.cursor cimport Cursor
+from wire.rows cimport is_rows_v0
+
+
+cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* run,
+                          const uint8_t* buffer) noexcept nogil:
+    # The rows of a run into records
+    cdef const uint8_t* bitmaps = buffer + run.offset
+    cdef image_set_t* images = &plan.images[0]
+    cdef image_set_t* after = images + 1 if run.image.op == OP_UPDATE_PREIMAGE else NULL
+    cdef size_t dates = batch.invalid_dates.length
+    cdef rows_t rows
+    cdef int status
+    if fill_image_set(plan, bitmaps, images) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    rows.pos = bitmaps + plan.bitmap_len
+    if after != NULL:
+        if fill_image_set(plan, rows.pos, after) != DECODE_OK:
+            return DECODE_NO_MEMORY
+        rows.pos += plan.bitmap_len
+    rows.end = bitmaps + run.length
+    rows.buffer = buffer
+    rows.batch = batch
+    rows.failed_column = plan.column_count
+    rows.ends = NULL
+    status = strip_event(loop, plan, images, after, run.image, WRITE_ROWS_EVENT, &rows)
+    note_dates(images, batch.invalid_dates.length != dates)
+    return status
+
+
+cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* runs, size_t count,
+                             const uint8_t* buffer) noexcept nogil:
+    # All runs so far; each was read once, so that only memory can be missing.
+    cdef int status = DECODE_OK
+    cdef uint32_t row = loop.row_in_event
+    cdef size_t i
+    batch.count = 0
+    batch.invalid_dates.length = 0
+    for i in range(count):
+        status = strip_run(loop, plan, batch, &runs[i], buffer)
+        if status != DECODE_OK:
+            break
+    loop.row_in_event = row
+    return status
+
+
+cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
+    # The batch goes on in records
+    cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
+    cdef int status
+    free_sink(batch.sink)
+    batch.sink = NULL
+    status = into_records(loop, plan, batch, <const run_t*> batch.runs.data, batch.runs.length // sizeof(run_t),
+                          loop.windows[0].data)
+    batch.runs.length = 0
+    return status
+
+
+cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
+    # What is located only becomes columns. The buffer may go then.
+    cdef const window_t* window = &loop.windows[0]
+    cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
+    cdef rows_t rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
+    if take_tile(plan.columnar, batch.sink, &rows):
+        return DECODE_OK
+    return leave_columns(loop, batch)
+
+
+cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, image_set_t* images, image_set_t* after,
+                                image_t image, event_t event, const Cursor* body) noexcept nogil:
+    # DECODE_MALFORMED: nothing was taken, and the batch has records from now on
+    cdef const window_t* window = &loop.windows[0]
+    cdef rows_t rows
+    cdef run_t run
+    cdef int64_t count = -1
+    cdef const uint8_t* bitmaps = body.pos - plan.bitmap_len * (1 if after == NULL else 2)
+    if (images.whole and (after == NULL or after.whole) and not is_rows_v0(event.kind)
+            and event.kind != PARTIAL_UPDATE_ROWS_EVENT and window.cur.end - body.end >= BINLOG_STEP):
+        rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
+        count = take_images(plan.columnar, images, batch.sink, body.pos, body.end, &rows)
+    if count >= 0 and not (after != NULL and count & 1) and (
+            <uint64_t> count * plan.record_len <= loop.group.max_event_memory):
+        if count == 0:
+            return DECODE_OK
+        run.image = image
+        run.first = batch.count
+        run.offset = <uint64_t> (bitmaps - window.data)
+        run.length = <uint32_t> (body.end - bitmaps)
+        if append(&batch.runs, &run, sizeof(run)) == DECODE_OK:
+            batch.count += <uint32_t> count
+            loop.row_in_event += <uint32_t> (count if after == NULL else count // 2)
+            return DECODE_OK
+    if leave_columns(loop, batch) != DECODE_OK or fill_image_set(plan, bitmaps, images) != DECODE_OK or (
+            after != NULL and fill_image_set(plan, bitmaps + plan.bitmap_len, after) != DECODE_OK):
+        return DECODE_NO_MEMORY
+    return DECODE_MALFORMED

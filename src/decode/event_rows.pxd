@@ -1,0 +1,171 @@
+# All rows of an event into records.
+
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+
+from batch.gathered cimport batch_t
+from batch.records cimport OP_UPDATE_POSTIMAGE, image_t, invalid_date_t, json_diff_t
+from decode.fixed_rows cimport CLEAN_EVENTS, FEW_ROWS, decode_fixed_rows
+from decode.loop cimport loop_t
+from decode.plan cimport ROOM, WIRE_SKIP_VALUE, image_set_t, plan_t, rows_t
+from decode.row_image cimport decode_row_image, decode_row_image_v0, put_image
+from decode.table_cache cimport NO_TABLE
+from memory.memory cimport append, memory_t, reserve
+from wire.codes cimport (
+    DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, DECODE_TOO_LARGE, PARTIAL_UPDATE_ROWS_EVENT,
+)
+from wire.cursor cimport Cursor, remaining, skip, take_lenenc, unlikely
+from wire.rows cimport is_rows_v0
+
+cdef enum:
+    PARTIAL_JSON_UPDATES = 1        # bit of value_options
+
+
+cdef inline int take_json_bits(const plan_t* plan, rows_t* rows, const uint8_t** bits) noexcept nogil:
+    # What a partial update says before its after-image: which JSON columns hold diffs
+    cdef uint64_t options
+    cdef uint32_t length = (plan.json_count + 7) // 8
+    cdef Cursor cur
+    cur.pos = rows.pos
+    cur.end = rows.end
+    if not take_lenenc(&cur, &options):
+        return DECODE_MALFORMED
+    if options & PARTIAL_JSON_UPDATES:
+        if remaining(&cur) < length:
+            return DECODE_MALFORMED
+        bits[0] = cur.pos
+        skip(&cur, length)
+    rows.pos = cur.pos
+    return DECODE_OK
+
+
+cdef inline int note_json_diffs(const plan_t* plan, const image_set_t* after, const uint8_t* record,
+                                const uint8_t* bits, batch_t* batch) noexcept nogil:
+    cdef const uint8_t* nulls = record + plan.image_len - 2 * plan.bitmap_len
+    cdef json_diff_t entry
+    cdef uint32_t i
+    cdef uint32_t column
+    cdef int status
+    for i in range(plan.json_count):
+        column = plan.json_columns[i]
+        if (not bits[i >> 3] >> (i & 7) & 1 or not after.present[column >> 3] >> (column & 7) & 1
+                or nulls[column >> 3] >> (column & 7) & 1
+                or plan.ops[column].code == WIRE_SKIP_VALUE):
+            continue
+        entry.record = batch.count
+        entry.column = <uint16_t> column
+        status = append(&batch.json_diffs, &entry, sizeof(entry))
+        if status != DECODE_OK:
+            return status
+    return DECODE_OK
+
+
+cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
+    # Entries of a row that was not finished
+    while batch.invalid_dates.length and (<invalid_date_t*> (
+            batch.invalid_dates.data + batch.invalid_dates.length - sizeof(invalid_date_t))).record >= batch.count:
+        batch.invalid_dates.length -= sizeof(invalid_date_t)
+    while batch.json_diffs.length and (<json_diff_t*> (
+            batch.json_diffs.data + batch.json_diffs.length - sizeof(json_diff_t))).record >= batch.count:
+        batch.json_diffs.length -= sizeof(json_diff_t)
+
+
+cdef inline void note_dates(image_set_t* images, bint found) noexcept nogil:
+    # Whether an event had dates that no calendar has
+    if images.one_by_one:
+        images.one_by_one = CLEAN_EVENTS if found else images.one_by_one - 1
+
+
+cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noexcept nogil:
+    # Of rows that were decoded at once, which are of one length
+    cdef size_t length = <size_t> (rows.pos - pos) // count
+    cdef uint32_t _i
+    for _i in range(count):
+        pos += length
+        if append(rows.ends, &pos, sizeof(pos)) != DECODE_OK:
+            return DECODE_NO_MEMORY
+    return DECODE_OK
+
+
+cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
+                            uint8_t kind, rows_t* rows) noexcept nogil:
+    # All rows of an event. after: of an update's second image, else NULL
+    cdef bint v0 = is_rows_v0(kind)
+    cdef batch_t* batch = rows.batch
+    cdef memory_t* records = &batch.records
+    cdef size_t record_len = plan.record_len
+    cdef size_t row_len = record_len if after == NULL else 2 * record_len       # of the records of a row
+    cdef size_t before_event = records.length
+    cdef uint32_t count = batch.count
+    cdef uint32_t row = image.row
+    cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
+    cdef uint32_t many
+    cdef uint8_t* record
+    cdef const uint8_t* row_start
+    cdef const uint8_t* json_bits
+    cdef int status = DECODE_OK
+    if (images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT
+            and not images.one_by_one):
+        one_by_one = 0
+    while True:
+        if one_by_one == 0:
+            row_start = rows.pos
+            many = decode_fixed_rows(plan, images, after, image, row, before_event + loop.group.max_event_memory, rows)
+            if many < FEW_ROWS:
+                one_by_one = NO_TABLE if images.one_by_one else many + 1
+                continue
+            row += many
+            loop.rows_at_once += many
+            if rows.ends != NULL and note_ends(rows, row_start, many) != DECODE_OK:
+                status = DECODE_NO_MEMORY
+                break
+            if rows.pos == rows.end:
+                break
+            continue
+        one_by_one -= 1
+        row_start = rows.pos
+        if row_start == rows.end and (images.count or (after != NULL and after.count) or batch.count != count):
+            # Rows without any column take no bytes; how many there are cannot be told, but one.
+            break
+        if unlikely(records.length - before_event > loop.group.max_event_memory):
+            # A byte of wire can stand for a wide record of NULLs or absent columns.
+            status = DECODE_TOO_LARGE
+            break
+        if reserve(records, row_len + ROOM) != DECODE_OK:
+            status = DECODE_NO_MEMORY
+            break
+        record = records.data + records.length
+        put_image(record, image, image.op, row, plan, images)
+        status = (decode_row_image_v0(plan, images, record, rows) if unlikely(v0)
+                  else decode_row_image(plan, images, record, rows))
+        if status != DECODE_OK:
+            break
+        if after != NULL:
+            json_bits = NULL
+            if unlikely(kind == PARTIAL_UPDATE_ROWS_EVENT):
+                status = take_json_bits(plan, rows, &json_bits)
+                if status != DECODE_OK:
+                    break
+            record += record_len
+            batch.count += 1
+            put_image(record, image, OP_UPDATE_POSTIMAGE, row, plan, after)
+            status = (decode_row_image_v0(plan, after, record, rows) if unlikely(v0)
+                      else decode_row_image(plan, after, record, rows))
+            if unlikely(status == DECODE_OK and json_bits != NULL):
+                status = note_json_diffs(plan, after, record, json_bits, batch)
+            if status != DECODE_OK:
+                batch.count -= 1
+                break
+        if rows.ends != NULL and append(rows.ends, &rows.pos, sizeof(rows.pos)) != DECODE_OK:
+            if after != NULL:
+                batch.count -= 1
+            status = DECODE_NO_MEMORY
+            break
+        batch.count += 1
+        records.length += row_len
+        row += 1
+        if rows.pos == row_start:
+            if rows.pos != rows.end:
+                status = DECODE_MALFORMED
+            break
+    loop.row_in_event = row
+    return status

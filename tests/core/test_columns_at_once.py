@@ -1,0 +1,354 @@
+"""Rows decoded into Arrow columns at once, without records: they must be those that come by way of records.
+
+A batch is decoded so once the one before it of its shape was asked for columns. The way through records is
+held against the servers by test_truth.py and test_arrow_truth.py.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.golden import Golden, golden_logs
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core import Limits
+from binlog_core._core import _rows
+from binlog_core.batch import ChangeBatch
+from binlog_core.errors import BinlogError, DecodeError
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+TABLE = Table(
+    "shop",
+    "orders",
+    [
+        ("id", "BIGINT", {"null": False}),
+        ("price", "DECIMAL(10,2)"),
+        ("total", "DECIMAL(30,4)"),
+        ("day", "DATE"),
+        ("at", "DATETIME(3)"),
+        ("stamp", "TIMESTAMP(6)"),
+        ("note", "VARCHAR(300)"),
+        ("code", "CHAR(3)"),
+        ("data", "BLOB"),
+        ("kind", "ENUM('a','b','c')"),
+        ("medium", "MEDIUMINT"),
+        ("bits", "BIT(12)"),
+    ],
+    primary_key=["id"],
+)
+FIXED = Table(
+    "shop", "points", [("id", "INT", {"null": False}), ("x", "INT"), ("day", "DATE"), ("at", "TIMESTAMP")]
+)
+UTC = dt.UTC
+
+
+def row(i: int, **changed: Any) -> dict[str, Any]:
+    values = {
+        "id": i,
+        "price": Decimal(i * 7) / 100,
+        "total": -(Decimal(i) ** 3) / 10000,
+        "day": dt.date(2000, 1, 1) + dt.timedelta(i % 9000),
+        "at": dt.datetime(2020, 1, 1, 0, 0, i % 60, 123000),
+        "stamp": dt.datetime(2021, 1, 1, i % 24, 0, 0, i % 10**6, UTC),
+        "note": "é" * (i % 140),
+        "code": "abc"[: i % 4],
+        "data": bytes([i % 256]) * (i % 71),
+        "kind": "abc"[i % 3],
+        "medium": i - 500,
+        "bits": i % 4096,
+    }
+    return values | changed
+
+
+def written(rows: list[dict[str, Any]], table: Table = TABLE, to_event: int = 40) -> bytes:
+    log = Log("8.0.36", checksum=False)
+    log.start()
+    for at in range(0, len(rows), to_event):
+        log.begin()
+        log.insert(table, rows[at : at + to_event])
+        log.commit()
+    log.rotate()
+    return log.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def small_batches() -> Iterator[None]:
+    before = _rows.columns_from(1)
+    yield
+    _rows.columns_from(before)
+
+
+def mapped(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(data)
+    return path
+
+
+def read(path: Path, group_rows: int = 100, **options: Any) -> tuple[list[pa.RecordBatch], int]:
+    """The columns, and how many batches were decoded into them at once."""
+    out, at_once = [], 0
+    with binlog_core.open(path, limits=Limits(group_rows=group_rows), **options) as log:
+        for batch in log.batches():
+            out.append(batch.to_arrow())
+            out[-1].validate(full=True)
+            at_once += is_columns(batch)
+    return out, at_once
+
+
+def by_records(path: Path, group_rows: int = 100, **options: Any) -> list[pa.RecordBatch]:
+    _rows.columns_from(1 << 30)
+    try:
+        out, at_once = read(path, group_rows, **options)
+    finally:
+        _rows.columns_from(1)
+    assert at_once == 0
+    return out
+
+
+def is_columns(batch: ChangeBatch) -> bool:
+    return batch.run_list is not None
+
+
+def check(path: Path, group_rows: int = 100, **options: Any) -> int:
+    """Both ways give the same; how many batches were columns at once."""
+    expected = by_records(path, group_rows, **options)
+    found, at_once = read(path, group_rows, **options)
+    assert found == expected
+    return at_once
+
+
+def values(batches: list[pa.RecordBatch], column: str) -> list[Any]:
+    return [value for batch in batches for value in batch.column(column).to_pylist()]
+
+
+@pytest.mark.parametrize("golden", golden_logs(), ids=str)
+def test_golden_logs(golden: Golden) -> None:
+    """Each batch of a few rows, as columns and as records that are asked for later."""
+    options = golden.open_arguments
+    limits = Limits(group_rows=4)
+    with binlog_core.open(golden.path, limits=limits, **options) as log:
+        expected = [(batch.array.tobytes(), batch.invalid.tobytes()) for batch in log.batches()]
+    try:
+        check(golden.path, 4, **options)
+    except DecodeError as error:  # values that Arrow does not take: it is told both ways
+        with pytest.raises(DecodeError) as again:
+            by_records(golden.path, 4, **options)
+        assert str(again.value) == str(error)
+        return
+    with binlog_core.open(golden.path, limits=limits, **options) as log:
+        for number, batch in enumerate(log.batches()):
+            assert batch.invalid.tobytes() == expected[number][1]
+            batch.to_arrow()
+            if number % 3 == 2:
+                assert batch.array.tobytes() == expected[number][0]
+
+
+@pytest.mark.parametrize("to_event", [1, 3, 40, 200])
+@pytest.mark.parametrize("wide", [True, False])
+def test_all_kinds(tmp_path: Path, to_event: int, wide: bool) -> None:
+    rows = [row(i) for i in range(1000)]
+    before = _rows.use_wide(wide)
+    try:
+        path = mapped(tmp_path, written(rows, to_event=to_event))
+        assert check(path) >= 4
+        found, _ = read(path)
+    finally:
+        _rows.use_wide(before)
+    for name in ("id", "price", "total", "day", "note", "code", "data", "medium", "kind", "bits"):
+        assert values(found, name) == [r[name] for r in rows]
+
+
+CLIFFS = {
+    "a NULL": {"note": None},
+    "NULLs": {"price": None, "day": None, "data": None, "bits": None, "total": None, "at": None},
+    "a zero date": {"day": "0000-00-00"},
+    "zero dates": {"day": "0000-00-00", "at": "0000-00-00 00:00:00.000", "stamp": "0000-00-00 00:00:00"},
+    "a long text": {"note": "ß" * 290},
+}
+
+
+@pytest.mark.parametrize("name", CLIFFS)
+@pytest.mark.parametrize("every", [1, 5, 777])
+def test_what_is_seldom_does_not_lead_off_the_road(tmp_path: Path, name: str, every: int) -> None:
+    rows = [row(i, **(CLIFFS[name] if i % every == every - 1 else {})) for i in range(1000)]
+    path = mapped(tmp_path, written(rows))
+    assert check(path) >= 8  # all of ten batches but the first, and maybe the last
+    found, _ = read(path)
+    for column in ("price", "note", "day"):
+        said = [None if r[column] == "0000-00-00" else r[column] for r in rows]
+        assert values(found, column) == said
+
+
+def test_dates_that_are_none_are_told_in_order(tmp_path: Path) -> None:
+    rows = [row(i, **(CLIFFS["zero dates"] if i % 3 == 0 else {})) for i in range(400)]
+    path = mapped(tmp_path, written(rows))
+    said = []
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        for batch in log.batches():
+            batch.to_arrow()
+            said.append(batch.invalid_dates.tolist())
+        assert log.report.counts["invalid_dates"] == 3 * 134
+    assert all(one == sorted(one) for one in said)
+    assert sum(map(len, said)) == 3 * 134
+    assert {text for one in said for _, _, text in one} == {
+        "0000-00-00",
+        "0000-00-00 00:00:00.000",
+        "0000-00-00 00:00:00.000000",
+    }
+
+
+def test_updates_and_deletes(tmp_path: Path) -> None:
+    log = Log("8.0.36", checksum=False)
+    log.start()
+    for i in range(0, 300, 3):
+        log.begin()
+        log.update(TABLE, [(row(i + k), row(i + k, note=None if i % 7 else "new")) for k in range(3)])
+        log.delete(TABLE, [row(i)])
+        log.commit()
+    log.rotate()
+    path = mapped(tmp_path, log.getvalue())
+    assert check(path) >= 4
+    found, _ = read(path)
+    assert values(found, "_change_type") == (["update_preimage", "update_postimage"] * 3 + ["delete"]) * 100
+    assert values(found, "_row") == [0, 0, 1, 1, 2, 2, 0] * 100
+
+
+def test_partial_images_go_into_records(tmp_path: Path) -> None:
+    log = Log("8.0.36", checksum=False)
+    log.start()
+    for i in range(0, 200, 2):
+        log.begin()
+        log.insert(TABLE, [row(i)])
+        if i > 100:
+            log.update(TABLE, [(row(i), row(i, note="x"))], before_columns=["id"], after_columns=["note"])
+        log.commit()
+    log.rotate()
+    path = mapped(tmp_path, log.getvalue())
+    assert 0 < check(path, 20) < 6
+
+
+def test_tables_that_take_turns_and_an_alter_in_the_middle(tmp_path: Path) -> None:
+    log = Log("8.0.36", checksum=False)
+    log.start()
+    altered = Table("shop", "points", [("id", "INT"), ("y", "VARCHAR(9)")])
+    for i in range(400):
+        log.begin()
+        log.insert(TABLE, [row(i)])
+        if i < 200:
+            log.insert(
+                FIXED,
+                [{"id": i, "x": -i, "day": dt.date(2020, 1, 1), "at": dt.datetime(2020, 1, 1, tzinfo=UTC)}],
+            )
+        else:
+            log.insert(altered, [{"id": i, "y": str(i)}])
+        log.commit()
+    log.rotate()
+    path = mapped(tmp_path, log.getvalue())
+    assert check(path, 50) >= 24
+    assert [v for b in read(path, 50)[0] if "y" in b.schema.names for v in b.column("y").to_pylist()] == [
+        str(i) for i in range(200, 400)
+    ]
+
+
+def test_the_end_of_the_file(tmp_path: Path) -> None:
+    """Where whole words behind the last row would be loaded from behind the file."""
+    data = written([row(i) for i in range(500)], to_event=50)
+    end = data.rindex(b"binlog.000002") - 8 - 19
+    for cut in (0, 31):  # the rotation; and the commit
+        assert check(mapped(tmp_path, data[: end - cut]), strict=False) >= 1
+
+
+@pytest.mark.parametrize("text_errors", ["raise", "replace", "binary"])
+def test_text_that_is_none(tmp_path: Path, text_errors: Any) -> None:
+    rows = [row(i, note=b"\xff\xfe" if i == 290 else "good") for i in range(400)]
+    path = mapped(tmp_path, written(rows))
+    found = []
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        if text_errors == "raise":
+            with pytest.raises(DecodeError, match="record 50: invalid utf8mb4 text"):
+                for batch in log.batches():
+                    batch.to_arrow()
+            return
+        for batch in log.batches():
+            found.append(batch.to_arrow(text_errors=text_errors))
+    assert found[2].column("note").to_pylist()[50] == (
+        "\ufffd\ufffd" if text_errors == "replace" else b"\xff\xfe"
+    )
+
+
+@pytest.mark.parametrize("to_event", [2, 40])
+def test_rows_that_cannot_be(tmp_path: Path, to_event: int) -> None:
+    """Damage of a value and of a length, told as it is told of records, and the rest is read."""
+    rows = [row(i) for i in range(300)]
+    good = written(rows, to_event=to_event)
+    at = good.index("é".encode() * 131 + b"\x03abc")
+    for place, byte in ((at - 2, 0xFF), (at - 2 - 8 - 3 - 14 - 3, 0x7F), (at + 262, 0xF0)):
+        data = bytearray(good)
+        data[place] = byte
+        path = mapped(tmp_path, bytes(data))
+        results: list[Any] = []
+        for way in (by_records, lambda p, **options: read(p, **options)[0]):
+            try:
+                way(path)
+                results.append(None)
+            except BinlogError as error:
+                results.append((str(error), error.offset, error.column))
+            results.append(values(way(path, on_error="skip"), "id"))
+        assert results[:2] == results[2:]
+        assert len(results[1]) >= 200
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(400)]))
+    limits = Limits(group_rows=200, arrow_bytes=20_000)
+    with binlog_core.open(path, limits=limits) as log, pytest.raises(DecodeError, match="arrow_bytes"):
+        for number, batch in enumerate(log.batches()):
+            batch.export(rows=[0]).to_pyarrow()
+            batch.take_columns(batch.export()._shape.layout)
+            if number:
+                batch.to_arrow()
+
+
+def test_records_that_are_asked_for_end_it(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(600)]))
+    seen = []
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        for number, batch in enumerate(log.batches()):
+            batch.to_arrow()
+            seen.append(is_columns(batch))
+            if number == 2:
+                assert batch.array["row"]["id"].tolist() == list(range(240, 360))
+                assert batch.to_arrow().column("id").to_pylist() == list(range(240, 360))
+    assert seen[:3] == [False, True, True]
+    assert not any(seen[3:])
+
+
+def test_batches_outlive_their_log_and_pickle(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(400)]))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        batches = []
+        for batch in log.batches():
+            batch.to_arrow()
+            batches.append(batch)
+    assert is_columns(batches[1])
+    again = pickle.loads(pickle.dumps(batches[1]))
+    assert again.array["row"]["id"].tolist() == batches[1].array["row"]["id"].tolist()
+    assert again.to_arrow().column("note").to_pylist() == batches[1].to_arrow().column("note").to_pylist()
+    assert batches[1].position_of(3) == batches[1].array["image"]["position"][3]
+
+
+def test_positions_without_records(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(400)], to_event=7))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        for batch in log.batches():
+            positions = batch.to_arrow().column("_position").to_pylist()
+            assert [batch.position_of(i) for i in range(len(batch))] == positions

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import random
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -352,3 +353,30 @@ def test_positions_without_records(tmp_path: Path) -> None:
         for batch in log.batches():
             positions = batch.to_arrow().column("_position").to_pylist()
             assert [batch.position_of(i) for i in range(len(batch))] == positions
+
+
+@pytest.mark.parametrize("to_event", [2, 40])
+def test_flipped_bytes_give_the_same_both_ways(tmp_path: Path, to_event: int) -> None:
+    rows = [row(i, **(CLIFFS["NULLs"] if i % 11 == 0 else {})) for i in range(120)]
+    good = written(rows, to_event=to_event)
+    chance = random.Random(to_event)
+    for _ in range(60):
+        data = bytearray(good)
+        for _ in range(chance.choice((1, 1, 3))):
+            data[chance.randrange(4 + 120, len(data))] = chance.choice(
+                (0, 1, 0x7F, 0xFF, chance.randrange(256))
+            )
+        path = mapped(tmp_path, bytes(data))
+        results = []
+        for least in (1 << 30, 1):
+            _rows.columns_from(least)
+            said: list[Any] = []
+            with binlog_core.open(path, limits=Limits(group_rows=20), on_error="skip") as log:
+                for batch in log.batches():
+                    try:
+                        said.append(batch.to_arrow(text_errors="replace").to_pydict())
+                    except DecodeError as error:
+                        said.append(str(error))
+                said.append(dict(log.report.counts))
+            results.append(said)
+        assert results[0] == results[1]

@@ -153,11 +153,13 @@ cdef int plan_into(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32
     cdef plan_t* plan
     cdef uint32_t i
     # Memory and ids are the decoder's business; what the plan says comes in between.
-    cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2))
+    cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2),
+                                           wanted=False)
     plan = decoder.loop.plans[index]
     free(plan.ops)
     free(plan.nullable)
     free(plan.json_columns)
+    plan.wanted = True
     plan.column_count = count
     plan.bitmap_len = (count + 7) // 8
     plan.ops = <wire_op_t*> malloc(count * sizeof(wire_op_t))

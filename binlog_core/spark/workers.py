@@ -1,4 +1,8 @@
-"""Functions called by Spark's workers, through mapInArrow, which Spark Connect has too."""
+"""Functions called by Spark's workers, through mapInArrow, which Spark Connect has too.
+
+What they return is pickled, as Spark does with the results of an RDD, which Connect does not have: from the
+session's own workers to its driver, never from a file.
+"""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ def find_base(asked: str) -> str | None:
     Raises
     ------
     SystemExit
-        What was asked for is no commit of this clone.
+        What was asked for is not a commit of this clone.
     """
     if asked.strip("0"):
         commit = git("rev-parse", "--verify", "--quiet", f"{asked}^{{commit}}")
-        return commit or sys.exit(f"guard: {asked} is no commit of this clone")
+        return commit or sys.exit(f"guard: {asked} is not a commit of this clone")
     if git("diff", "--quiet", "HEAD", "--", *PATHS) is None:
         return git("rev-parse", "HEAD")
     branched = git("merge-base", "HEAD", "origin/main")

@@ -157,7 +157,7 @@ def open(
     Raises
     ------
     NotABinlogError, FormatError
-        The first log is none, or its descriptor cannot be.
+        The first log is none, or its descriptor is not valid.
     EncryptionError, MissingExtraError
         A key or a library is missing.
     ConditionError

@@ -406,7 +406,7 @@ class ChangeBatch(Records):
         Returns
         -------
         list of dict, length n
-            Column name to value; a column that is absent from the image is no key.
+            Column name to value; a column that is absent from the image is not a key.
 
         Raises
         ------
@@ -514,7 +514,7 @@ class ChangeBatch(Records):
     def _vector(self, column: Column, value: bytes) -> NDArray[np.float32]:
         if len(value) % 4:
             raise DecodeError(
-                f"VECTOR of {len(value)} bytes, which is no number of floats",
+                f"VECTOR of {len(value)} bytes, which is not a number of floats",
                 path=self.path,
                 table=self.table.full_name,
                 column=column.name,

@@ -105,11 +105,11 @@ def cannot_read(error: Exception, message: str, path: str) -> BinlogError:
 
 
 class FormatError(BinlogError):
-    """The format description cannot be, or names a version that nobody wrote."""
+    """The format description is not valid, or names an unknown version."""
 
 
 class DecodeError(BinlogError):
-    """A length, count, type or value of an event cannot be."""
+    """A length, count, type or value of an event is not valid."""
 
 
 class ChecksumError(DecodeError):

@@ -279,7 +279,7 @@ class GtidSet(_IntervalSet[tuple[str, str]]):
 
     @classmethod
     def from_bytes(cls, encoded: bytes | memoryview) -> GtidSet:
-        """Read the form of PREVIOUS_GTIDS events and snapshots; `DecodeError` if it cannot be."""
+        """Read the form of PREVIOUS_GTIDS events and snapshots; `DecodeError` if it is not valid."""
         return cls(_decode_mysql(Cursor(encoded)))
 
     def __iter__(self) -> Iterator[Gtid]:
@@ -401,7 +401,7 @@ def _other_vendor(one: object, other: object) -> GtidError:
 
 
 def _not_one_of(gtids: object, one: object) -> Exception:
-    """The error of what is looked for in a set where it cannot be."""
+    """The error of what is looked for in a set that cannot hold it."""
     if isinstance(one, Gtid | MariadbGtid):
         return _other_vendor(gtids, one)
     return TypeError(f"a GTID of {_vendor(gtids)} or its text is expected, not {type(one).__name__}")

@@ -155,7 +155,7 @@ class Log:
         Raises
         ------
         DecodeError
-            A length cannot be, or (`ChecksumError`) a checksum is wrong.
+            A length is not valid, or (`ChecksumError`) a checksum is wrong.
         """
         # As bytes, of which NumPy copies many at once, not one record after the other.
         parts = [part.view(np.uint8) for part in self.header_chunks()]
@@ -220,7 +220,7 @@ class Log:
         Raises
         ------
         BinlogError
-            A file cannot be opened, or is no log.
+            A file cannot be opened, or is not a log.
         """
         return self._each_file(self._stop_of_pass())
 
@@ -287,7 +287,7 @@ class Log:
         Raises
         ------
         DecodeError
-            A length, count, type or value cannot be; what was decoded before has been yielded.
+            A length, count, type or value is not valid; what was decoded before has been yielded.
         SchemaError
             A given definition does not fit; at the end, a wanted column that no definition had.
         ConditionError

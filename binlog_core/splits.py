@@ -333,7 +333,7 @@ class SplitBounds:
     Raises
     ------
     BinlogError
-        It is no log.
+        It is not a log.
     """
 
     def __init__(self, split: Split, source: Source) -> None:

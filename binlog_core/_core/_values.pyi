@@ -38,7 +38,7 @@ class RowChange:
     database, table : str
     before, after : dict of str to value, or None
         The row before and after the change: column name to Python value, in table order. None where there
-        is none; a column that is absent from the image is no key.
+        is none; a column that is absent from the image is not a key.
     position : int
         Offset in bytes of the event (the outermost) in its file.
     timestamp : int

@@ -450,7 +450,7 @@ class LogDecoder:
         return bool(self._loop.records or self._asides or self._loop.has_news)
 
     def _finish(self) -> bool:
-        """No more bytes come: whether the log goes on, behind an event whose length cannot be."""
+        """No more bytes come: whether the log goes on, behind an event whose length is not valid."""
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:

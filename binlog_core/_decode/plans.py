@@ -202,7 +202,7 @@ def _silence(columns: Iterable[Column]) -> Iterator[tuple[str, str | None]]:
 
 
 def _wire_ops(columns: Iterable[Column], dtype: np.dtype) -> bytes:
-    """The operations of all columns; those that are no field of the record are stepped over."""
+    """The operations of all columns; those that are not fields of the record are stepped over."""
     row = dtype["row"]
     fields: Mapping[str, Any] = row.fields or {}
     row_offset = dtype.itemsize - row.itemsize

@@ -46,7 +46,7 @@ class Selection:
     exclude_gtids: AnyGtidSet | None = None
     where: Condition | None = None
     repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
-    asides: bool = False  # what is no row is gathered too: see group.Aside
+    asides: bool = False  # what is not a row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
 
     @property

@@ -120,7 +120,7 @@ def payload_chunks(
     Raises
     ------
     DecodeError
-        The fields before the payload cannot be.
+        The fields before the payload are not valid.
     DecompressionError
         A broken frame, an unknown algorithm, more than `limit` bytes, or another size than the log claims.
     MissingExtraError
@@ -221,7 +221,7 @@ def inflate_block(
     Raises
     ------
     DecompressionError
-        The header cannot be, the stream is broken, more than `limit` bytes, or another size than claimed.
+        The header is not valid, the stream is broken, more than `limit` bytes, or another size than claimed.
 
     Source: MariaDB server, ``binlog_buf_compress``: a byte 0x80 + count of length bytes (1 to 4), the
     length big-endian, then a zlib stream.
@@ -271,7 +271,7 @@ def inflate_columns(
     Raises
     ------
     DecompressionError
-        A value's header cannot be, its stream is broken or has another size than claimed, or all values
+        A value's header is not valid, its stream is broken or has another size than claimed, or all values
         together have more than `limit` bytes.
     DecodeError
         A span reaches past the buffer.

@@ -152,5 +152,5 @@ EVENT_NAMES: dict[int, str] = {
 
 
 def event_name(type_code: int) -> str:
-    """Name of an event type as SHOW BINLOG EVENTS prints it; "Unknown" for codes nobody assigned."""
+    """Name of an event type as SHOW BINLOG EVENTS prints it; "Unknown" for unassigned codes."""
     return EVENT_NAMES.get(type_code, "Unknown")

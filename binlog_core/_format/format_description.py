@@ -360,7 +360,7 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     Raises
     ------
     FormatError
-        Too short, or of a version that nobody wrote.
+        Too short, or of an unknown version.
     """
     _check_start_v3_length(len(event), offset, path)
     layout = 1 if len(event) < _START_V3_LENGTH else 3
@@ -465,7 +465,7 @@ def parse_format_description(
     Raises
     ------
     FormatError
-        A version, header length, array or checksum algorithm that cannot be.
+        A version, header length, array or checksum algorithm that is not valid.
     ChecksumError
     """
     _check_format_description_length(len(event), offset, path)

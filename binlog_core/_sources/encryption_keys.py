@@ -124,7 +124,7 @@ def read_key_file(path: str | os.PathLike[str]) -> dict[int, bytes]:
     Raises
     ------
     EncryptionError
-        The file cannot be read, is itself encrypted, or has a line that is no key.
+        The file cannot be read, is itself encrypted, or has a line that is not a key.
     """
     data = _read_keys(path)
     if data.startswith(b"Salted__"):
@@ -139,7 +139,7 @@ def read_key_file(path: str | os.PathLike[str]) -> dict[int, bytes]:
         match = re.match(rb"([0-9]{1,10});([0-9A-Fa-f]+)(?![0-9A-Za-z])", line)
         if not match or len(match[2]) not in (32, 48, 64):
             raise EncryptionError(
-                f"line {number} is no key: expected number, semicolon and 32, 48 or 64 hexadecimal digits",
+                f"line {number} is not a key: expected number, semicolon and 32, 48 or 64 hexadecimal digits",
                 path=os.fspath(path),
             )
         keys[int(match[1])] = bytes.fromhex(match[2].decode())

@@ -67,7 +67,7 @@ class LogFile:
 
     @property
     def divisible(self) -> bool:
-        """Several threads may open it at any time: bytes, or a local file that is no pipe."""
+        """Several threads may open it at any time: bytes, or a local file that is not a pipe."""
         if self.target is not None:
             return not isinstance(self.target, SharedFile)
         return not is_server(self.path) and not is_url(self.path) and os.path.isfile(self.path)
@@ -136,7 +136,7 @@ class LogFiles(Sequence[LogFile]):
     Attributes
     ----------
     gaps : tuple of Gap
-        Numbers that are missing between them: logs that were purged, lost or are no logs any more.
+        Numbers that are missing between them: logs that were purged, lost or are not logs any more.
     left_out : tuple of LeftOut
         Files of a directory that have a number which another has too: ``bin.000001.gz`` beside
         ``bin.000001``, or ``bin.0000001``. The one that is named as a server does is read.

@@ -135,7 +135,7 @@ def order_logs(paths: Iterable[str], logs: Collection[str]) -> Ordered:
         kept.append(best)
         left_out += [LeftOut(path, best) for path in rest]
     bases = {base for base, number, _ in by_number if number >= 0}
-    # A numbered file that is no log stands where a log was: its number counts as missing.
+    # A numbered file that is not a log stands where a log was: its number counts as missing.
     lost = [path for path in others if (name := LogName.of(path)) and name.base in bases]
     return Ordered(kept, find_gaps(kept, lost), left_out)
 

@@ -152,7 +152,7 @@ class MariaDBDecryptedSource(Source):
             self._mode = _Ctr(key, inner.path)
             if not self._makes_an_event(*telling):
                 raise EncryptionError(
-                    f"key number {BINLOG_KEY} is wrong: what it decrypts is no event",
+                    f"key number {BINLOG_KEY} is wrong: what it decrypts is not an event",
                     path=self.path, offset=telling[0],
                 )  # fmt: skip
 

@@ -30,7 +30,7 @@ class MySQLDecryptedSource(Source):
     Raises
     ------
     EncryptionError
-        The header cannot be, the key is missing (the message has its id) or wrong.
+        The header is not valid, the key is missing (the message has its id) or wrong.
 
     Notes
     -----

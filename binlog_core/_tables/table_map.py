@@ -359,7 +359,7 @@ def _add_names(fields: list[Fields], table_map: TableMap, flags: int) -> bool:
     seen: set[str] = set()
     for field, raw in zip(fields, names, strict=True):
         name = _text(raw)
-        if not name or name in seen:  # no server writes that; two fields of one name cannot be
+        if not name or name in seen:  # no server writes that; two fields of one name are not valid
             continue
         seen.add(name)
         field["name"] = name

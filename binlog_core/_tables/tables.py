@@ -35,7 +35,7 @@ class Column:
     fsp : int
         Fraction digits of a temporal type, 0 to 6.
     signed : bool or None
-        None where the log does not tell (the value is then read as signed); None too for what is no number.
+        None where the log does not tell (the value is then read as signed); None too for what has no sign.
     nullable : bool or None
     collation : int or None
         Collation id; 63 is binary, None unknown or no character column.

@@ -66,7 +66,7 @@ class Head(NamedTuple):
         Raises
         ------
         BinlogError
-            It is no log, or encrypted.
+            It is not a log, or encrypted.
         """
         view = source.view()
         head = source.peek(_HEAD_LEN) if view is None else view[:_HEAD_LEN]

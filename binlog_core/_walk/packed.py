@@ -26,7 +26,7 @@ class PackedEvents:
     Attributes
     ----------
     left : int
-        Set by who walks over a window before the next is asked for: bytes at its end that are no whole event.
+        Set by who walks over a window before the next is asked for: bytes at its end, part of an event.
 
     Raises
     ------

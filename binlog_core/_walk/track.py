@@ -155,7 +155,7 @@ class Track:
         Raises
         ------
         BinlogError
-            It cannot be.
+            It is not valid.
         """
         assert self.format is not None
         length = int.from_bytes(self.window[offset + 9 : offset + 13], "little")

@@ -78,7 +78,7 @@ class Tracker:
         ArchiveError
             The bytes are not whole events.
         BinlogError
-            An event that tells GTIDs cannot be.
+            An event that tells GTIDs is not valid.
         """
         offset = 0
         while offset < len(data):
@@ -102,7 +102,7 @@ class Tracker:
             )
             if after <= offset or status not in (WALK_END, WALK_FULL, WALK_DESCRIPTOR):
                 raise ArchiveError(
-                    "the server sent an event whose length cannot be", path=path, offset=position + after
+                    "the server sent an event whose length is not valid", path=path, offset=position + after
                 )
             self._look(self._headers[:count], data, position, path)
             offset = after

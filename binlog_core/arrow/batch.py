@@ -236,7 +236,7 @@ def json_documents(batch: ChangeBatch) -> dict[str, dict[int, bytes | None]]:
     Raises
     ------
     DecodeError
-        A list of changes cannot be, or does not fit its document.
+        A list of changes is not valid, or does not fit its document.
     """
     found: dict[str, dict[int, bytes | None]] = {}
     if not len(batch.json_diffs):

@@ -89,7 +89,7 @@ def converter(column: Column, errors: TextErrors) -> Callable[[bytes], bytes]:
     ----------
     column : Column
     errors : "raise" or "replace"
-        What to do with bytes that are no text; raise gives UnicodeDecodeError.
+        What to do with bytes that are not text; raise gives UnicodeDecodeError.
     """
     if column.kind == Kind.JSON:
         from .._core._jsonb import jsonb_to_text

@@ -62,7 +62,7 @@ def export(
         typer.Option(help="Columns without names: refuse, or name them c0, c1 … by position."),
     ] = "refuse",
     text_errors: Annotated[
-        Literal["raise", "replace"], typer.Option(help="Bytes that are no text in their character set.")
+        Literal["raise", "replace"], typer.Option(help="Bytes that are not text in their character set.")
     ] = "raise",
     on_error: Annotated[
         Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")

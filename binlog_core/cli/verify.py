@@ -36,7 +36,7 @@ def verify(
     ] = None,
     allow_cut: Annotated[
         bool,
-        typer.Option("--allow-cut", help="A log that ends inside an event or transaction is no failure."),
+        typer.Option("--allow-cut", help="A log that ends inside an event or transaction is not a failure."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file, for programs.")] = False,
 ) -> None:

@@ -164,7 +164,7 @@ def parse_event(
     Raises
     ------
     DecodeError
-        A length, count or value that cannot be, or a type that the description should list and does
+        A length, count or value that is not valid, or a type that the description should list and does
         not; with path, offset and type_code.
 
     Source: MySQL server documentation, "Binlog Event".

@@ -198,7 +198,7 @@ def decode_gtid_tagged(
         if field_id <= last_id:
             raise DecodeError(f"tagged GTID: field {field_id} after {last_id}")
         if field_id >= _TAGGED_FIELDS:
-            break  # one that may be ignored, and whose length nobody told us
+            break  # one that may be ignored, and whose length is unknown
         last_id = field_id
         fields[field_id] = _take_tagged_field(message, field_id)
     missing = [str(field_id) for field_id in range(4) if field_id not in fields]

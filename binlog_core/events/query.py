@@ -60,7 +60,7 @@ class QueryStatus:
     character_set_collations : tuple of (int, int)
         MariaDB 11: default collation of a character set, and the one chosen in its place.
     unknown : bytes
-        From the first code that nobody told us of; lengths are not in the log, so what follows is lost.
+        From the first unknown code; lengths are not in the log, so what follows is lost.
     """
 
     flags2: int | None = None

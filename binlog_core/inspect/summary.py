@@ -72,7 +72,7 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in the log that is no frame of a transaction.
+    """A statement in the log that is not the frame of a transaction.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class LogSummary:
         return sets[0] if sets else None
 
     def statements(self) -> list[Statement]:
-        """Statements that are no frame of a transaction, in log order."""
+        """Statements that are not the frame of a transaction, in log order."""
         return [statement for file in self.files for statement in file.statements]
 
     def activity(self) -> Activity:

@@ -54,7 +54,7 @@ class ServerUndo:
     def check(self) -> None:
         """Compare, and change nothing: rows that are not as the change left them are marked.
 
-        What rows of other logs or servers say since is no reason then: what counts is the row itself.
+        What rows of other logs or servers say since is not a reason then: what counts is the row itself.
         """
         self._ask("START TRANSACTION READ ONLY")
         try:

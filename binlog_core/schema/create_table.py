@@ -62,7 +62,7 @@ class Dialect:
     Parameters
     ----------
     mariadb : bool or None
-        Whose log it is; None where nobody told.
+        Whose log it is; None: not known.
     sql_mode : int
         The server's bit mask.
     """

@@ -122,7 +122,7 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
     Raises
     ------
     SchemaError
-        The text is no CREATE TABLE statement, or cannot be read.
+        The text is not a CREATE TABLE statement, or cannot be read.
     """
     full_name = f"{database}.{table}" if table is not None else None
     try:

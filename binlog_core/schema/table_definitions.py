@@ -30,7 +30,7 @@ class ColumnSchema:
     type_name : str
         The server's own name of the type in lower case: "int" for INTEGER, "decimal" for NUMERIC.
     unsigned : bool or None
-        None for what is no number.
+        None for what is not a number.
     length : int or None
         Characters of CHAR and VARCHAR, bytes of BINARY and VARBINARY, bits of BIT.
     precision, scale : int or None

@@ -84,7 +84,7 @@ def unquote(text: str, escapes: bool) -> str:
 def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None) -> Iterator[Iterator[Token]]:
     """The statements of a text, each as its tokens; ``DELIMITER`` lines of dumps are obeyed.
 
-    Nothing is read ahead: a statement's tokens are made as they are taken, and what nobody took of it is
+    Nothing is read ahead: a statement's tokens are made as they are taken, and what is not taken of it is
     stepped over when the next statement is asked for. The time is in proportion to the text.
 
     Parameters

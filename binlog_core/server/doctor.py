@@ -164,7 +164,7 @@ def _gtids(settings: dict[str, str], facts: Facts) -> list[Finding]:
     if facts.gtids:
         mode = "" if facts.mariadb else "gtid_mode=ON"
         return [Finding("GTIDs", "ok", mode or "on MariaDB transactions always have them")]
-    found = f"gtid_mode={settings.get('gtid_mode', 'OFF')}: after a failover nobody can tell where to go on"
+    found = f"gtid_mode={settings.get('gtid_mode', 'OFF')}: after a failover it is not known where to go on"
     return [Finding("GTIDs", "note", found, "set gtid_mode = ON, and enforce_gtid_consistency = ON")]
 
 

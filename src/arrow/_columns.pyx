@@ -385,7 +385,7 @@ cdef object failure(_Columns gathered, int k, object column):
         GATHER_BAD_SPAN: f"record {record}: the value's span reaches outside the batch's buffer",
         GATHER_BAD_TEXT: f"record {record}: invalid {charset} text; "
         "text_errors='replace' or 'binary' lets it pass",
-        GATHER_BAD_JSON: f"record {record}: a binary JSON document that cannot be; "
+        GATHER_BAD_JSON: f"record {record}: a binary JSON document that is not valid; "
         "text_errors='binary' lets it pass",
         GATHER_BAD_LENGTH: f"record {record}: a value of a length that {name} cannot have",
         GATHER_BAD_NUMBER: f"record {record}: a number that {name} cannot have",

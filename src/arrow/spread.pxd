@@ -141,7 +141,7 @@ cdef inline bint spread_seconds(const column_t* c, const run_t* runs, size_t cou
 
 
 cdef inline bint spread(column_t* c, const run_t* runs, size_t count, int64_t rows, arena_t* arena) noexcept nogil:
-    # False: no memory, or a number that cannot be
+    # False: no memory, or a number that is not valid
     cdef image_t image
     cdef size_t row = <size_t> (<uint8_t*> &image.row - <uint8_t*> &image)
     if not allocate_slots(arena, c, rows):

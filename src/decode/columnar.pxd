@@ -216,7 +216,7 @@ cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t off
 
 
 cdef inline void drop_times(column_t* c, tile_t* tile) noexcept nogil:
-    # What is no time is null
+    # What is not a time is null
     cdef int64_t* out = <int64_t*> c.slots + tile.first
     cdef int i
     for i in range(tile.count):
@@ -226,7 +226,7 @@ cdef inline void drop_times(column_t* c, tile_t* tile) noexcept nogil:
 
 
 cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t* rows) noexcept nogil:
-    # The tile's values of one column. False: one cannot be, or no memory.
+    # The tile's values of one column. False: one is not valid, or no memory.
     cdef const target_t* target = &plan.targets[k]
     cdef const step_t* step = &target.step
     cdef column_t* c = &sink.made.items[k]

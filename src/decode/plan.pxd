@@ -12,7 +12,7 @@ from types.decimal cimport decimal64_t
 
 cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
     WIRE_NOTHING = 0                # MYSQL_TYPE_NULL: no bytes
-    WIRE_SKIP = 1                   # a fixed-size column nobody asked for
+    WIRE_SKIP = 1                   # a fixed-size column that is not wanted
     WIRE_SKIP_VALUE = 2             # the same with a length before it
     WIRE_COPY = 3                   # as it is; neighbours are merged
     WIRE_COPY1 = 4

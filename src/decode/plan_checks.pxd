@@ -41,5 +41,5 @@ cdef inline int check_ops(const wire_op_t* ops, uint32_t count, uint32_t image_l
     for i in range(count):
         if (ops[i].column != i or ops[i].out > record_len or ops[i].out_width > record_len - ops[i].out
                 or not writes_field(&ops[i])):
-            raise ValueError(f"column {i}: operation {ops[i].code} of {ops[i].width} bytes cannot be")
+            raise ValueError(f"column {i}: operation {ops[i].code} of {ops[i].width} bytes is not valid")
     return 0

@@ -46,7 +46,7 @@ cdef enum walk_end_t:
 # How a walk ended.
 WALK_END = ENDED_AT_END                 # at the last byte of the data
 WALK_TRUNCATED = ENDED_TRUNCATED        # inside an event
-WALK_MALFORMED = ENDED_MALFORMED        # an event_length that cannot be
+WALK_MALFORMED = ENDED_MALFORMED        # an event_length that is not valid
 WALK_CHECKSUM = ENDED_CHECKSUM          # a CRC32 that does not match
 WALK_DESCRIPTOR = ENDED_DESCRIPTOR      # before a new descriptor, whose lengths and checksums then hold
 WALK_FULL = ENDED_FULL                  # out is full

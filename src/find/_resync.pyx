@@ -202,7 +202,7 @@ cdef int confirm(search_t* search, const uint8_t* p) noexcept nogil:
             return IS_EVENT
         if search.rule == RULE_NONE and hops >= CHAIN_WITHOUT_POSITIONS or hops >= CHAIN_MOST:
             return IS_EVENT
-    # What comes next is no event, or not a whole one: damage, or the end of a log that was cut.
+    # What comes next is not an event, or not a whole one: damage, or the end of a log that was cut.
     return IS_EVENT if own_position and own_checksum or hops and agrees and proofs >= PROOFS else IS_NONE
 
 

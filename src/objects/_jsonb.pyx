@@ -46,7 +46,7 @@ def jsonb_to_text(data):
     Raises
     ------
     DecodeError
-        An offset, length, count or type that cannot be, text that is no UTF-8, or more than
+        An offset, length, count or type that is not valid, text that is not UTF-8, or more than
         100 containers inside each other.
 
     Source: MySQL server documentation, "JSON binary format".
@@ -94,7 +94,7 @@ cdef list decode_diffs(bytes data):
         try:
             path_text = path.pos[:remaining(&path)].decode("utf-8")
         except UnicodeDecodeError:
-            raise DecodeError("the path of a JSON diff is no UTF-8") from None
+            raise DecodeError("the path of a JSON diff is not UTF-8") from None
         binary = None
         if operation != REMOVE:
             if not take_lenenc(&cur, &length) or not take_slice(&cur, length, &value):
@@ -340,7 +340,7 @@ cdef object step(parent, key, leg, path):
         if 0 <= index < len(node):
             return node, index
     elif cell_index(leg, 1) == 0:
-        return parent, key       # what is no array counts as an array of one cell
+        return parent, key       # what is not an array counts as an array of one cell
     raise nowhere(path)
 
 
@@ -382,14 +382,14 @@ cdef list parse_path(str path):
                 # Unquoted names, too, go through the server's JSON string parser.
                 legs.append(json.loads(quoted, strict=False).encode("utf-8"))
             except ValueError:       # UnicodeEncodeError, from half a surrogate pair, is one
-                raise DecodeError("a member name in the path of a JSON diff is no JSON string") from None
+                raise DecodeError("a member name in the path of a JSON diff is not a JSON string") from None
         elif path[i] == "[":
             end = path.find("]", i) + 1
             if not end:
                 raise DecodeError("the path of a JSON diff lacks a closing bracket")
             legs.append(parse_cell(path[i + 1:end - 1].strip(PATH_SPACE)))
         else:
-            raise DecodeError("the path of a JSON diff has a leg that is no member and no array cell")
+            raise DecodeError("the path of a JSON diff has a leg that is neither a member nor an array cell")
         i = skip_space(path, end)
     return legs
 
@@ -426,10 +426,10 @@ cdef tuple parse_cell(str cell):
         if not number:
             return True, 0
         if not number.startswith("-"):
-            raise DecodeError("the path of a JSON diff has an array cell that is no number")
+            raise DecodeError("the path of a JSON diff has an array cell that is not a number")
         number = number[1:].strip(PATH_SPACE)
     if not (number.isascii() and number.isdigit()) or len(number) > 10:
-        raise DecodeError("the path of a JSON diff has an array cell that is no number")
+        raise DecodeError("the path of a JSON diff has an array cell that is not a number")
     return from_end, int(number)
 
 

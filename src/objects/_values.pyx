@@ -108,13 +108,13 @@ cdef class RowReader:
         Of the same table definition and columns, to save making it again.
     on_error : "raise" or "skip"
         A value whose bytes cannot be decoded (damaged JSON, a list of changes that does not fit
-        its document, a VECTOR that is no row of floats): raise, or give its bytes and count it.
+        its document, a VECTOR that is not a row of floats): raise, or give its bytes and count it.
 
     Attributes
     ----------
     plan : ValuePlan
     invalid_text : int
-        Values met so far whose bytes are no text in their character set; they come as bytes.
+        Values met so far whose bytes are not text in their character set; they come as bytes.
     damaged_values : int
         Values met so far that came as bytes because they cannot be decoded.
     first_invalid_text, first_damaged_value : DecodeError or None
@@ -201,7 +201,7 @@ cdef class RowReader:
         Returns
         -------
         dict of str to value
-            In table order. NULL is None; an absent column is no key.
+            In table order. NULL is None; an absent column is not a key.
 
         Raises
         ------
@@ -536,7 +536,7 @@ cdef class RowReader:
         # NaT that is not NULL
         cdef calendar_t at
         if not find_invalid_date(self.invalid, self.invalid_count, record, field.column, &at):
-            raise self.error(record, i, "a date that is no date lacks its entry in batch.invalid")
+            raise self.error(record, i, "an invalid date lacks its entry in batch.invalid")
         return date_text(field, &at)
 
     # -- Values of variable length
@@ -559,7 +559,7 @@ cdef class RowReader:
             return self.json(field, i, record, data, length)
         elif form == FORM_VECTOR:
             if length % 4:
-                message = f"a VECTOR of {length} bytes is no row of floats"
+                message = f"a VECTOR of {length} bytes is not a row of floats"
                 return self.damaged(record, i, message, data, length)
             return vector_value(data, length // 4)
         elif length < field.pad_to:
@@ -579,7 +579,7 @@ cdef class RowReader:
             self.invalid_text += 1
             if self.first_invalid_text is None:
                 self.first_invalid_text = self.error(
-                    record, i, f"bytes that are no text in {self.plan.columns[i].charset}"
+                    record, i, f"bytes that are not text in {self.plan.columns[i].charset}"
                 )
             return PyBytes_FromStringAndSize(data, length)
 

@@ -155,7 +155,7 @@ cdef inline bint find_invalid_date(const invalid_date_t* entries, Py_ssize_t cou
 
 
 cdef inline object enum_value(uint16_t number, tuple members):
-    # 0 is '', what the server stores for a value that is no member.
+    # 0 is '', what the server stores for a value that is not a member.
     if members is None:
         return number
     if number == 0:

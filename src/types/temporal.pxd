@@ -84,7 +84,7 @@ cdef inline bint days_of_rare_date(uint32_t year_month, uint32_t day, int64_t* o
 
 
 cdef inline uint32_t year_month_of(uint32_t year, uint32_t month) noexcept nogil:
-    # Index into the calendar; 0, which is no month, for what lies outside
+    # Index into the calendar; 0, which is not a month, for what lies outside
     return year * 13 + month if month <= 12 and year <= 9999 else 0
 
 

@@ -58,7 +58,7 @@ cdef class TableMap:
     cdef readonly object enum_and_set_column_charset
     cdef readonly object column_visibility      # bytes, MSB first
     cdef readonly object vector_dimensionality  # list of int
-    cdef readonly list unknown_fields           # types of fields that nobody has told us of
+    cdef readonly list unknown_fields           # types of unknown fields
 
 
 cdef uint64_t take_length(Cursor* cur, str what) except? 0xFFFFFFFFFFFFFFFF:

@@ -4,9 +4,9 @@
 cdef enum status_t:
     DECODE_OK = 0
     DECODE_TRUNCATED = 1      # the data ends inside an event: more may come
-    DECODE_MALFORMED = 2      # a length, count or type that cannot be
+    DECODE_MALFORMED = 2      # a length, count or type that is not valid
     DECODE_NO_MEMORY = 3
-    DECODE_BAD_VALUE = 4      # the bytes of one value cannot be
+    DECODE_BAD_VALUE = 4      # the bytes of one value are not valid
     DECODE_TOO_LARGE = 5      # more records than one event may make
 
 cdef enum event_type_t:

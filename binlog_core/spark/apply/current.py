@@ -89,7 +89,7 @@ def write_current(
     Raises
     ------
     BinlogError
-        `changes` is no export; something is in the way.
+        `changes` is not an export; something is in the way.
     """
     source, target = os.fspath(changes).rstrip("/"), os.fspath(output).rstrip("/")
     filesystem, path = open_filesystem(source, storage_options)

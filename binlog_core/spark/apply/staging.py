@@ -206,7 +206,7 @@ class Stager:
                 names = ", ".join(self.schema.names[j] for j in self.keys)
                 raise ValueError(f"the key {names} is null or not in a row image: name other keys")
         moves = self._moves(columns, before)
-        op = np.array([INSERT, 0, PUT, DELETE, 0], np.uint8)[types]  # the last is of what is no image
+        op = np.array([INSERT, 0, PUT, DELETE, 0], np.uint8)[types]  # the last is of what is not an image
         op[before[moves]], op[before[moves] + 1] = GONE, CAME
         images = Images(columns, version, ordinal, op, lacks)
         if lacks is not None and moves.any():

@@ -328,7 +328,7 @@ class ParquetDirectory(Destination):
             return True
         if MANIFEST not in names:
             raise BinlogError(
-                f"the output has files but no {MANIFEST}: it is no earlier export, and never overwritten",
+                f"the output has files but no {MANIFEST}: not an earlier export, never overwritten",
                 path=self.output,
             )
         manifest = self.read_json(f"{self.path}/{MANIFEST}")

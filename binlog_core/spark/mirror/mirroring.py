@@ -179,7 +179,7 @@ class Mirroring:
             self._save()
 
     def _failed(self, state: TableState, error: BinlogError) -> None:
-        """A copy failed; what the next look at the server mends is no failure of the table's."""
+        """A copy failed; what the next look at the server mends is not a failure of the table's."""
         code = error.code if isinstance(error, ServerError) else None
         if code in _GONE or code in _CHANGED:
             return

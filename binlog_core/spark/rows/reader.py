@@ -74,7 +74,7 @@ class ReadOptions:
     unnamed : "refuse" or "positions"
         Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
     text_errors : "raise" or "replace"
-        Bytes that are no text in their character set: an error, or U+FFFD.
+        Bytes that are not text in their character set: an error, or U+FFFD.
     on_error : "raise" or "skip"
         With "skip" damaged events are counted and passed over.
     verify_checksum : bool

@@ -171,17 +171,25 @@ cdef int plan_into(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32
         plan.nullable[i] = flags >> (i % 12 + 4) & 1
     for i in range(plan.json_count):
         plan.json_columns[i] = json_columns[i]
-    decoder.add_definition(index, LIKE, shared=bool(flags & 4))
+    decoder.add_definition(index, definition_with(record_len), shared=bool(flags & 4))
     return 0
 
 
-class NoPlan:
+class NoColumns:
     columns = ()
-    dtype = None
+
+    def __init__(self, record_len):
+        self.dtype = np.dtype((np.void, record_len))
 
 
 EMPTY = b""
-cdef Definition LIKE = Definition(NoPlan, None, EMPTY)
+cdef dict DEFINITIONS = {}                                  # by the length of their records
+
+
+cdef Definition definition_with(uint32_t record_len):
+    if record_len not in DEFINITIONS:
+        DEFINITIONS[record_len] = Definition(NoColumns(record_len), None, EMPTY)
+    return DEFINITIONS[record_len]
 
 
 cdef void check(bint holds) noexcept nogil:

@@ -47,14 +47,7 @@ def rows(
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            "--result-file",
-            "-r",
-            help="File to write; standard output without.",
-            dir_okay=False,
-        ),
+        typer.Option("--output", "-o", "-r", help="File to write; standard output without.", dir_okay=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,

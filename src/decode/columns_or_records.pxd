@@ -1,4 +1,4 @@
-# The rows of an event into the columns of its batch; or, where that is not valid, the whole batch into records after all.
+# The rows of an event into the columns of its batch or, where that is impossible, the whole batch into records.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 

@@ -47,8 +47,8 @@ _PROBE = (
 # dates that no calendar has as they are, and rows in any order of their foreign keys.
 SESSION = (
     "SET NAMES utf8mb4;",
-    "SET @OLD_TIME_ZONE =SESSION.time_zone, @OLD_SQL_MODE =SESSION.sql_mode;",
-    "SET @OLD_FOREIGN_KEY_CHECKS =SESSION.foreign_key_checks;",
+    "SET @OLD_TIME_ZONE = @@SESSION.time_zone, @OLD_SQL_MODE = @@SESSION.sql_mode;",
+    "SET @OLD_FOREIGN_KEY_CHECKS = @@SESSION.foreign_key_checks;",
     "SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
     " foreign_key_checks = 0;",
 )

@@ -251,7 +251,10 @@ def case_of(kind: str, folder: Path) -> Case:
 
 
 def test_every_kind_has_its_log() -> None:
-    assert set(CASES) == set(KINDS) - {"reconnects"}  # that is of servers: see tests/server
+    assert set(CASES) == set(KINDS) - {
+        "reconnects",
+        "unproved_definitions",
+    }  # those of servers: see tests/server
 
 
 @pytest.mark.parametrize("kind", CASES)

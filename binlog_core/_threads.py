@@ -14,6 +14,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -548,7 +549,9 @@ class ThreadedPass:
             self._room.notify_all()
         if threading.current_thread() not in self._threads:
             for thread in self._threads:
-                thread.join()
+                # One that Ctrl-C met while it was started cannot be joined; it looks at `_stopping` first.
+                with suppress(RuntimeError):
+                    thread.join()
         for part in self._parts:
             if part.source is not None:
                 part.source.close()

@@ -317,6 +317,19 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
         timer.join()
 
 
+def test_ctrl_c_while_threads_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "binlog_core-1":
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with binlog_core.open(DATA, threads=2) as log, pytest.raises(KeyboardInterrupt):
+        list(log.groups())
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_fork_has_no_part_in_a_pass_but_in_new_ones() -> None:
     with binlog_core.open(DATA, threads=2) as log:

@@ -71,7 +71,7 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Unpack[O
     log : Log, or what `binlog_core.open` takes
         Must be readable more than once: no pipe. Has to live as long as the connection asks for its tables.
     **options
-        For `binlog_core.open`; ``threads=0`` unless told.
+        For `binlog_core.open`.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Unpack[O
     BinlogError
         As opening and reading the log does.
     """
-    opened = log if isinstance(log, Log) else open_log(log, **({"threads": 0} | options))
+    opened = log if isinstance(log, Log) else open_log(log, **options)
     tables = find_tables(opened)
     _register_views(con, opened)
     _register_changes(con, opened, tables, tables)

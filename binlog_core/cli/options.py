@@ -82,7 +82,7 @@ class LogOptions:
         """
         with (
             targets(self.files, keep_stdin=passes) as found,
-            open_log(found, **({"threads": 0} | self.arguments() | more)) as log,
+            open_log(found, **(self.arguments() | more)) as log,
         ):
             yield log
 

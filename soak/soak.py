@@ -50,7 +50,7 @@ def read(logs: str, store: str) -> None:
     with binlog_core.open(logs, follow=True, start=found, tables="soak.*") as log:
         reader = ChangeReader(log.report, skip_errors=False)
         for group in log.groups():
-            for change in reader.changes(group):
+            for change in reader.changes([group]):
                 row = (group.path, change.position, change.op, change.table)
                 images = json.dumps(change.before), json.dumps(change.after)
                 db.execute(

@@ -62,7 +62,7 @@ class Position:
         """
         try:
             fields = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict) or not fields.keys() - {"vendor"} <= _FIELDS:
             raise _not_one(text, "expected the JSON text of one")

@@ -104,7 +104,7 @@ class Timeline:
             if version != _VERSION:
                 raise BinlogError(f"timeline of version {version}: expected {_VERSION}", path=path)
             segments = tuple(_segment(one) for one in found["segments"])
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise BinlogError(f"not an archive's timeline: {error}", path=path) from error
         return cls(segments)
 

@@ -273,7 +273,7 @@ class Uploader:
         try:
             told = json.loads(b"".join(self.store.read(_LOCK)))
             return told if isinstance(told, dict) and told.keys() >= _CLAIM else None
-        except (BinlogError, OSError, ValueError):
+        except (BinlogError, OSError, ValueError, RecursionError):
             return None
 
     def _check_claim(self) -> None:

@@ -289,9 +289,12 @@ def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
         path.write_text(json.dumps(good | change))
         with pytest.raises(binlog_core.BinlogError, match="timeline"):
             binlog_core.open(tmp_path)
-    path.write_text("nothing")
-    with pytest.raises(binlog_core.BinlogError, match="timeline"):
-        binlog_core.open(tmp_path)
+    for text in ("nothing", "[" * 200_000):
+        path.write_text(text)
+        with pytest.raises(binlog_core.BinlogError, match="timeline"):
+            binlog_core.open(tmp_path)
+    with pytest.raises(ValueError, match="position"):
+        Position.parse("[" * 200_000)
 
 
 def test_splits_of_an_archive_give_each_transaction_once(tmp_path: Path) -> None:

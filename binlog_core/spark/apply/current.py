@@ -96,7 +96,7 @@ def write_current(
     try:
         with filesystem.open_input_stream(f"{path}/{MANIFEST}") as stream:
             manifest = json.loads(stream.read())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BinlogError(f"no export of Parquet is there: {error}", path=source) from error
     check_manifest(manifest, source)
     found = []

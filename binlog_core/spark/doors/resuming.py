@@ -72,7 +72,7 @@ class Resuming:
             if told.pop("format") != _FORMAT:
                 raise ValueError("another format")
             return ExportState(**told)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise BinlogError(f"not a state of an export: {error}", path=self._told) from error
 
     def _save(self) -> None:

@@ -183,10 +183,12 @@ class Destination(ABC):
                 return None
             with self.filesystem.open_input_stream(notes[-1]) as stream:
                 note = json.loads(stream.read())
-        except OSError:
+            kind = getattr(errors, note.pop("kind"))
+            if not issubclass(kind, BinlogError):  # whoever writes into the output may name anything
+                return None
+            error: BinlogError = kind(note.pop("message"), **note)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        kind = getattr(errors, note.pop("kind"), BinlogError)
-        error: BinlogError = kind(note.pop("message"), **note)
         return error
 
     def refuse_inputs(self, paths: Iterable[str]) -> None:
@@ -207,8 +209,11 @@ class Destination(ABC):
 
         if self.filesystem.get_file_info(path).type is not FileType.File:
             return None
-        with self.filesystem.open_input_stream(path) as stream:
-            return json.loads(stream.read())
+        try:
+            with self.filesystem.open_input_stream(path) as stream:
+                return json.loads(stream.read())
+        except (ValueError, RecursionError) as error:
+            raise BinlogError(f"not a file that an export wrote: {error}", path=path) from error
 
 
 def by_table(splits: Iterable[WrittenSplit]) -> list[tuple[str, str, list[FileStatistics]]]:

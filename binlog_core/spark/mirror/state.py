@@ -187,7 +187,7 @@ class Lake:
         try:
             with self.filesystem.open_input_stream(path) as stream:
                 return MirrorState.of_json(json.loads(stream.read()))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:

@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from server import server
+from server import port_of
 
 
 def connect(port: int) -> Any:
@@ -127,13 +127,8 @@ def main() -> int:
     parser.add_argument("--port", type=int)
     arguments = parser.parse_args()
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
-    if arguments.port:
-        return soak(arguments.port, arguments.kills, arguments.seed)
-    with server() as running:
-        if running is None:
-            print("no MariaDB server here (mariadb-server-core)")
-            return 2
-        return soak(running.port, arguments.kills, arguments.seed)
+    with port_of(arguments.port) as port:
+        return soak(port, arguments.kills, arguments.seed)
 
 
 if __name__ == "__main__":

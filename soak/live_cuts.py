@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from archive_kills import connect, held, sent
-from server import server
+from server import port_of
 
 
 def write(port: int, stop: threading.Event, written: list[int], chance: Random) -> None:
@@ -126,13 +126,8 @@ def main() -> int:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
-    if arguments.port:
-        return soak(arguments.port, arguments.cuts, arguments.seed)
-    with server() as running:
-        if running is None:
-            print("no MariaDB server here (mariadb-server-core)")
-            return 2
-        return soak(running.port, arguments.cuts, arguments.seed)
+    with port_of(arguments.port) as port:
+        return soak(port, arguments.cuts, arguments.seed)
 
 
 if __name__ == "__main__":

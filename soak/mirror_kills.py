@@ -24,7 +24,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from server import server
+from server import port_of
 
 DATABASE = "mirrored"
 TABLES = ("orders", "items", "people", "events")
@@ -251,13 +251,8 @@ def main() -> int:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     with tempfile.TemporaryDirectory(prefix="mirrored") as name:
         lake = (arguments.keep or Path(name) / "lake").absolute()
-        if arguments.port:
-            return soak(arguments.port, arguments.kills, arguments.longest, arguments.seed, lake)
-        with server() as running:
-            if running is None:
-                print("no MariaDB server here (mariadb-server-core)")
-                return 2
-            return soak(running.port, arguments.kills, arguments.longest, arguments.seed, lake)
+        with port_of(arguments.port) as port:
+            return soak(port, arguments.kills, arguments.longest, arguments.seed, lake)
 
 
 if __name__ == "__main__":

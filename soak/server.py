@@ -57,6 +57,25 @@ class Server:
 
 
 @contextmanager
+def port_of(given: int | None) -> Iterator[int]:
+    """The port of a server that runs: the given one, or that of a server of one's own.
+
+    Raises
+    ------
+    SystemExit
+        The machine has none.
+    """
+    if given:
+        yield given
+        return
+    with server() as running:
+        if running is None:
+            print("no MariaDB server here (mariadb-server-core)")
+            sys.exit(2)
+        yield running.port
+
+
+@contextmanager
 def server() -> Iterator[Server | None]:
     """Start a server in a temporary folder, and end it; None where the machine has none."""
     program = shutil.which("mariadbd", path=_PLACES)

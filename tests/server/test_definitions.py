@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.server import SERVER, connect, needs_server
+from support.server import SERVER, connect, needs_server, run
 
 import binlog_core
 from binlog_core.errors import StrictError
@@ -15,15 +15,6 @@ from binlog_core.errors import StrictError
 pytestmark = [pytest.mark.server, needs_server]
 
 DATABASE = "live_names"
-
-
-def run(connection: Any, *statements: str) -> list[Any]:
-    rows: list[Any] = []
-    with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-            rows = list(cursor.fetchall())
-    return rows
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.line import Line
-from support.server import SERVER, connect, dump, needs_server
+from support.server import SERVER, connect, dump, needs_server, run
 
 import binlog_core
 from binlog_core.errors import (
@@ -41,15 +41,6 @@ def connection() -> Iterator[Any]:
             f"CREATE TABLE {TABLE} (id INT PRIMARY KEY AUTO_INCREMENT, note VARCHAR(200), large LONGBLOB)",
         )
         yield connection
-
-
-def run(connection: Any, *statements: str) -> list[Any]:
-    rows: list[Any] = []
-    with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement)
-            rows = list(cursor.fetchall())
-    return rows
 
 
 def status(connection: Any) -> tuple[str, int]:

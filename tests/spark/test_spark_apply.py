@@ -108,6 +108,17 @@ class Source:
     def text(self) -> str:
         return self.random.choice("xyz") * self.random.randrange(5)
 
+    def log(self, number: int, count: int) -> Log:
+        """A log of a row that no other has, and of so many steps of work."""
+        log = Log("8.0.36")
+        log.begin()
+        row = {"id": 1000 + number, "a": "first", "b": number}
+        log.insert(T, [row])
+        log.commit()
+        self.rows[row["id"]] = row
+        self.work(log, count)
+        return log
+
     @property
     def state(self) -> list[dict[str, Any]]:
         return [self.rows[key] for key in sorted(self.rows)]
@@ -119,13 +130,7 @@ def test_the_target_equals_the_source_after_each_batch(tmp_path: Path, seed: int
     source = Source(seed, minimal)
     target = tmp_path / "target"
     for number in range(5):
-        log = Log("8.0.36")
-        log.begin()
-        row = {"id": 1000 + number, "a": "first", "b": number}
-        log.insert(T, [row])
-        log.commit()
-        source.rows[row["id"]] = row
-        source.work(log, 25)
+        log = source.log(number, 25)
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
         told = apply_changes(batch, str(target), keys=["id"], app_id="test", batch_id=number)
         assert not told.skipped
@@ -591,13 +596,7 @@ def test_many_workers_fold_what_one_does(
     monkeypatch.setattr("binlog_core.spark.apply.staging._CHUNK_ROWS", 10)
     source, target = Source(seed, minimal), tmp_path / "target"
     for number in range(4):
-        log = Log("8.0.36")
-        log.begin()
-        row = {"id": 1000 + number, "a": "first", "b": number}
-        log.insert(T, [row])
-        log.commit()
-        source.rows[row["id"]] = row
-        source.work(log, 40)
+        log = source.log(number, 40)
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
         told = apply_changes(batch, target, keys=["id"])
         assert told.changes == batch.num_rows

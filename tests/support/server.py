@@ -37,6 +37,16 @@ def connect(url: str = SERVER, **arguments: Any) -> Any:
     )
 
 
+def run(connection: Any, *statements: str) -> list[Any]:
+    """The rows of the last of some statements."""
+    rows: list[Any] = []
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+            rows = list(cursor.fetchall())
+    return rows
+
+
 def logged(connection: Any, work: Callable[[], None], path: Path, url: str = SERVER) -> Path:
     """The log of some work, brought here by the server itself."""
     name = _rotate(connection)

@@ -466,18 +466,13 @@ def _run(
     context.setJobGroup(group, f"export of {len(splits)} splits", interruptOnCancel=True)
     stop = threading.Event()
     watcher = threading.Thread(target=_watch, args=(writer.done, len(splits), progress, stop), daemon=True)
-    found: dict[int, WrittenSplit] = {}
-    reread = 0
     try:
         if progress is not None:
             progress(Progress(0, len(splits)))
             watcher.start()
-        todo = splits
-        while todo:
-            for one in context.parallelize(todo, len(todo)).mapPartitions(writer).collect():
-                found[one.split.index] = one
-            todo = check_seams([*done, *(one.seam for one in found.values())])
-            reread += len(todo)
+        found, reread = _rounds(
+            lambda todo: context.parallelize(todo, len(todo)).mapPartitions(writer).collect(), splits, done
+        )
     except BaseException:
         context.cancelJobGroup(group)  # also on Ctrl-C: no task goes on writing
         raise
@@ -498,16 +493,27 @@ def _run_connected(
     done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
     """As `_run`, in a session of Spark Connect, which has no RDDs."""
-    found: dict[int, WrittenSplit] = {}
-    reread, todo = 0, splits
     if progress is not None:
         progress(Progress(0, len(splits)))
+    found, reread = _rounds(
+        lambda todo: call_tasks(session, lambda split: writer.write(split, attempt_name()), todo),
+        splits,
+        done,
+    )
+    return _told_all(found, progress), reread
+
+
+def _rounds(
+    write: Callable[[list[Split]], list[WrittenSplit]], splits: list[Split], done: list[SplitResult]
+) -> tuple[dict[int, WrittenSplit], int]:
+    """Write splits, and again those whose seams do not fit, until all do; and how many that were."""
+    found: dict[int, WrittenSplit] = {}
+    reread, todo = 0, splits
     while todo:
-        for one in call_tasks(session, lambda split: writer.write(split, attempt_name()), todo):
-            found[one.split.index] = one
+        found |= {one.split.index: one for one in write(todo)}
         todo = check_seams([*done, *(one.seam for one in found.values())])
         reread += len(todo)
-    return _told_all(found, progress), reread
+    return found, reread
 
 
 def _told_all(

@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 from typing import Any
 
 from ..._decode.boundaries import last_checkpoint
@@ -26,7 +25,7 @@ from ...splits import Split, SplitResult
 from ..access import Access
 from ..lake.destination import open_filesystem
 from ..lake.results import ExportState, TableResult, WrittenSplit
-from ..plan.parts import index_of
+from ..plan.parts import check_numbers, index_of
 
 _FORMAT = 1
 _FIRST_EVENT = 4
@@ -104,14 +103,7 @@ class Resuming:
         """
         state, logs = self.state, _logs(splits)
         first = 0 if state.file is None else index_of(logs, state.file)
-        for log, following in pairwise(logs[first:]):
-            together = os.path.dirname(log.path) == os.path.dirname(following.path)
-            if together and following.file_number != log.file_number + 1:
-                raise BinlogError(
-                    f"logs are missing between this one and {name_within(following.path)}: going on would"
-                    " lose changes",
-                    path=log.path,
-                )
+        check_numbers(logs[first:], "going on")
         if state.next_file is None:
             last, end, gtids = self._end(logs, first)
             if (last, end) == (first, state.position):

@@ -6,10 +6,8 @@ range always holds the same rows: that makes a restart exact.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -28,6 +26,7 @@ from ...splits import Split
 from ..plan.definitions import follow_definitions, from_text, to_text, tracker_of
 from ..plan.parts import (
     Part,
+    check_numbers,
     divide,
     index_of,
     plan_logs,
@@ -96,7 +95,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         place = (0, 0)
         if options.start_offset is not None:
             place = index_of(logs, options.start_offset[0]), options.start_offset[1]
-        return _offset(logs, place, self._follow(logs, None, place).kept)
+        return offset_of(logs, place, self._follow(logs, None, place).kept)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The boundary that the next micro-batch ends at.
@@ -108,7 +107,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             Bytes are kept to, but for the transaction that goes beyond them.
         """
         logs = self._logs()
-        begin = _place(logs, start)
+        begin = place_of(logs, start)
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         if self._until is not None and self._target is None:
             self._target = self._end(logs, begin, self._until)
@@ -121,7 +120,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._known = start
         if found <= begin:  # also where a restart begins behind what this query would end at
             return start
-        self._known = _offset(logs, found, self._follow(logs, start, found).kept)
+        self._known = offset_of(logs, found, self._follow(logs, start, found).kept)
         return self._known
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -134,7 +133,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._known is None:
             return None
         logs = self._logs()
-        return _offset(logs, self._end(logs, _place(logs, self._known)), {})
+        return offset_of(logs, self._end(logs, place_of(logs, self._known)), {})
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the logs end now."""
@@ -148,7 +147,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The parts between two offsets; the same ones whenever they are asked for."""
         logs = self._logs()
-        (first, begin), (last, stop) = _place(logs, start), _place(logs, end)
+        (first, begin), (last, stop) = place_of(logs, start), place_of(logs, end)
         parts: list[Part] = []
         for i in range(first, last + 1):
             at = begin if i == first else 0
@@ -170,7 +169,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _follow(self, logs: list[Split], start: Offset | None, end: Place) -> _Followed:
         """Read the statements from an offset, or the first log's beginning, to a place."""
-        begin = (0, 0) if start is None else _place(logs, start)
+        begin = (0, 0) if start is None else place_of(logs, start)
         if self._last is not None and self._last[:2] == (begin, end):
             return self._last[2]
         options = self._options
@@ -216,15 +215,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _logs(self) -> list[Split]:
         logs = plan_logs(self._paths, self._options)
-        for log, following in pairwise(logs):
-            # Between segments of an archive its timeline says what follows; the plan has read that.
-            one_segment = os.path.dirname(log.path) == os.path.dirname(following.path)
-            if one_segment and following.file_number != log.file_number + 1:
-                raise BinlogError(
-                    f"logs are missing between this one and {os.path.basename(following.path)}: a stream over"
-                    " them would lose changes",
-                    path=log.path,
-                )
+        check_numbers(logs, "a stream over them")
         return logs
 
     def _end(self, logs: list[Split], begin: Place, until: tuple[str, int] | None = None) -> Place:
@@ -275,11 +266,13 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def _offset(logs: list[Split], place: Place, kept: dict[str, Any]) -> Offset:
+def offset_of(logs: list[Split], place: Place, kept: dict[str, Any]) -> Offset:
+    """A place as Spark keeps it, with what is known there."""
     return {"file": name_within(logs[place[0]].path), "position": place[1], **kept}
 
 
-def _place(logs: list[Split], offset: Offset) -> Place:
+def place_of(logs: list[Split], offset: Offset) -> Place:
+    """The place that an offset names: the log's index, and the position in it."""
     return index_of(logs, offset["file"]), int(offset["position"])
 
 

@@ -17,7 +17,7 @@ from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.changes import ChangeReader
 from ..doors.export import SplitWriter, attempt_name
-from ..doors.streaming import BinlogStreamReader, Place, _offset, _place
+from ..doors.streaming import BinlogStreamReader, Place, offset_of, place_of
 from ..lake.results import FileStatistics, LoggedStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
@@ -66,7 +66,7 @@ class LogPlan(BinlogStreamReader):
 
     def version(self, offset: Offset) -> int:
         """An offset's place as one number, which orders all places."""
-        i, position = _place(self._logs(), offset)
+        i, position = place_of(self._logs(), offset)
         return self._logs()[i].version_base + position
 
     def end(self) -> int:
@@ -88,7 +88,7 @@ class LogPlan(BinlogStreamReader):
         xa.follow(logs[: i + 1], end=position)
         known = to_text(DdlTracker(definitions, database_charsets=charsets))
         kept = {_DEFINITIONS: known, _PREPARED: [list(one) for one in xa.open]}
-        return _offset(logs, place, kept)
+        return offset_of(logs, place, kept)
 
     def behind(self, start: Offset, most: int | None, last: int) -> Offset:
         """The offset of the next boundary: behind so many bytes, but not behind a place.
@@ -113,7 +113,7 @@ class LogPlan(BinlogStreamReader):
         logs = self._logs()
         number = next(i for i, log in enumerate(logs) if log.file_number == last >> FILE_NUMBER_SHIFT)
         place = number, last - logs[number].version_base
-        return _offset(logs, place, self._follow(logs, start, place).kept)
+        return offset_of(logs, place, self._follow(logs, start, place).kept)
 
     def parts(self, start: Offset, end: Offset) -> list[Part]:
         """What the workers read."""

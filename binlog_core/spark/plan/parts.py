@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ..._decode.boundaries import boundary_behind
 from ..._sources.log_names import name_within
@@ -73,6 +75,33 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
     if options.start_offset is not None:
         splits = splits[index_of(splits, options.start_offset[0]) :]
     return splits
+
+
+def check_numbers(logs: Sequence[Split], consequence: str) -> None:
+    """Check that no log is missing between others.
+
+    Between segments of an archive its timeline says what follows; the plan has read that.
+
+    Parameters
+    ----------
+    logs : sequence of Split
+        One for each log, in order.
+    consequence : str
+        For the error: what would lose changes.
+
+    Raises
+    ------
+    BinlogError
+        One is.
+    """
+    for log, following in pairwise(logs):
+        one_segment = os.path.dirname(log.path) == os.path.dirname(following.path)
+        if one_segment and following.file_number != log.file_number + 1:
+            raise BinlogError(
+                f"logs are missing between this one and {os.path.basename(following.path)}: {consequence}"
+                " would lose changes",
+                path=log.path,
+            )
 
 
 def index_of(splits: list[Split], file: str) -> int:

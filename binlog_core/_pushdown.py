@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ._change_columns import CHANGE_TYPES
 from ._tables.column_types import Kind
 from ._tables.tables import Column
-from .conditions import CHANGE_TYPES, quoted, quoted_name
+from .conditions import quoted, quoted_name
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TOKEN = re.compile(

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._scans import ChangesScan, find_table
-from .arrow.batch import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .arrow.text import TextErrors
 from .arrow.types import Geometry, Vectors, WideDecimals
 from .errors import MissingExtraError, SchemaError

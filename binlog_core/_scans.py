@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._change_columns import CHANGE_COLUMNS
 from ._core._capsules import schema_capsule, stream_capsule
 from ._gtid_fields import gtid_text
 from ._pushdown import pushed_condition
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
-from .arrow.batch import CHANGE_COLUMNS, ArrowBatch
+from .arrow.batch import ArrowBatch
 from .arrow.types import ArrowField, ChangeColumn, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
 from .batches import empty_batch, fitted

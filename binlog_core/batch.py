@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, overload
 
 import numpy as np
 
+from ._change_columns import OPS as OPS
 from ._core._columns import span_values
 from ._core._rows import NO_INVALID_DATES, NO_JSON_DIFFS, Records
 from ._core._spans import compact_spans
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from .arrow.types import Rows
 
 OUTCOMES = ("unknown", "committed", "rolled back", "XA prepared")  # by transaction["outcome"]
-OPS = {1: "insert", 2: "update_preimage", 3: "update_postimage", 4: "delete"}  # by image["op"]
 
 # ChangeBatch.invalid_dates
 INVALID_DATE_TEXT_DTYPE = np.dtype([("record", "<u4"), ("column", "<u2"), ("text", "U26")])
@@ -276,7 +276,8 @@ class ChangeBatch(Records):
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
             event in the file) and `_row` (number of the row within the event); or some of these and
             of `_timestamp` (of the event), `_server_id`, `_file`, `_gtid` (text, empty where the transaction
-            has none), `_transaction` (offset of its first event), in the order wanted.
+            has none), `_transaction` (offset of its first event), `_xid` (0 where it has none), in the
+            order wanted.
         extras : sequence of ChangeColumn
             Columns of the caller's to follow those; their values are one for each exported row.
         rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from ._change_columns import CONDITION_COLUMNS
 from .errors import ConditionError
 from .limits import DEFAULT_LIMITS, Limits
 from .schema.tokens import unquote
 
 __all__ = ["Condition", "ConditionError"]
-
-PSEUDO_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type")
-CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 
 _MOST_DIGITS = 128  # of a number
 _MOST_EXPONENT = 400
@@ -38,7 +36,7 @@ class Ref:
     side : str
         "before" or "after"; "": of the image at hand.
     pseudo : bool
-        One of PSEUDO_COLUMNS.
+        One of CONDITION_COLUMNS.
     at : int
         Where in the text it stands.
     """
@@ -450,7 +448,7 @@ class _Parser:
         if side in ("before", "after") and self._accept_symbol("."):
             inner, _ = self._name()
             return Ref(inner, side, False, token.at)
-        pseudo = bare and name.lower() in PSEUDO_COLUMNS
+        pseudo = bare and name.lower() in CONDITION_COLUMNS
         return Ref(name.lower() if pseudo else name, "", pseudo, token.at)
 
     def _name(self) -> tuple[str, bool]:

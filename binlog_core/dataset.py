@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._change_columns import CHANGE_COLUMNS
 from ._scans import ChangesScan, find_table
-from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ._change_columns import CHANGE_COLUMNS
 from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._scans import (
@@ -32,7 +33,6 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
-from .arrow.batch import CHANGE_COLUMNS
 from .errors import MissingExtraError
 from .log import Log
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .._change_columns import CHANGE_TYPES
 from .._tables.column_types import Kind
 from ..conditions import (
-    CHANGE_TYPES,
     All,
     Any_,
     Changed,

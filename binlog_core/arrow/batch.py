@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .._core._capsules import schema_capsule, stream_capsule
 from .._core._columns import array_address, export_batch, export_columns
 from .._gtid_fields import gtid_text
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
     from .types import Rows
 
 NO_POLARS = "to_polars() needs polars: pip install polars"
-DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
-CHANGE_COLUMNS = (
-    "_change_type",
-    "_commit_timestamp",
-    "_timestamp",
-    "_server_id",
-    "_file",
-    "_position",
-    "_row",
-    "_gtid",
-    "_transaction",
-)
 
 
 class ArrowBatch:
@@ -222,6 +211,9 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     if name == "_transaction":
         begins = batch.transactions["begin_position"] if len(image) else np.empty(0, np.uint64)
         return ChangeColumn(name, begins[image["transaction"]])
+    if name == "_xid":
+        xids = batch.transactions["xid"] if len(image) else np.empty(0, np.uint64)
+        return ChangeColumn(name, xids[image["transaction"]])
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
 
 

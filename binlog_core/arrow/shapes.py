@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._change_columns import CHANGE_TYPES
 from .._core._capsules import schema_capsule
 from .._core._columns import Layout
 from .._tables.tables import Column
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..batch import ChangeBatch
 
-OP_LABELS = ("unknown", "insert", "update_preimage", "update_postimage", "delete")  # by image["op"]
+OP_LABELS = ("unknown", *CHANGE_TYPES)  # by image["op"]
 IMAGE_COLUMNS = {
     column.name: column
     for column in (

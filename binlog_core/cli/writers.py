@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .._change_columns import DEFAULT_CHANGE_COLUMNS
 from .._core._values import RowReader
 from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
 from .._tables.tables import records_at_a_time
-from ..arrow.batch import DEFAULT_CHANGE_COLUMNS
 from ..batch import ChangeBatch
 from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..limits import DEFAULT_LIMITS, Limits

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from glob import escape
 from typing import Any, Literal, TypeVar, cast
 
+from .._change_columns import LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from .._tables.given_names import near_names
 from ..conditions import Condition
@@ -17,7 +18,7 @@ from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
 from .access import Access
 from .rows.fit import OnSchemaChange
-from .rows.images import METADATA, Images
+from .rows.images import Images
 from .rows.json_rows import Documents
 from .rows.reader import ReadOptions, Unnamed
 
@@ -276,10 +277,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _metadata(text: str) -> tuple[str, ...]:
     if text.lower() == "full":
-        return METADATA
+        return LAKE_METADATA
     if text.lower() == "none":
         return ()
-    return tuple(_choice(*METADATA)(name) for name in _names(text))
+    return tuple(_choice(*LAKE_METADATA)(name) for name in _names(text))
 
 
 def _time(text: str) -> int:

@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..._change_columns import LAKE_COLUMNS
 from ..rows.fit import SPECIAL, STATEMENT
-from ..rows.types import CHANGE_COLUMNS, arrow_schema, import_pyarrow, told_key
+from ..rows.types import arrow_schema, import_pyarrow, told_key
 from .alterations import Check
 from .changes import Changes
 from .delta import DeltaTarget
@@ -142,7 +143,7 @@ def apply_changes(
     pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
     key = tuple(keys) if keys is not None else _told_key(batch)
-    for name in (*CHANGE_COLUMNS[:2], CHANGE_COLUMNS[3], *key):
+    for name in (*LAKE_COLUMNS[:2], LAKE_COLUMNS[3], *key):
         if name not in names:
             raise ValueError(f"the batch has no column {name}")
     if STATEMENT not in names and not without_statements:

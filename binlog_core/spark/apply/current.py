@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
 from ..lake.destination import MANIFEST, check_manifest, open_filesystem
 from ..rows.fit import SPECIAL
-from ..rows.types import CHANGE_COLUMNS, import_pyarrow, spark_schema
+from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images
 from .changes import Changes
 from .files import DELETES, MergeSink, merge_schema
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from .alterations import Check
 
-_TYPE, _VERSION, _, _ORDINAL = CHANGE_COLUMNS
+_TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ..._change_columns import LAKE_COLUMNS
 from ..lake.destination import open_filesystem
-from ..rows.types import CHANGE_COLUMNS
 from ..workers import call_partitions, call_tasks
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class OnSpark:
         """See `Jobs`."""
         frame = self.changes
         if together:
-            version, ordinal = CHANGE_COLUMNS[1], CHANGE_COLUMNS[3]
+            version, ordinal = LAKE_COLUMNS[1], LAKE_COLUMNS[3]
             frame = frame.repartition(version).sortWithinPartitions(version, ordinal)
         return call_partitions(frame, function)
 

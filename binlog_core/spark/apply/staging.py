@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._change_columns import LAKE_COLUMNS
 from ..rows.fit import STATEMENT
 from ..rows.images import ABSENT
-from ..rows.types import CHANGE_COLUMNS, import_pyarrow
+from ..rows.types import import_pyarrow
 from .jobs import Place
 from .keys import hashes, numbered, one_array
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 INSERT, PUT, DELETE, GONE, CAME = 1, 2, 3, 4, 5  # PUT: behind an update that leaves the key as it was
 BUCKETS = 64
 _IMAGES = ("insert", "update_preimage", "update_postimage", "delete")
-_TYPE, _VERSION, _, _ORDINAL = CHANGE_COLUMNS
+_TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
 _OP, _LACKS = "__op", "__lacks"
 _CHUNK_ROWS, _CHUNK_BYTES = 1 << 18, 64 << 20
 

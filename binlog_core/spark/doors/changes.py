@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.conditions import bind
 from ...errors import BinlogError, ConditionError, SchemaError
 from ...report import BinlogWarning
@@ -15,11 +16,11 @@ from ..options import SourceOptions
 from ..plan.parts import Part
 from ..plan.statements import kind_of
 from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
-from ..rows.images import ABSENT, METADATA
+from ..rows.images import ABSENT
 from ..rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
 from ..rows.observers import Statement
 from ..rows.reader import Chunk, ReadOptions, SplitRows
-from ..rows.types import CHANGE_COLUMNS, import_pyarrow
+from ..rows.types import import_pyarrow
 from .inference import Found, find_definitions
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
         )
     found = find_definitions(paths, options, every=options.merge_schema)
     types = special_fields()
-    wanted = [*CHANGE_COLUMNS]
+    wanted = [*LAKE_COLUMNS]
     if options.absent == "true" or (options.absent == "auto" and found.partial):
         wanted.append(ABSENT)
     wanted += options.metadata
@@ -181,7 +182,8 @@ class ChangeReader:
             if options.images == "keychange" and not options.key_columns:
                 columns = None  # the key's columns, whatever they are, are needed
         reading = replace(
-            options.read_options(columns=columns), metadata=tuple(name for name in METADATA if name in names)
+            options.read_options(columns=columns),
+            metadata=tuple(name for name in LAKE_METADATA if name in names),
         )
         return cls(options, reading, schema, projected)
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._json_text import JsonText
 from ..._tables.tables import Table
 from ...errors import SchemaError
 from ...report import Place
 from ...splits import Split
-from .images import ABSENT, METADATA
+from .images import ABSENT
 from .observers import Statement
 from .reader import Chunk
-from .types import CHANGE_COLUMNS, import_pyarrow
+from .types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ OnSchemaChange = Literal["fail", "ignore", "rescue"]
 RESCUED = "_rescued"
 CORRUPT = "_corrupt"
 STATEMENT = "_statement"
-SPECIAL = (*CHANGE_COLUMNS, ABSENT, *METADATA, RESCUED, CORRUPT, STATEMENT)
+SPECIAL = (*LAKE_COLUMNS, ABSENT, *LAKE_METADATA, RESCUED, CORRUPT, STATEMENT)
 
 
 def special_fields() -> dict[str, pa.DataType]:
@@ -72,7 +73,7 @@ class FrameSchema:
     def metadata(self) -> tuple[str, ...]:
         """Columns about the change that are made on demand."""
         names = {name.lower() for name in self.schema.names}
-        return tuple(name for name in METADATA if name in names)
+        return tuple(name for name in LAKE_METADATA if name in names)
 
 
 class _Column(NamedTuple):
@@ -213,7 +214,7 @@ class Fitter:
                 continue
             columns.append(_Column(field, index, here != field.type))
         for index, name in enumerate(own.names):
-            if index in used or name in CHANGE_COLUMNS or name in METADATA:
+            if index in used or name in LAKE_COLUMNS or name in LAKE_METADATA:
                 continue
             if target.on_schema_change == "fail" and not target.projected:
                 raise self._error(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Images = Literal["both", "after", "keychange"]
 ABSENT = "_absent"
-METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")
 
 _PREIMAGE, _POSTIMAGE, _DELETE = 2, 3, 4
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._debezium import Envelopes, Event
 from ..._decode.merge import ChangeReader
 from ...arrow.batch import change_column
 from ...batch import ChangeBatch
 from ...report import Place
 from .fit import CORRUPT, special_fields, to_json
-from .images import METADATA, Images, metadata_column
+from .images import Images, metadata_column
 from .ordinals import Ordinals
 from .reader import SplitRows
-from .types import CHANGE_COLUMNS, import_pyarrow
+from .types import import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ _ROWS = 8192  # of a record batch: rows of JSON are large
 
 
 def all_tables_schema(
-    metadata: Sequence[str] = METADATA, *, corrupt: bool = True, documents: Documents = "json"
+    metadata: Sequence[str] = LAKE_METADATA, *, corrupt: bool = True, documents: Documents = "json"
 ) -> pa.Schema:
     """The schema without option table.
 
@@ -47,7 +48,7 @@ def all_tables_schema(
     """
     pa = import_pyarrow()
     types = special_fields()
-    names = [*CHANGE_COLUMNS, *metadata]
+    names = [*LAKE_COLUMNS, *metadata]
     if corrupt:
         names.append(CORRUPT)
     document = _variant() if documents == "variant" else pa.string()

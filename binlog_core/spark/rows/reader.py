@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
@@ -24,12 +25,12 @@ from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
 from ..access import Access
-from .images import ABSENT, METADATA, Images, absent_names, metadata_column, select_images
+from .images import ABSENT, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
 from .ordinals import Ordinals
 from .prepared import Prepared, XaRows
 from .timeline import definitions_of
-from .types import CHANGE_COLUMNS, import_pyarrow, lake_schema, to_lake
+from .types import import_pyarrow, lake_schema, to_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +115,8 @@ class ReadOptions:
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
         for name in self.metadata:
-            if name not in METADATA:
-                raise ValueError(f"metadata={name!r}: {', '.join(METADATA)} are known")
+            if name not in LAKE_METADATA:
+                raise ValueError(f"metadata={name!r}: {', '.join(LAKE_METADATA)} are known")
 
     @property
     def access(self) -> Access:
@@ -205,7 +206,7 @@ class SplitRows:
         self.end_position = 0
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
-        self._own_names = {*CHANGE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
+        self._own_names = {*LAKE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
         self._rows = ((chunk.table, chunk.batch) for chunk in self.chunks())
 
     def __iter__(self) -> Self:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..._change_columns import LAKE_COLUMNS
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column, Table
 from ...errors import DecodeError, MissingExtraError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
 KEY_METADATA = "binlog.primary_key"  # of a column: its place in the primary key, from 0
 _SPARK_METADATA = b"SPARK::metadata::json"
 _MAX_PRECISION = 38  # of a decimal in a lake
@@ -98,7 +98,7 @@ def lake_schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema(
         [
             *((column.name, lake_type(column)) for column in columns),
-            *zip(CHANGE_COLUMNS, change_types, strict=True),
+            *zip(LAKE_COLUMNS, change_types, strict=True),
         ]
     )
 

@@ -1,0 +1,29 @@
+"""The columns about a change: one list for batches, SQL, conditions and lakes. A name means one thing."""
+
+from __future__ import annotations
+
+CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")  # by image["op"], from 1
+OPS = dict(enumerate(CHANGE_TYPES, 1))
+
+# Of batches and of SQL; see ``ChangeBatch.export``.
+CHANGE_COLUMNS = (
+    "_change_type",
+    "_commit_timestamp",
+    "_timestamp",
+    "_server_id",
+    "_file",
+    "_position",
+    "_row",
+    "_gtid",
+    "_transaction",
+    "_xid",
+)
+DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
+
+# What a condition may ask for besides the table's columns.
+CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type")
+
+# Of the change feeds of lakes, and what these have on demand. `_commit_version` and `_change_ordinal` order
+# the changes of several logs: a batch alone does not tell them.
+LAKE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
+LAKE_METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")

@@ -1,18 +1,22 @@
-"""Filters of pyarrow, and so of DuckDB and polars, as conditions that at least what they choose meets.
+"""Filters of pyarrow (and so of DuckDB and polars) and of Spark, as conditions that at least what they choose
+meets.
 
 Whoever scans applies the filter again: a part of it that no condition stands for is left out here.
-An expression tells what it is by its text alone.
+An expression of pyarrow's tells what it is by its text alone.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
 
 from ._change_columns import CHANGE_TYPES
 from ._tables.column_types import Kind
-from ._tables.tables import Column
-from .conditions import quoted, quoted_name
+from ._tables.tables import Column, Table
+from .conditions import Condition, quoted, quoted_name
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TOKEN = re.compile(
@@ -42,6 +46,89 @@ def pushed_condition(filter_: str, columns: Iterable[Column]) -> str | None:
         if found.lastgroup != "blank":
             tokens.append(found.group())
     return _Filter(tokens, known).condition()
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A comparison of a column, or of what is about the change, with a value.
+
+    Parameters
+    ----------
+    name : str
+        In any case.
+    op : str
+        Such as ``=``, ``<>``, ``in`` or ``not in``; "begins", "ends" or "contains".
+    values : tuple
+        One, but for ``in``; none of them None.
+    """
+
+    name: str
+    op: str
+    values: tuple[object, ...]
+
+    def condition(self, columns: Iterable[Column]) -> str | None:
+        """What it asks of the changes of a table; None: nothing that a condition can say exactly."""
+        named = [column for column in columns if column.name.lower() == self.name.lower()]
+        if not all(map(self._fits, named or (None,))) or len(named) > 1:
+            return None
+        name = quoted_name(named[0].name) if named else self.name.lower()
+        if self.op in ("begins", "ends", "contains"):
+            (text,) = self.values
+            pattern = re.sub(r"([\\%_])", r"\\\1", str(text))
+            before, after = "%" * (self.op != "begins"), "%" * (self.op != "ends")
+            return f"{name} like {quoted(f'{before}{pattern}{after}')}"
+        told = ", ".join(map(quoted, self.values))
+        return f"{name} {self.op} ({told})" if self.op.endswith("in") else f"{name} {self.op} {told}"
+
+    def _fits(self, column: Column | None) -> bool:
+        if column is None:
+            return all(self._fits_the_change(value) for value in self.values)
+        return all(_fits(column, value) for value in self.values)
+
+    def _fits_the_change(self, value: object) -> bool:
+        match self.name.lower():
+            case "_change_type":
+                return self.op in ("=", "in") and value in CHANGE_TYPES
+            case "_commit_timestamp":
+                return isinstance(value, dt.datetime) and value.tzinfo is not None
+            case "_server_id":
+                return isinstance(value, int)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PushedFilters:
+    """Filters of a scan, for `Selection.where`: of each definition of a table those that fit it.
+
+    Parameters
+    ----------
+    predicates : tuple of Predicate
+        All of them are to hold, for the same image.
+    """
+
+    predicates: tuple[Predicate, ...]
+
+    def of(self, table: Table) -> Condition | None:
+        """What they ask of the changes of a table."""
+        found = [one.condition(table.columns) for one in self.predicates]
+        text = " and ".join(filter(None, found))
+        return Condition(text) if text and len(text) <= _MOST else None
+
+
+def _fits(column: Column, value: object) -> bool:
+    """Whether a condition takes a value for what any scan of the column does."""
+    match value:
+        case bool():
+            return False
+        case int():
+            return column.kind in (Kind.INT, Kind.DECIMAL)
+        case Decimal():
+            return column.kind in (Kind.INT, Kind.DECIMAL) and value.is_finite()
+        case str():
+            if column.kind is Kind.ENUM:
+                return column.members is not None
+            return column.kind is Kind.TEXT and column.charset in _UTF8 and "\ufffd" not in value
+    return type(value) is dt.date and column.kind is Kind.DATE
 
 
 class _Filter:
@@ -93,8 +180,8 @@ class _Filter:
             return None
         if column.kind is Kind.INT and _WHOLE.fullmatch(value):
             return _Made(f"{quoted_name(name)} {op} {value}")
-        text = column.kind is Kind.TEXT and column.charset in _UTF8 and value.startswith('"')
-        if text and value.isprintable() and "\\" not in value and "\ufffd" not in value:
+        text = column.kind is Kind.TEXT and value.startswith('"') and _fits(column, value)
+        if text and value.isprintable() and "\\" not in value:
             return _Made(f"{quoted_name(name)} {op} {quoted(value[1:-1])}")
         return None
 

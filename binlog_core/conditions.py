@@ -165,6 +165,10 @@ class Condition:
     def __hash__(self) -> int:
         return hash(self.text)
 
+    def of(self, _table: object) -> Condition:
+        """What it asks of the changes of a table: itself, of each."""
+        return self
+
     def __and__(self, other: Condition) -> Condition:
         """Both: of the same image of a change."""
         return Condition(f"({self.text}) and ({other.text})", limits=_UNBOUNDED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from .._tables.tables import Column, Table, image_dtype, record_dtype
 from ..conditions import Condition
 from .compiled_conditions import CompiledCondition, compile_condition
 from .conditions import BoundCondition, bind
+
+if TYPE_CHECKING:
+    from .._pushdown import PushedFilters
 
 _TEMPORAL_OPS = {  # type code: name, bytes before the fraction
     MYSQL_TYPE_TIME2: ("TIME2", 3),
@@ -121,10 +124,10 @@ class Plans:
 
     Parameters
     ----------
-    where : Condition or None
+    where : Condition, PushedFilters or None
     """
 
-    def __init__(self, where: Condition | None = None) -> None:
+    def __init__(self, where: Condition | PushedFilters | None = None) -> None:
         self._where = where
         # By the identity of the columns, which stand in the value to keep it their own.
         self._plans: dict[tuple[int, frozenset[str] | None], tuple[tuple[Column, ...], Plan]] = {}
@@ -154,10 +157,13 @@ class Plans:
         self._plans.clear()
 
 
-def plan_of(table: Table, wanted: Collection[str] | None = None, where: Condition | None = None) -> Plan:
+def plan_of(
+    table: Table, wanted: Collection[str] | None = None, where: Condition | PushedFilters | None = None
+) -> Plan:
     """A plan made anew; as :meth:`Plans.plan_of`."""
     count = len(table.columns)
-    condition = None if where is None else bind(where, table)
+    own = None if where is None else where.of(table)
+    condition = None if own is None else bind(own, table)
     nullable = bytes([c.nullable is not False for c in table.columns])
     if table.undecodable is not None:
         dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])

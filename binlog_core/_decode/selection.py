@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import index
+from typing import TYPE_CHECKING
 
 from .._tables import charsets
 from .._tables.given_names import NamesMet
@@ -18,6 +19,9 @@ from ..errors import SchemaError
 from ..limits import Limits
 from ..position import Position
 from .gtid_selection import AnyGtidSet
+
+if TYPE_CHECKING:
+    from .._pushdown import PushedFilters
 
 Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
@@ -44,7 +48,7 @@ class Selection:
     stop_timestamp: int | None = None
     gtids: AnyGtidSet | None = None
     exclude_gtids: AnyGtidSet | None = None
-    where: Condition | None = None
+    where: Condition | PushedFilters | None = None
     repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
     asides: bool = False  # what is not a row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass

@@ -102,7 +102,7 @@ class SourceOptions:
         Rows of XA transactions come where they are logged, at XA PREPARE; or as of XA COMMIT, and not at all
         where that never comes.
     push_filters : bool
-        Leave out splits by filters on `_commit_version`; needs Spark's
+        Leave out splits by filters on `_commit_version`, and rows by others, as `where` does; needs Spark's
         ``spark.sql.python.filterPushdown.enabled=true``.
     max_bytes_per_trigger : int or None
         Streaming: bytes of logs in a micro-batch, to the end of a transaction.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.conditions import bind
+from ..._pushdown import Predicate, PushedFilters
 from ...errors import BinlogError, ConditionError, SchemaError
 from ...report import BinlogWarning
 from ...splits import Split
@@ -186,6 +187,17 @@ class ChangeReader:
             metadata=tuple(name for name in LAKE_METADATA if name in names),
         )
         return cls(options, reading, schema, projected)
+
+    def pushed(self, predicates: Iterable[Predicate]) -> ChangeReader:
+        """One that may leave out rows for which some predicates do not hold."""
+        options, found = self.options, tuple(predicates)
+        # A condition is of whole changes, and could hold for the other image; statements are numbered with
+        # all rows; what is not text in the log is here.
+        if not found or options.table is None or options.where is not None or options.ddl != "ignore":
+            return self
+        if options.text_errors == "replace":
+            return self
+        return replace(self, reading=replace(self.reading, pushed=PushedFilters(found)))
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Record batches of the schema.

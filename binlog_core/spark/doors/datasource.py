@@ -16,6 +16,7 @@ from ..options import SourceOptions, paths_of
 from ..plan.parts import Part, plan_parts
 from ..rows.types import arrow_schema, spark_schema
 from .changes import ChangeReader, check_columns, check_types, infer_schema
+from .filters import pushed_predicate
 from .partition import LogPartition
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class BinlogReader(DataSourceReader):
 
 
 class PruningReader(BinlogReader):
-    """Leaves out parts by filters on `_commit_version`. Spark still applies each filter."""
+    """Leaves out parts by filters on `_commit_version`, and rows by others. Spark still applies each."""
 
     def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
         super().__init__(changes, paths)
@@ -114,11 +115,15 @@ class PruningReader(BinlogReader):
 
     # Spark refuses a reader that has this method while spark.sql.python.filterPushdown.enabled is false.
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Note bounds; give all filters back."""
+        """Note bounds and conditions; give all filters back."""
+        found = []
         for one in filters:
             if getattr(one, "attribute", None) == ("_commit_version",):
                 self._bound(one)
+            elif (predicate := pushed_predicate(one, self._changes.options)) is not None:
+                found.append(predicate)
             yield one
+        self._changes = self._changes.pushed(found)
 
     def _bound(self, one: Any) -> None:
         from pyspark.sql.datasource import (  # Spark 4.1 and later

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._decode.group import Group
 from ...batch import ChangeBatch
+
+_POSTIMAGE = 3
 
 
 class Ordinals:
@@ -67,3 +70,59 @@ class Ordinals:
             ordinals[: lengths[0]] += self._count
         self._begin, self._count = int(begin[-1]), int(ordinals[-1]) + 1
         return ordinals
+
+
+class OrdinalsOfAll(Ordinals):
+    """Numbers row images that were chosen among those of groups, as if all were there.
+
+    Parameters
+    ----------
+    groups : iterator of Group
+        Of all images; taken as far as the chosen ones come.
+    """
+
+    def __init__(self, groups: Iterator[Group]) -> None:
+        super().__init__()
+        self._groups = groups
+        self._seen = np.empty(0, _PLACE), np.empty(0, np.int64)  # of the last group that was needed
+
+    def number(self, batches: Sequence[ChangeBatch]) -> list[NDArray[np.int64]]:
+        """As of `Ordinals`."""
+        wanted = [_places(batch) for batch in batches]
+        if not wanted:
+            return []
+        places = np.concatenate(wanted)
+        order = np.argsort(places, kind="stable")
+        places, ordinals = places[order], np.empty(len(order), np.int64)
+        done = 0
+        while done < len(places):
+            seen, numbers = self._seen
+            here = done + int(np.searchsorted(places[done:], seen[-1:], side="right").sum())
+            ordinals[order[done:here]] = numbers[np.searchsorted(seen, places[done:here])]
+            done = here
+            if done < len(places):
+                self._seen = self._next()
+        return np.split(ordinals, np.cumsum([len(one) for one in wanted])[:-1])
+
+    def _next(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        batches = [batch for batch in next(self._groups).batches if batch.table.undecodable is None]
+        if not batches:
+            return np.empty(0, _PLACE), np.empty(0, np.int64)
+        numbers = np.concatenate(super().number(batches))
+        places = np.concatenate([_places(batch) for batch in batches])
+        order = np.argsort(places, kind="stable")
+        return places[order], numbers[order]
+
+
+_PLACE = np.dtype([("position", "u8"), ("row", "u4"), ("after", "u1")])  # ordered as images are in the log
+
+
+def _places(batch: ChangeBatch) -> NDArray[np.void]:
+    image = batch.array["image"]
+    found = np.empty(len(image), _PLACE)
+    found["position"], found["row"], found["after"] = (
+        image["position"],
+        image["row"],
+        image["op"] == _POSTIMAGE,
+    )
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
 from ..._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from ..._pushdown import PushedFilters
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -27,7 +28,7 @@ from ...splits import Split, SplitBounds, SplitResult
 from ..access import Access
 from .images import ABSENT, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, Statement, StatementRecorder
-from .ordinals import Ordinals
+from .ordinals import Ordinals, OrdinalsOfAll
 from .prepared import Prepared, XaRows
 from .timeline import definitions_of
 from .types import import_pyarrow, lake_schema, to_lake
@@ -54,6 +55,9 @@ class ReadOptions:
         Table name or pattern to the names of the columns to decode.
     where : Condition or None
         Only changes that match.
+    pushed : PushedFilters or None
+        Without `where`: of what they do not choose some rows may be left out; the others are numbered as if
+        none were.
     schema : dict, str, path, Schema, Timeline or None
         As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
     keys : path, dict or None
@@ -89,6 +93,7 @@ class ReadOptions:
     exclude_tables: tuple[str, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] | None = None
     where: Condition | None = None
+    pushed: PushedFilters | None = None
     schema: Any = field(default=None, repr=False)
     keys: Any = field(default=None, repr=False)
     images: Images = "both"
@@ -232,7 +237,7 @@ class SplitRows:
     def pieces(self) -> Iterator[Chunk | Statement]:
         """The rows, and between them the statements that `options` asks for, in log order; once."""
         import_pyarrow()
-        ordinals = Ordinals()
+        ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
         for group in self.groups():
             yield from self._statements(ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
@@ -267,7 +272,7 @@ class SplitRows:
                     tables=options.tables,
                     exclude_tables=options.exclude_tables,
                     columns=dict(options.columns or {}),
-                    where=options.where,
+                    where=options.where or options.pushed,
                     start_position=start,
                     stop_position=stop,
                     stop_anchor=anchors,
@@ -292,6 +297,11 @@ class SplitRows:
                 bounds.finish(decoder)
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
+
+    def _ordinals_of_all(self) -> Ordinals:
+        """For rows of which some were left out: another pass counts all of them, and decodes no value."""
+        options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
+        return OrdinalsOfAll(SplitRows(self.split, options, exact=self._exact).groups())
 
     def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.

@@ -100,6 +100,10 @@ class LogFile:
         path = follower.next_path if follower is not None else None
         return replace(self, path=path) if path is not None else None
 
+    def behind(self, source: Source) -> LogFile | None:
+        """Of a stream of logs: the log that comes after this one, which `source` has been read to its end."""
+        return None
+
     def following(self) -> LogFile | None:
         """The log with the next number, if it is there."""
         path = next_log_after(self.path) if self.target is None else None

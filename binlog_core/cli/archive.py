@@ -15,15 +15,16 @@ from rich.text import Text
 
 from ..archive import Status
 from ..archive import archive as keep_archive
-from .options import DefaultsFile, PasswordFile
+from .options import LoginOptions, spread
 from .output import EXIT_ERROR, EXIT_INTERRUPTED, errors_as_lines, messages, printable, size
 
 
+@spread
 def archive(
     server: Annotated[
         str,
         typer.Argument(
-            metavar="SERVER", help="mysql://user@host:port,…; the password comes from MYSQL_PWD or a file."
+            metavar="SERVER", help="mysql://user@host:port,…; see --password-file for the password."
         ),
     ],
     destination: Annotated[
@@ -61,8 +62,8 @@ def archive(
     spool: Annotated[
         Path | None, typer.Option(help="Object store: local directory for logs that are not uploaded yet.")
     ] = None,
-    password_file: PasswordFile = None,
-    defaults_file: DefaultsFile = None,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Keep raw copies of a server's logs, byte for byte, and go on where the last run ended.
 
@@ -75,6 +76,7 @@ def archive(
 
       binlog-core archive mysql://repl@db1,db2 /backup/shop --compress zstd --keep 30d --status shop.prom
     """
+    access = login.login("options")
     with errors_as_lines(), stopping() as told_to_stop, _Line() as line:
         try:
             found = keep_archive(
@@ -88,8 +90,7 @@ def archive(
                 status=status or (),
                 tail_interval=tail_interval,
                 spool=spool,
-                password_file=password_file,
-                defaults_file=defaults_file,
+                **access,
                 stop=told_to_stop.event,
                 progress=line,
             )

@@ -12,24 +12,24 @@ import typer
 from rich.text import Text
 
 from .._sources.places import is_server
-from ..server.address import Address
 from ..server.doctor import Finding, examine
-from .options import DefaultsFile, PasswordFile
+from .options import LoginOptions, spread
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results
 
 _STYLES = {"ok": "green", "note": "yellow", "fails": "red"}
 
 
+@spread
 def doctor(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="mysql://user@host:port or mariadb://…")],
     archive: Annotated[
         Path | None, typer.Option(help="Directory of an archive of the server: what it lacks, and its disk.")
     ] = None,
-    password_file: PasswordFile = None,
-    defaults_file: DefaultsFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per finding, for programs.")
     ] = False,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Say before anything is read what will fail, and how to mend it.
 
@@ -45,11 +45,7 @@ def doctor(
                 f"binlog-core: {printable(server)} is not a server's address: mysql://user@host:port"
             )
             raise typer.Exit(EXIT_USAGE)
-        try:
-            address = Address.of(server, password_file=password_file, defaults_file=defaults_file)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        findings = examine(address, archive)
+        findings = examine(login.address(server, "SERVER"), archive)
         for finding in findings:
             _tell(finding, as_json=as_json)
     if any(finding.state == "fails" for finding in findings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,13 +14,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._sources.places import is_server
+from ..archive import archive as keep_archive
 from ..archive.files import Files, put
 from ..batch import OPS
 from ..conditions import condition_of
 from ..errors import BinlogError
 from ..report import KINDS
+from .options import LoginOptions, spread
 from .output import errors_as_lines, messages, note, printable, size
-from .progress import splits_bar
+from .progress import patience, splits_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,11 +36,13 @@ _CELL_LEN = 40
 _PADDING_LEN = 3  # of a cell in a table
 
 
+@spread
 def export(
     logs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT... OUTPUT", help="Logs, directories, index files or patterns; then the output."
+            metavar="INPUT... OUTPUT",
+            help="Logs, directories, index files, patterns or mysql://user@host; then the output.",
         ),
     ],
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
@@ -108,6 +114,15 @@ def export(
         ),
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Of a server: where its logs are kept, or are from the last time; default: nowhere.",
+        ),
+    ] = None,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
 
@@ -118,6 +133,8 @@ def export(
       binlog-core export 'mysql-bin.*' out --master 'local[8]' --show 3
 
       binlog-core export /archive/binlogs /lake/changes --state /lake/changes.state --status export.prom
+
+      binlog-core export mysql://repl@db1 /lake/changes --archive /backup/db1
     """
     *inputs, output = logs
     if not inputs:
@@ -128,7 +145,14 @@ def export(
         raise typer.BadParameter("--status goes with --state")
     if state is not None and (current or overwrite or run_id or xa == "committed"):
         raise typer.BadParameter("--state goes without --current, --overwrite, --run-id and --xa committed")
-    with errors_as_lines():
+    live = any(map(is_server, inputs))
+    if live and len(inputs) > 1:
+        raise typer.BadParameter("a server is exported alone, without other logs")
+    if archive is not None and not live:
+        raise typer.BadParameter("--archive goes with a server: mysql://user@host")
+    if live and state is not None and archive is None:
+        raise typer.BadParameter("--state of a server goes with --archive: the next run reads on there")
+    with errors_as_lines(), contextlib.ExitStack() as kept:
         from ..spark import ReadOptions, export_logs
         from ..spark.apply.current import write_current
         from ..spark.options import split_size_of
@@ -149,6 +173,10 @@ def export(
             text_errors=text_errors,
             on_error=on_error,
         )
+        if live:
+            folder = archive or kept.enter_context(tempfile.TemporaryDirectory(prefix="binlog-core-"))
+            _keep(inputs[0], folder, login)
+            inputs = [folder]
         plan_splits(inputs)  # what cannot be read says so before Spark is started
         with spark_session(master, "export") as spark, splits_bar() as bar:
             result = export_logs(
@@ -191,6 +219,16 @@ def export(
         console.print(rows_table(title, *rows, width=console.width))
     if current is not None:
         console.print(_current_summary(current, now))
+
+
+def _keep(server: str, folder: str, login: LoginOptions) -> None:
+    """Fetch what a server has logged until now: splits are of files, and many tasks read them at once."""
+    access = login.login("options")
+    try:
+        with patience("fetching the server's logs"):
+            keep_archive(server, folder, until="now", **access)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @contextlib.contextmanager

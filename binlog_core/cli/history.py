@@ -13,13 +13,14 @@ from ..errors import BinlogError, MissingExtraError
 from ..history import Version, changed_values, row_as_of
 from ..history import history as history_of
 from .files import output
-from .options import LogOptions, RangeOptions
+from .options import LoginOptions, LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, printable, results
 from .progress import patience
 from .readable import change_lines, value_text
 from .text import json_line
 
 
+@spread
 def history(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="shop.orders")],
     rest: Annotated[
@@ -53,6 +54,8 @@ def history(
     on_error: Annotated[
         Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
     ] = "raise",
+    *,
+    login: LoginOptions,
 ) -> None:
     """Show each change of a row: when, in which transaction, by which thread and statement, and its values.
 
@@ -79,7 +82,14 @@ def history(
         raise typer.BadParameter("--as-of and --start or --stop exclude one another")
     if to is None and form == "arrow" and is_terminal():
         raise typer.BadParameter("--format arrow is not for a terminal: --output names a file")
-    logs = LogOptions(files, keys=keys, on_error=on_error)
+    logs = LogOptions(
+        files,
+        keys=keys,
+        on_error=on_error,
+        password_file=login.password_file,
+        defaults_file=login.defaults_file,
+        ask_password=login.ask_password,
+    )
     with errors_as_lines():
         options: dict[str, Any] = logs.arguments() | {"schema": schema}
         if as_of is not None:

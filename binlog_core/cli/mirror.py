@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from .archive import stopping
 from .export import spark_session
-from .options import DefaultsFile, PasswordFile
+from .options import LoginOptions, spread
 from .output import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -57,11 +57,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table,
 
 
 @mirror.command(_RUN)
+@spread
 def run(
     server: Annotated[
         str,
         typer.Argument(
-            metavar="SERVER", help="mysql://user@host:port,…; the password comes from MYSQL_PWD or a file."
+            metavar="SERVER", help="mysql://user@host:port,…; see --password-file for the password."
         ),
     ],
     lake: Lake,
@@ -74,9 +75,9 @@ def run(
     ] = None,
     format: Annotated[Literal["delta"], typer.Option(help="Of the tables.")] = "delta",
     master: Master = "local[*]",
-    password_file: PasswordFile = None,
-    defaults_file: DefaultsFile = None,
     as_json: AsJson = False,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Copy a server's tables into a lake and keep them up to date; go on where the last run ended.
 
@@ -95,6 +96,7 @@ def run(
     """
     from ..spark.mirror import mirror as keep_mirror
 
+    access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark, stopping() as told:
         found = keep_mirror(
             server,
@@ -104,8 +106,7 @@ def run(
             until=until,
             format=format,
             spark=spark,
-            password_file=password_file,
-            defaults_file=defaults_file,
+            **access,
             stop=told.event,
         )
         _show(found, as_json=as_json)
@@ -129,32 +130,34 @@ def status(lake: Lake, as_json: AsJson = False) -> None:
 
 
 @mirror.command()
+@spread
 def resync(
     lake: Lake,
     tables: Tables = None,
     master: Master = "local[*]",
-    password_file: PasswordFile = None,
-    defaults_file: DefaultsFile = None,
     as_json: AsJson = False,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Copy tables anew, by default those that are parked, and bring all to where the server stands."""
     from ..spark.mirror import resync as copy_anew
 
+    access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:
-        login: dict[str, Any] = {"password_file": password_file, "defaults_file": defaults_file}
-        found = copy_anew(lake, *(tables or ()), spark=spark, **login)
+        found = copy_anew(lake, *(tables or ()), spark=spark, **access)
         _show(found, as_json=as_json)
     _exit(found)
 
 
 @mirror.command()
+@spread
 def verify(
     lake: Lake,
     tables: Tables = None,
     master: Master = "local[*]",
-    password_file: PasswordFile = None,
-    defaults_file: DefaultsFile = None,
     as_json: AsJson = False,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Compare tables with the server, row by row, at one position of its log, and name the rows that differ.
 
@@ -162,9 +165,9 @@ def verify(
     """
     from ..spark.mirror import verify as compare
 
+    access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:
-        login: dict[str, Any] = {"password_file": password_file, "defaults_file": defaults_file}
-        found = compare(lake, *(tables or ()), spark=spark, **login)
+        found = compare(lake, *(tables or ()), spark=spark, **access)
         for one in found:
             _tell(one, as_json=as_json)
     if not all(one.agrees for one in found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import getpass
 import glob
 import inspect
 import os
@@ -11,7 +12,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, get_type_hints
 
@@ -24,9 +25,11 @@ from .._sources.places import is_server
 from .._tables import charsets
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
-from ..gtids import Gtid, MariadbGtid, parse_gtid
+from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
+from ..position import Position
+from ..server.address import Address
 from .output import ZONE
 from .times import parse_time, zone_of
 
@@ -34,18 +37,58 @@ _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
 
 
-PasswordFile = Annotated[
-    Path | None,
-    typer.Option(help="Of a server: the password is the first line of this file; without it: MYSQL_PWD."),
-]
-DefaultsFile = Annotated[
-    Path | None,
-    typer.Option(help="Of a server: option file with user and password, as its own clients read."),
-]
+@dataclasses.dataclass(slots=True, kw_only=True)
+class LoginOptions:
+    """How to get into the servers that a command names; without any of these by MYSQL_PWD."""
+
+    password_file: Annotated[
+        Path | None, typer.Option(help="Of a server: the password is the first line of this file.")
+    ] = None
+    defaults_file: Annotated[
+        Path | None,
+        typer.Option(help="Of a server: option file with user and password, as its own clients read."),
+    ] = None
+    ask_password: Annotated[
+        bool, typer.Option("--ask-password", "-p", help="Of a server: ask for the password on the terminal.")
+    ] = False
+    asked: str | None = dataclasses.field(default=None, init=False, repr=False)
+
+    def login(self, options: str = "server") -> dict[str, Any]:
+        """Arguments for what connects.
+
+        Parameters
+        ----------
+        options : str
+            Its name for a server's options.
+        """
+        if self.ask_password and self.asked is None:
+            if self.password_file is not None:
+                raise typer.BadParameter("--password-file and --ask-password exclude one another")
+            self.asked = _ask_password()
+        return {
+            "password_file": self.password_file,
+            "defaults_file": self.defaults_file,
+            options: None if self.asked is None else {"password": self.asked},
+        }
+
+    def address(self, url: str, argument: str) -> Address:
+        """A server's address, of which a wrong one is wrong usage of an argument."""
+        try:
+            return Address.of(url, **self.login())
+        except ValueError as error:
+            raise typer.BadParameter(f"{argument}: {error}") from None
+
+
+def _ask_password() -> str:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "--ask-password needs a terminal: --password-file, --defaults-file, MYSQL_PWD"
+        )
+    return getpass.getpass("password: ", sys.stderr)
 
 
 @dataclasses.dataclass(slots=True)
-class LogOptions:
+class LogOptions(LoginOptions):
     """Which logs, and how to open them."""
 
     files: Annotated[
@@ -66,8 +109,6 @@ class LogOptions:
     no_verify_checksum: Annotated[
         bool, typer.Option("--no-verify-checksum", help="Do not compare the checksums that the log has.")
     ] = False
-    password_file: PasswordFile = None
-    defaults_file: DefaultsFile = None
 
     @contextmanager
     def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
@@ -88,12 +129,11 @@ class LogOptions:
 
     def arguments(self) -> dict[str, Any]:
         """For `binlog_core.open`."""
-        login = {"password_file": self.password_file, "defaults_file": self.defaults_file}
         return {
             "keys": str(self.keys) if self.keys else None,
             "on_error": self.on_error,
             "verify_checksum": not self.no_verify_checksum,
-            **(login if any(map(is_server, self.files)) else {}),
+            **(self.login() if any(map(is_server, self.files)) else {}),
         }
 
 
@@ -104,12 +144,16 @@ class RangeOptions:
     start: Annotated[
         str | None,
         typer.Option(
-            metavar="PLACE", help="Begin at a position, FILE:POSITION, time ('1 hour ago' too) or GTID."
+            metavar="PLACE",
+            help="Begin at a position, FILE:POSITION, time ('1 hour ago' too), GTID, or the JSON text of a"
+            " Position; of a server also now, or behind a GTID set.",
         ),
     ] = None
     stop: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="End before a position, FILE:POSITION or time; after a GTID."),
+        typer.Option(
+            metavar="PLACE", help="End before a position, FILE:POSITION, time or Position; after a GTID."
+        ),
     ] = None
     start_position: Annotated[
         int | None, typer.Option("--start-position", "-j", min=0, help="Begin at this byte of the first log.")
@@ -141,7 +185,7 @@ class RangeOptions:
 
     def _place(
         self, options: LogOptions, end: str, place: str | None, position: int | None, time: str | None
-    ) -> Place | None:
+    ) -> Place | str | GtidSet | MariadbGtidSet | None:
         given = [value for value in (place, position, time) if value is not None]
         if len(given) > 1:
             raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime exclude one another")
@@ -157,6 +201,14 @@ class RangeOptions:
             return None
         if place.isdecimal():
             return int(place)
+        if place.startswith("{"):
+            try:
+                return Position.parse(place)
+            except ValueError as error:
+                raise typer.BadParameter(f"--{end}: {error}") from None
+        live = any(map(is_server, options.files))
+        if live and end == "start" and place == "now":
+            return place
         try:
             gtid = parse_gtid(place)
         except GtidError:
@@ -168,6 +220,9 @@ class RangeOptions:
             return moment
         if found := _FILE_AND_POSITION.fullmatch(place):
             return found["file"], int(found["position"])
+        if live and end == "start":
+            with suppress(GtidError):
+                return parse_gtid_set(place)
         raise typer.BadParameter(f"--{end} {place!r} is not a position, FILE:POSITION, time or GTID")
 
 
@@ -344,6 +399,13 @@ def _place_of_gtid(options: LogOptions, gtid: Gtid | MariadbGtid, *, after: bool
     raise BinlogError(f"no transaction {gtid} in these logs")
 
 
+def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of an options class that are options: its own first, then those of what it is based on."""
+    return sorted(
+        (field for field in dataclasses.fields(kind) if field.init), key=lambda one: bool(one.kw_only)
+    )
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters of an options class become options of their own, as typer wants them."""
     hints = get_type_hints(command, include_extras=True)
@@ -357,7 +419,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         assert isinstance(kind, type)
         groups[name] = kind
         fields = get_type_hints(kind, include_extras=True)
-        for field in dataclasses.fields(kind):
+        for field in _options_of(kind):
             default = field.default if field.default is not dataclasses.MISSING else inspect.Parameter.empty
             parameters.append(
                 inspect.Parameter(
@@ -369,9 +431,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     def spread_command(**given: Any) -> None:
         arguments: dict[str, Any] = {}
         for name, kind in groups.items():
-            arguments[name] = kind(
-                **{field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
-            )
+            arguments[name] = kind(**{field.name: given.pop(field.name) for field in _options_of(kind)})
         command(**arguments, **given)
 
     del spread_command.__wrapped__  # typer would look at its signature

@@ -12,7 +12,6 @@ import typer
 from .._sources.places import is_server
 from ..replay import ServerUndo, UndoPlan, plan_undo
 from ..replay.undo import Action
-from ..server.address import Address
 from ..server.connection import Connection
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, spread
@@ -80,12 +79,7 @@ def undo(
     if check is not None and not is_server(check):
         raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
     with errors_as_lines():
-        try:
-            address = check and Address.of(
-                check, password_file=logs.password_file, defaults_file=logs.defaults_file
-            )
-        except ValueError as error:
-            raise typer.BadParameter(f"--check: {error}") from None
+        address = logs.address(check, "--check") if check is not None else None
         with patience("reading the logs"):
             plan = plan_undo(logs.files, partial=partial, **logs.arguments(), **chosen, **part.places(logs))
         notes = plan.notes

@@ -12,11 +12,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from .._sources.log_files import resolve
+from .._sources.log_files import LogFiles, resolve
+from .._sources.places import is_server
 from ..errors import BinlogError
 from ..inspect.verify import MOST_PLACES, Verdict, verify_each
+from ..limits import DEFAULT_LIMITS
 from ..report import KINDS
-from .options import targets
+from ..server.target import server_logs
+from .options import LoginOptions, spread, targets
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
 from .progress import Bar
 
@@ -24,11 +27,14 @@ _STYLES = {"whole": "green", "cut": "yellow", "damaged": "red"}
 _MOST_LINES = 20
 
 
+@spread
 def verify(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILES...", help="Logs, directories, index files, URLs or patterns; - is standard input."
+            metavar="FILES...",
+            help="Logs, directories, index files, URLs or patterns; - is standard input;"
+            " mysql://user@host is a server.",
         ),
     ],
     keys: Annotated[
@@ -39,6 +45,8 @@ def verify(
         typer.Option("--allow-cut", help="A log that ends inside an event or transaction is not a failure."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file, for programs.")] = False,
+    *,
+    login: LoginOptions,
 ) -> None:
     """Check logs: every length and checksum, every row, transactions complete; damaged ranges are told.
 
@@ -49,6 +57,8 @@ def verify(
 
       binlog-core verify mysql-bin.000042
 
+      binlog-core verify mysql://repl@db1
+
       binlog-core verify /backup/binlogs --allow-cut --json | jq 'select(.state != "whole")'
     """
     verdicts: list[Verdict] = []
@@ -57,7 +67,7 @@ def verify(
         bar = Bar(None)
         for name in found:
             try:
-                logs = resolve(name, keys=str(keys) if keys else None)
+                logs = _logs(name, keys, login)
             except BinlogError as error:
                 failed = True
                 _tell(error)
@@ -79,6 +89,17 @@ def verify(
         raise typer.Exit(EXIT_USAGE)
     if any(verdict.state in bad for verdict in verdicts):
         raise typer.Exit(EXIT_ERROR)
+
+
+def _logs(name: str, keys: Path | None, login: LoginOptions) -> LogFiles:
+    if not is_server(name):
+        return resolve(name, keys=str(keys) if keys else None)
+    try:
+        return server_logs(name, start=None, stop=None, follow=False, limits=DEFAULT_LIMITS, **login.login())[
+            0
+        ]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _tell(error: BinlogError) -> None:

@@ -143,8 +143,16 @@ def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = 
         The file cannot be opened, is not a log, its key or a library for it is missing, or it unpacks to
         more than the limit.
     """
-    with file.open() as source, _whole(source, limits.spool_bytes) as data:
-        return _Verifier(file.name, data, progress, decrypted=source.decrypted).run()
+    return _verify(file, progress, limits)[0]
+
+
+def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[Verdict, LogFile | None]:
+    """The verdict, and the log that comes next where that is known only now."""
+    with file.open() as source:
+        name = source.path if file.chained else file.name  # a server's address says not which log
+        with _whole(source, limits.spool_bytes) as data:
+            verdict = _Verifier(name, data, progress, decrypted=source.decrypted).run()
+        return verdict, file.behind(source)
 
 
 class _NotWanted(Exception):
@@ -176,7 +184,7 @@ def verify_each(
     turn: LogFile | None = None
     ended = False
 
-    def verdict(file: LogFile) -> Verdict | BinlogError:
+    def verdict(file: LogFile) -> tuple[Verdict | BinlogError, LogFile | None]:
         def told(path: str, position: int) -> None:
             if ended:
                 raise _NotWanted
@@ -184,13 +192,13 @@ def verify_each(
                 progress(path, position)
 
         try:
-            return verify(file, told, limits=limits)
+            return _verify(file, told, limits)
         except BinlogError as error:
-            return error
+            return error, None
 
     count = threads or processors()
     left = iter(files)
-    ahead: deque[tuple[LogFile, Future[Verdict | BinlogError] | None]] = deque()
+    ahead: deque[tuple[LogFile, Future[tuple[Verdict | BinlogError, LogFile | None]] | None]] = deque()
     with ThreadPoolExecutor(count, "binlog_core-verify") as pool:
         try:
             while True:
@@ -199,7 +207,10 @@ def verify_each(
                 if not ahead:
                     return
                 turn, waited = ahead.popleft()
-                yield verdict(turn) if waited is None else waited.result()
+                found, behind = verdict(turn) if waited is None else waited.result()
+                if behind is not None:
+                    ahead.appendleft((behind, None))
+                yield found
         finally:
             ended = True
             for _, waited in ahead:

@@ -206,7 +206,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
     scheme, _, rest = url.partition("://")
     # A password may hold what else ends the host's part.
     login, _, rest = rest.rpartition("@")
-    user, _, password = login.partition(":")
+    user, colon, password = login.partition(":")
     try:
         parts = urlsplit(f"mysql://{rest}")
         port = parts.port or 3306
@@ -219,7 +219,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
             host=parts.hostname or "localhost",
             port=port,
             user=unquote(user) or None,
-            password=unquote(password),
+            password=unquote(password) if colon else os.environ.get("MYSQL_PWD", ""),
             charset="utf8mb4",
             connect_timeout=30,
         )

@@ -87,6 +87,9 @@ class ServerSource(Source):
 
     def borrow(self, size: int) -> bytes | memoryview:
         """As `read`; gone at the next call."""
+        if self.position == 0 and self.begin == len(MAGIC):
+            self.position = len(MAGIC)
+            return MAGIC
         if not self._pending:
             self._take(wait=not self._follow)
         data, self._pending = self._pending, memoryview(b"")

@@ -87,19 +87,24 @@ class ServerLog(LogFile):
         """The log that comes after the one that was decoded; of another server where that took over."""
         source = decoder.source
         assert isinstance(source, ServerSource)
-        if source.next_file is None:
-            return None
         if source.failed_over:
             gtids, source.stream.done_records = decoder.checkpoint()
             if gtids is not None:
                 source.stream.gtids = gtids
+        return self.behind(source)
+
+    def behind(self, source: Source) -> ServerLog | None:
+        """The log that comes after the one that was read."""
+        assert isinstance(source, ServerSource)
+        if source.next_file is None:
+            return None
         options = {**self.options, "start": (source.next_file, 4)}
         return replace(self, path=source.next_file, options=options, streams=[source.stream])
 
 
 def server_logs(
     url: str,
-    server: Mapping[str, Any] | None,
+    server: Mapping[str, Any] | None = None,
     *,
     start: Any,
     stop: Any,

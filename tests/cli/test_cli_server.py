@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,11 +30,12 @@ TABLE = "console.orders"
 def place() -> Iterator[tuple[str, str]]:
     """A server's address with a user that needs a password, and the log that three changes are in."""
     with connect() as connection:
+        with suppress(connection.OperationalError):
+            ask(connection, "DROP USER console@'%'")
         ask(
             connection,
             "DROP DATABASE IF EXISTS console",
             "CREATE DATABASE console",
-            "DROP USER IF EXISTS console@'%'",
             f"CREATE USER console@'%' IDENTIFIED BY '{PASSWORD}'",
             "GRANT REPLICATION SLAVE, SELECT ON *.* TO console@'%'",
             "FLUSH BINARY LOGS",

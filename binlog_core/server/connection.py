@@ -21,6 +21,11 @@ _COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
+_NO_TLS = "set it up there (ssl_cert, ssl_key), or ssl_mode=DISABLED"
+_NO_ANSWER = "check host and port, that it runs, and that no firewall is between"
+_SET_LOG_BIN = (
+    "set log_bin in its option file (on RDS turn on automated backups; on Aurora the writer alone has logs)"
+)
 _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
@@ -168,7 +173,7 @@ class Connection:
             if address.ssl_mode not in ("DISABLED", "PREFERRED") and not isinstance(
                 connection._sock, ssl.SSLSocket
             ):
-                raise AuthenticationError("the server has no TLS", path=self.name)
+                raise AuthenticationError(f"the server has no TLS: {_NO_TLS}", path=self.name)
             return connection
         except Exception as exc:
             if connection is not None:
@@ -316,7 +321,9 @@ class Connection:
         names += ["gtid_binlog_pos"] if mariadb else ["server_uuid", "gtid_mode", "gtid_executed"]
         found = self.variables(names)
         if found.get("log_bin") not in ("1", "ON"):
-            raise ServerError("the server writes no binary log: log_bin is OFF", path=self.name)
+            raise ServerError(
+                f"the server writes no binary log, log_bin is OFF: {_SET_LOG_BIN}", path=self.name
+            )
         return Facts(
             version=clean_text(version),
             mariadb=mariadb,
@@ -363,28 +370,40 @@ class Connection:
         if isinstance(cause, ssl.SSLError):
             why = clean_text(getattr(cause, "verify_message", "") or cause.reason or "the handshake failed")
             return AuthenticationError(
-                f"TLS with the server failed: {why}; ssl_mode is {self.address.ssl_mode}", path=self.name
+                f"TLS with the server failed: {why}; ssl_mode is {self.address.ssl_mode}{_tls_cure(cause)}",
+                path=self.name,
             )
         if isinstance(cause, _TooMuch):
             return ProtocolError("the server sends more than an answer has", path=self.name)
         if isinstance(cause, OSError):
             why = clean_text(cause.strerror or str(cause) or type(cause).__name__)
-            return UnreachableError(f"the server does not answer: {why}", path=self.name)
+            return UnreachableError(f"the server does not answer: {why}: {_NO_ANSWER}", path=self.name)
         for library in ("cryptography", "PyNaCl"):
             if library.lower() in text:
                 return MissingExtraError.of(library, "live", "this password's encryption", path=self.name)
         if code in _LOST or (code is not None and (code == 0 or is_passing(code))):
             return UnreachableError(f"the connection was lost: {clean_text(text)}", code=code, path=self.name)
         if code == _TLS_REFUSED:
-            return AuthenticationError(f"TLS with the server failed: {clean_text(text)}", path=self.name)
+            return AuthenticationError(
+                f"TLS with the server failed: {clean_text(text)}: {_NO_TLS}", path=self.name
+            )
         if code is not None and refused:
             return refusal(code, text, path=self.name, right=right, logged_in=doing != "connecting")
         # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
         return ProtocolError(
-            f"what answers does not speak MySQL's protocol: {clean_text(text) or type(exc).__name__}",
+            "what answers does not speak MySQL's protocol, check host and port:"
+            f" {clean_text(text) or type(exc).__name__}",
             code=code,
             path=self.name,
         )
+
+
+def _tls_cure(cause: ssl.SSLError) -> str:
+    if not isinstance(cause, ssl.SSLCertVerificationError):
+        return ""
+    if "ostname" in cause.verify_message or "IP address" in cause.verify_message:
+        return ": VERIFY_CA does not compare the name"
+    return ": ssl_ca= names the certificates to trust, REQUIRED trusts any"
 
 
 def _code_and_text(exc: Exception) -> tuple[int | None, str]:

@@ -90,7 +90,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
         try:
             facts = connection.facts()
         except ServerError as error:
-            return [Finding("binary log", "fails", error.message, "set log_bin in the server's option file")]
+            return [Finding("binary log", "fails", error.message)]
         settings = {name: clean_text(value) for name, value in connection.variables(_NAMES).items()}
         return [
             Finding("server", "ok", f"{facts.version}, server id {facts.server_id}"),

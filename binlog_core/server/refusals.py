@@ -19,24 +19,27 @@ from ..errors import (
 
 _LONGEST_TEXT = 600
 
-_AUTHENTICATION = frozenset(
-    (
-        1045,  # access denied
-        1130,  # the host may not connect
-        1251,  # old authentication protocol
-        1275,
-        1524,  # plugin not loaded
-        1698,
-        1820,  # the password has to be changed
-        1862,
-        2049,
-        2059,  # a plugin that the client does not have
-        2061,
-        3118,  # the account is locked
-        3159,  # TLS is required
-        4151,
-    )
+_NOT_LET_IN = "check user, password and host; the password comes from the address, a file or MYSQL_PWD"
+_OTHER_PLUGIN = (
+    "the user's authentication plugin is not one that both sides have: ALTER USER … IDENTIFIED WITH …"
 )
+_EXPIRED = "the user's password has expired: ALTER USER … IDENTIFIED BY …"
+_AUTHENTICATION = {
+    1045: _NOT_LET_IN,
+    1130: "the user may not connect from this host: CREATE USER user@'host', or user@'%'",
+    1251: _OTHER_PLUGIN,
+    1275: _OTHER_PLUGIN,
+    1524: _OTHER_PLUGIN,
+    1698: _NOT_LET_IN,
+    1820: _EXPIRED,
+    1862: _EXPIRED,
+    2049: _OTHER_PLUGIN,
+    2059: _OTHER_PLUGIN,
+    2061: _OTHER_PLUGIN,
+    3118: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
+    3159: "the server wants TLS: ssl_mode=REQUIRED, or VERIFY_IDENTITY with ssl_ca=",
+    4151: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
+}
 _PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 1370))
 _ACCESS_DENIED = 1045
 _IDENTITY = frozenset((4052,))
@@ -45,7 +48,10 @@ _READ_ERROR = 1236
 _SHUTTING_DOWN = frozenset((1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 3169))
 
 _COPY_ANEW = "the server has purged transactions that are asked for: read an archive, or copy the data anew"
-_NOT_ITS_OWN = "the position has transactions that this server never had: it was restored, or is another's"
+COPY_ANEW = "copy the data anew, and start from a position of this server"
+_NOT_ITS_OWN = (
+    f"the position has transactions that this server never had: it was restored, or is another's; {COPY_ANEW}"
+)
 _SAME_ID = "another replica reads under the same server id or UUID: give each its own server_id"
 _NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
 _NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
@@ -111,7 +117,7 @@ def refusal(
     if code in _PRIVILEGE or (logged_in and code == _ACCESS_DENIED):
         kind, cure = PrivilegeError, f"the user needs the right {right}: GRANT {right} ON *.* TO the user"
     elif code in _AUTHENTICATION:
-        kind, cure = AuthenticationError, "user, password or host are not accepted"
+        kind, cure = AuthenticationError, _AUTHENTICATION[code]
     elif code in _IDENTITY:
         kind, cure = IdentityError, _SAME_ID
     elif code == _MALFORMED_LIST:

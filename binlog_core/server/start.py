@@ -13,7 +13,7 @@ from ..gtids import GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .connection import Connection, Facts
 from .dump import Begin
-from .refusals import clean_text
+from .refusals import COPY_ANEW, clean_text
 
 AnyGtidSet = GtidSet | MariadbGtidSet
 _STATUS_RIGHT = "REPLICATION CLIENT"
@@ -84,7 +84,7 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
     if not gtids:  # an empty set is of both vendors
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
-        ours = "MariaDB" if facts.mariadb else "MySQL"
+        ours = "MariaDB: expected domain-server-number" if facts.mariadb else "MySQL: expected UUID:interval"
         raise ServerError(f"the GTIDs are not of this server's vendor, {ours}", path=connection.name)
     if not facts.gtids:
         raise ServerError(
@@ -106,18 +106,21 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
     if facts.mariadb:
         if position.server is not None or isinstance(position.gtids, GtidSet):
             raise DivergedError(
-                "the position is of a MySQL server, and this is MariaDB", path=connection.name
+                f"the position is of a MySQL server, and this is MariaDB: {COPY_ANEW}", path=connection.name
             )
         if position.gtids is None or _gtids_at(connection, facts, file, position.offset) == position.gtids:
             return here
     elif isinstance(position.gtids, MariadbGtidSet):
-        raise DivergedError("the position is of a MariaDB server, and this is MySQL", path=connection.name)
+        raise DivergedError(
+            f"the position is of a MariaDB server, and this is MySQL: {COPY_ANEW}", path=connection.name
+        )
     elif position.gtids is not None and facts.gtids:
         executed = _executed(facts) or GtidSet()
         if not position.gtids <= executed:
             raise DivergedError(
                 "the position has transactions that this server never had, for example"
-                f" {next(iter(position.gtids - executed))}: it was restored, or is of another history",
+                f" {next(iter(position.gtids - executed))}: it was restored, or is of another history;"
+                f" {COPY_ANEW}",
                 path=connection.name,
             )
         if position.server == facts.uuid:
@@ -127,7 +130,7 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
     if position.gtids is None:
         raise DivergedError(
             f"the position is of the server {clean_text(str(position.server))}, this is {facts.uuid}, and"
-            " there are no GTIDs to prove that they have the same history",
+            f" there are no GTIDs to prove that they have the same history: {COPY_ANEW}",
             path=connection.name,
         )
     found = by_gtids(connection, facts, position.gtids)

@@ -26,6 +26,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
+from .refusals import COPY_ANEW
 from .run import Run
 from .start import Start, by_gtids, encoded, start_of, status_of, still_has
 
@@ -310,7 +311,8 @@ class ServerStream:
         self._known_descriptor = self._identity is not None
         if self._known_descriptor and identity != self._identity:
             raise DivergedError(
-                "the server has another log of this name than was read: it was restored or reset",
+                "the server has another log of this name than was read: it was restored or reset;"
+                f" {COPY_ANEW}",
                 path=self.file,
                 offset=self.position,
             )
@@ -432,13 +434,15 @@ class ServerStream:
         """Whether another server can go on: it has all that we have, which GTIDs tell."""
         if self._stop_given:
             raise DivergedError(
-                "another server has to go on, and stop= is a place in the logs of the one that was lost",
+                "another server has to go on, and stop= is a place in the logs of the one that was lost:"
+                " read on from the last group's position, with a stop= of that server",
                 path=connection.name,
             )
         ours = self.gtids
         if ours is None or not facts.gtids or facts.mariadb != self.facts.mariadb:
             raise DivergedError(
-                "another server answers than the one that was read, and there are no GTIDs to go on by",
+                "another server answers than the one that was read, and there are no GTIDs to go on by:"
+                f" {COPY_ANEW}",
                 path=connection.name,
             )
         if isinstance(ours, GtidSet):
@@ -449,7 +453,8 @@ class ServerStream:
         if missing:
             raise _Behind(
                 f"the server lacks transactions that were read, {next(iter(missing))} for one: it is behind,"
-                " or they were lost with the other server",
+                " or they were lost with the other server; let it catch up, or"
+                f" {COPY_ANEW}",
                 path=connection.name,
             )
 

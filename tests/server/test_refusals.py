@@ -50,6 +50,21 @@ def test_other_errors_by_their_number(code, logged_in, kind):
     assert type(refusal(code, "no", logged_in=logged_in)) is kind
 
 
+@pytest.mark.parametrize(
+    "code, cure",
+    [
+        (1045, "MYSQL_PWD"),
+        (1130, "CREATE USER user@'host'"),
+        (1862, "ALTER USER … IDENTIFIED BY"),
+        (3118, "ACCOUNT UNLOCK"),
+        (3159, "ssl_mode=REQUIRED"),
+        (2061, "IDENTIFIED WITH"),
+    ],
+)
+def test_who_is_not_let_in_is_told_what_mends_it(code: int, cure: str) -> None:
+    assert cure in refusal(code, "no", logged_in=False).message
+
+
 def test_an_error_keeps_its_attributes_on_the_way_to_another_process():
     error = pickle.loads(pickle.dumps(refusal(1236, "bogus data", "HY000", path="b.1", offset=9)))
     assert isinstance(error, errors.PositionError)

@@ -6,6 +6,7 @@ System Variables".
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -41,7 +42,8 @@ _NAMES = [
         "sync_binlog",
         "require_secure_transport",
     ),
-    *("max_binlog_size", "binlog_legacy_event_pos", "binlog_ignore_db", "binlog_do_db"),
+    *("max_binlog_size", "binlog_legacy_event_pos", "binlog_ignore_db", "binlog_do_db", "basedir"),
+    *("binlog_expire_logs_auto_purge", "max_binlog_total_size", "binlog_space_limit"),
 ]
 
 
@@ -169,10 +171,22 @@ def _gtids(settings: dict[str, str], facts: Facts) -> list[Finding]:
 
 
 def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
-    seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
+    seconds = _number(settings.get("binlog_expire_logs_seconds"))
     if not seconds:
-        seconds = int(float(settings.get("expire_logs_days") or 0) * 86400)
+        seconds = _number(settings.get("expire_logs_days"), 86400)
+    if settings.get("binlog_expire_logs_auto_purge") == "OFF":
+        seconds = 0
+    cure = f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400}"
+    managed = settings.get("basedir", "").startswith("/rdsdbbin")
+    if managed:  # these servers purge by a setting of their own; the server's is of no account
+        cure = "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
+        seconds = _hours_on_rds(connection) * 3600
     kept = f"logs are kept for {seconds / 3600:g} h" if seconds else "logs are not purged by their age"
+    if managed and not seconds:
+        kept = "RDS purges logs at once, if 'binlog retention hours' is not set"
+    largest = settings.get("max_binlog_total_size") or settings.get("binlog_space_limit") or "0"
+    if largest != "0":
+        kept += f", and no more than {_number(largest) >> 20:,} MiB of them"
     logs = logs_of(connection)
     if logs:
         kept += f"; it has {len(logs)}, from {clean_text(logs[0][0])} to {clean_text(logs[-1][0])}"
@@ -183,10 +197,28 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
                 "purged", "ok", f"transactions that can be read no more: {clean_text(''.join(gone.split()))}"
             )
         )
-    if 0 < seconds < _ENOUGH:
-        cure = f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400} (on RDS: mysql.rds_set_configuration)"
+    if 0 < seconds < _ENOUGH or (managed and not seconds):
         return [Finding("retention", "note", f"{kept}: who is away longer loses changes", cure), *purged]
     return [Finding("retention", "ok", kept), *purged]
+
+
+def _number(text: str | None, times: int = 1) -> int:
+    """A setting's number; 0 where it is not one that can be."""
+    try:
+        return int(min(float(text or 0) * times, 2**63))
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _hours_on_rds(connection: Connection) -> int:
+    """What "binlog retention hours" is there; 0: not set, or the user may not look."""
+    try:
+        rows = connection.query(
+            "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'"
+        )
+    except ServerError:
+        return 0
+    return _number(rows[0][0]) if rows else 0
 
 
 def _archive(connection: Connection, settings: dict[str, str], path: str) -> list[Finding]:
@@ -216,7 +248,7 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
             cure = "archive --start accepts the gap; or begin another archive"
             out.append(Finding("archive", "fails", f"{found}: what is between was purged", cure))
     free, wanted = shutil.disk_usage(there).free, sum(size for _, size in missing)
-    most = int(settings.get("max_binlog_size") or 0)
+    most = _number(settings.get("max_binlog_size"))
     found = f"{free >> 20:,} MiB are free, {wanted >> 20:,} MiB of logs are to come"
     if free < wanted + 2 * most:
         out.append(Finding("archive's disk", "fails", found, "a larger disk, --compress zstd, or --keep"))
@@ -239,9 +271,12 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
         out.append(Finding("binary log", "note", found, "start from GTIDs"))
     compressed = "ON" in (settings.get("binlog_transaction_compression"), settings.get("log_bin_compress"))
     if settings.get("binlog_transaction_compression") == "ON":
-        out.append(
-            Finding("compression", "note", "transactions are compressed by zstd", "install the extra zstd")
-        )
+        found = "transactions are compressed by zstd"
+        if importlib.util.find_spec("zstandard") is None:
+            cure = "pip install 'binlog_core[zstd]'"
+            out.append(Finding("compression", "fails", f"{found}, and zstandard is not installed", cure))
+        else:
+            out.append(Finding("compression", "ok", found))
     elif compressed:
         out.append(Finding("compression", "ok", "events are compressed by zlib"))
     zone = settings.get("time_zone", "SYSTEM")
@@ -249,6 +284,11 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
     out.append(
         Finding("time zone", "ok", f"{zone}; TIMESTAMP is UTC in the logs, DATETIME is as it was written")
     )
+    updates = settings.get("log_replica_updates", settings.get("log_slave_updates"))
+    if updates == "OFF" and settings.get("read_only", "OFF") != "OFF":
+        found = "log_slave_updates=OFF on a server that is read_only: what it replicates is not in its logs"
+        cure = "read the primary, or set log_slave_updates (log_replica_updates) = ON"
+        out.append(Finding("replica", "note", found, cure))
     if settings.get("sync_binlog", "1") != "1":
         found = f"sync_binlog={settings['sync_binlog']}: after a power cut it may lack what was read from it"
         out.append(Finding("durability", "note", found, "SET GLOBAL sync_binlog = 1"))

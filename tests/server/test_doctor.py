@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,55 @@ class Told:
     def query(self, sql: str, **_: Any) -> list[tuple[str, ...]]:
         assert sql == "SHOW BINARY LOGS"
         return [(name, str(size)) for name, size in self.logs]
+
+
+def findings(found: list[doctor.Finding]) -> dict[str, tuple[str, str]]:
+    return {one.subject: (one.state, one.found + one.cure) for one in found}
+
+
+class Managed:
+    """A server of RDS, as its manual describes it."""
+
+    def __init__(self, hours: str | None) -> None:
+        self.hours = hours
+
+    def query(self, sql: str, **_: Any) -> list[tuple[str | None, ...]]:
+        return [(self.hours,)] if "rds_configuration" in sql else [("bin.000007", "900")]
+
+    def variables(self, names: list[str]) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize("hours, state", [(None, "note"), ("2", "note"), ("72", "ok")])
+def test_retention_on_rds_is_a_setting_of_its_own(hours: str | None, state: str) -> None:
+    settings = {"basedir": "/rdsdbbin/mysql/", "binlog_expire_logs_seconds": "2592000"}
+    found = findings(doctor._logs(Managed(hours), settings))["retention"]  # type: ignore[arg-type]
+    assert found[0] == state
+    assert "720 h" not in found[1]
+    assert ("rds_set_configuration" in found[1]) == (state == "note")
+
+
+def test_retention_by_size_and_without_purging_is_told() -> None:
+    told: Any = Managed(None)
+    found = findings(doctor._logs(told, {"max_binlog_total_size": str(5 << 30)}))["retention"]
+    assert "5,120 MiB" in found[1]
+    never = {"binlog_expire_logs_seconds": "60", "binlog_expire_logs_auto_purge": "OFF"}
+    assert "not purged" in findings(doctor._logs(told, never))["retention"][1]
+
+
+def test_compression_fails_only_where_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts: Any = SimpleNamespace(server_id=1)
+    settings = {"binlog_transaction_compression": "ON"}
+    assert findings(doctor._others(settings, facts))["compression"][0] == "ok"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert findings(doctor._others(settings, facts))["compression"][0] == "fails"
+
+
+def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
+    facts: Any = SimpleNamespace(server_id=1)
+    settings = {"log_slave_updates": "OFF", "read_only": "ON"}
+    assert findings(doctor._others(settings, facts))["replica"][0] == "note"
+    assert "replica" not in findings(doctor._others({**settings, "read_only": "OFF"}, facts))
 
 
 def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ._core import _resync
 from ._decode.group import Group
 from ._decode.gtid_selection import gtid_set, union
 from ._decode.log_decoder import LogDecoder
 from ._format.format_description import FIRST_EVENT_POSITION
+from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._redaction import shown_url
 from ._sources.archives import EPOCH_SHIFT, check_share
@@ -414,17 +415,17 @@ class SplitReader:
         What ended the reading early.
     """
 
-    def __init__(self, split: Split, options: dict[str, Any]) -> None:
-        for name in ("start", "stop"):
-            if isinstance(options.get(name), int | tuple):
-                raise ValueError(f"{name}={options[name]!r}: positions are what splits are made of")
+    def __init__(self, split: Split, options: OpenOptions) -> None:
+        for name, value in (("start", options.get("start")), ("stop", options.get("stop"))):
+            if isinstance(value, int | tuple):
+                raise ValueError(f"{name}={value!r}: positions are what splits are made of")
         self.split = split
         self.rows = 0
         self.tail: Tail | None = None
         self.error: BinlogError | None = None
         if split.before is not None:
             excluded = gtid_set(options.get("exclude_gtids"), "exclude_gtids")
-            options = options | {"exclude_gtids": union(parse_gtid_set(split.before), excluded)}
+            options = {**options, "exclude_gtids": union(parse_gtid_set(split.before), excluded)}
         self._log = open_log(split.path, **options)
         self.report = self._log.report
         self._source = self._log.sources.take(0)
@@ -517,7 +518,7 @@ class SplitReader:
         self._log.close()
 
 
-def read_split_groups(split: Split, **options: Any) -> SplitReader:
+def read_split_groups(split: Split, **options: Unpack[OpenOptions]) -> SplitReader:
     """The row changes of a split as groups of batches, as ``Log.groups`` gives them.
 
     Parameters

@@ -21,7 +21,7 @@ from binlog_core._sources.sources import FileSource
 from binlog_core.events import QueryEvent
 from binlog_core.report import Report
 from binlog_core.schema.given import Schema
-from binlog_core.spark.rows.reader import ReadOptions
+from binlog_core.spark.rows.read_options import ReadOptions
 from binlog_core.splits import Split, SplitResult
 
 

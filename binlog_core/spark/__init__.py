@@ -11,7 +11,8 @@ from .doors.dataframe import changes_df, primary_key, read_changes, register, sp
 from .doors.export import Progress, export_logs
 from .lake.results import ExportResult, ExportState
 from .lake.writer import WriteLimits
-from .rows.reader import ReadOptions, SplitRows, read_split
+from .rows.read_options import ReadOptions
+from .rows.reader import SplitRows, read_split
 from .session import start_session
 
 __all__ = [

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from glob import escape
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from .._change_columns import LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from .._tables.given_names import near_names
+from ..arrow.text import TextErrors
 from ..conditions import Condition
 from ..schema.given import Schema
 from ..splits import DEFAULT_SPLIT_SIZE
-from .access import Access
 from .rows.fit import OnSchemaChange
 from .rows.images import Images
 from .rows.json_rows import Documents
-from .rows.reader import ReadOptions, Unnamed
+from .rows.read_options import LogOptions, ReadOptions, Unnamed
 
-Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
-Statements = Literal["ignore", "fail", "rows"]
-Absent = Literal["auto", "true", "ignore"]
+Ddl = Literal["ignore", "fail", "rows"]
+OnError = Literal["raise", "skip", "rows"]
 
 _UNITS = {
     "": 1,
@@ -41,33 +41,71 @@ _EPOCHS = 128
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class SourceOptions:
+class SourceKeywords(TypedDict, total=False):
+    """Options of the source as arguments of Python functions; texts are as of `SourceOptions.parse`."""
+
+    tables: str | Sequence[str] | None
+    exclude_tables: str | Sequence[str] | None
+    where: str | None
+    documents: Documents
+    images: Images
+    metadata: str | Sequence[str]
+    absent: bool | Literal["auto"] | None
+    start_time: int | str | dt.datetime | None
+    end_time: int | str | dt.datetime | None
+    start_offset: str | None
+    split_size: int | str
+    verify_splits: bool
+    on_error: OnError
+    on_schema_change: OnSchemaChange
+    merge_schema: bool
+    schema: str | os.PathLike[str] | None
+    schema_start: str | os.PathLike[str] | None
+    unnamed: Unnamed
+    keys: str | os.PathLike[str] | None
+    key_columns: str | Sequence[str] | None
+    file_number: int | None
+    epoch: int
+    ddl: Ddl
+    xa: Literal["prepared", "committed"]
+    push_filters: bool
+    max_bytes_per_trigger: int | str | None
+    text_errors: TextErrors
+    verify_checksum: bool
+    storage_options: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(LogOptions):
     """What is read, and how; made by `parse`. Names of the options are in camel case, in any case.
 
     Parameters
     ----------
     table : str or None
         ``database.table``: its typed rows. None: rows of all tables, as JSON.
-    tables : tuple of str or None
-        Without `table`: names or glob patterns, separated by commas.
-    exclude_tables : tuple of str or None
-        Without `table`: of those, the ones to leave out.
-    where : Condition or None
-        Only changes that match: see `binlog_core.conditions`.
+    tables, exclude_tables : tuple of str or None
+        Without `table`: names or glob patterns, separated by commas; and of those the ones to leave out.
+    where, keys, images, unnamed, text_errors, verify_checksum
+        See `LogOptions`.
+    schema : str or None
+        "ddl", a .sql file or ``mysql://`` URL: see `LogOptions`. With "ddl" all logs are walked over when
+        planning.
+    schema_start : str or None
+        With "ddl": a .sql file or ``mysql://`` URL, the definitions at the beginning of the first log.
+    key_columns : tuple of str or None
+        For images=keychange where the log does not tell the primary key.
+    metadata : tuple of str
+        "full", or names separated by commas: `_gtid`, `_file`, `_position`, `_server_id`, `_xid`.
+    absent : bool or None
+        Column `_absent`, the names that a partial row image lacks. None, "auto": where the first rows need
+        it. False: what is lacking is null.
+    on_error : "raise", "skip" or "rows"
+        A damaged event is an error, passed over, or a row with `_corrupt`.
+    start_time, end_time : int or None
+        ISO 8601 (UTC where it names no zone) or a number; the end is not read any more.
     documents : "json", "variant" or "debezium"
         Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
         and faster. With "debezium" there are `key` and `value` instead, texts of Debezium's change events.
-    images : "both", "after" or "keychange"
-        See ``ReadOptions``.
-    metadata : tuple of str
-        "full", or names separated by commas: `_gtid`, `_file`, `_position`, `_server_id`, `_xid`.
-    absent : "auto", "true" or "ignore"
-        Column `_absent`, the names that a partial row image lacks: where the first rows need it, always, or
-        never; then what is lacking is null.
-    start_time, end_time : int or None
-        Seconds since 1970 of the event headers; ISO 8601 (UTC where it names no zone) or a number. The end is
-        not read any more.
     start_offset : (str, int) or None
         ``FILE:POSITION`` of a transaction: where reading begins.
     split_size : int or None
@@ -76,22 +114,10 @@ class SourceOptions:
         Walk over the event headers of all logs when planning, so that every split begins at a transaction for
         sure. Else the plan is made from file sizes, and each task finds its first transaction by itself:
         only forged events in a BLOB, with right checksums, could deceive it.
-    mode : "FAILFAST", "PERMISSIVE" or "DROPMALFORMED"
-        A damaged event is an error, a row with `_corrupt`, or passed over.
     on_schema_change : "fail", "ignore" or "rescue"
         What the table has and the DataFrame has not: an error, left out, or in `_rescued` as JSON.
     merge_schema : bool
-        The schema is that of all definitions in the logs, not of the first.
-    schema_file : str or None
-        A .sql file or ``mysql://`` URL, for logs that do not tell names.
-    follow_ddl : bool
-        The statements of the logs change the definitions: of the schema file, or from nothing on. All logs
-        are walked over when planning.
-    unnamed : "refuse" or "positions"
-    keys : str or None
-        Key file of encrypted logs.
-    key_columns : tuple of str or None
-        For images=keychange where the log does not tell the primary key.
+        The DataFrame has the columns of all definitions in the logs, not of the first.
     file_number : int or None
         Number of the first log in `_commit_version`, where its name has none or a wrong one.
     epoch : int
@@ -106,44 +132,30 @@ class SourceOptions:
         ``spark.sql.python.filterPushdown.enabled=true``.
     max_bytes_per_trigger : int or None
         Streaming: bytes of logs in a micro-batch, to the end of a transaction.
-    text_errors : "raise" or "replace"
-    verify_checksum : bool
-    storage_options : dict
+    storage_options : dict or None
         Options ``fs.NAME``, for fsspec.
     """
 
     table: str | None = None
-    tables: tuple[str, ...] | None = None
-    exclude_tables: tuple[str, ...] | None = None
-    where: Condition | None = None
+    schema: str | None = field(default=None, repr=False)
+    schema_start: str | None = field(default=None, repr=False)
+    absent: bool | None = None
+    on_error: OnError = "raise"
     documents: Documents = "json"
-    images: Images = "both"
-    metadata: tuple[str, ...] = ()
-    absent: Absent = "auto"
-    start_time: int | None = None
-    end_time: int | None = None
     start_offset: tuple[str, int] | None = None
     split_size: int | None = DEFAULT_SPLIT_SIZE
     verify_splits: bool = False
-    mode: Mode = "FAILFAST"
     on_schema_change: OnSchemaChange = "fail"
     merge_schema: bool = False
-    schema_file: str | None = field(default=None, repr=False)
-    follow_ddl: bool = False
-    unnamed: Unnamed = "refuse"
-    keys: str | None = None
-    key_columns: tuple[str, ...] | None = None
     file_number: int | None = None
     epoch: int = 0
-    ddl: Statements = "ignore"
+    ddl: Ddl = "ignore"
     xa: Literal["prepared", "committed"] = "prepared"
     push_filters: bool = False
     max_bytes_per_trigger: int | None = None
-    text_errors: Literal["raise", "replace"] = "raise"
-    verify_checksum: bool = True
-    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.table is not None and self.tables is not None:
             raise ValueError("option table and option tables: one of them")
         if self.table is not None and self.exclude_tables is not None:
@@ -158,6 +170,22 @@ class SourceOptions:
             raise ValueError("documents=debezium and images: the events have both images")
         if self.table is None and (self.images == "keychange" or self.ddl == "rows"):
             raise ValueError("images=keychange and ddl=rows need option table")
+
+    @classmethod
+    def of(cls, given: SourceKeywords, *, table: str | None = None) -> SourceOptions:
+        """From arguments of a Python function.
+
+        Raises
+        ------
+        ValueError
+            An option is unknown, or its value wrong.
+        """
+        texts = {
+            name.replace("_", ""): as_text(value)
+            for name, value in {**given, "table": table}.items()
+            if value is not None and name != "storage_options"
+        }
+        return replace(cls.parse(texts), storage_options=given.get("storage_options"))
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -186,12 +214,7 @@ class SourceOptions:
                 values[_field(shown)] = parse(str(text))
             except ValueError as error:
                 raise ValueError(f"option {shown}={text!r}: {error}") from None
-        return cls(**values, storage_options=storage)
-
-    @property
-    def access(self) -> Access:
-        """How logs are opened."""
-        return Access(self.keys, self.storage_options or None)
+        return cls(**values, storage_options=storage or None)
 
     def wants(self, table: str) -> bool:
         """Whether rows of a table, by its ``database.table``, are read."""
@@ -207,24 +230,17 @@ class SourceOptions:
         columns : iterable of str or None
             The columns of `table` to decode.
         """
-        pattern = escape(self.table) if self.table is not None else None
+        own = escape(self.table) if self.table is not None else None
+        common = {one.name: getattr(self, one.name) for one in fields(LogOptions)}
+        if own is not None:
+            common["tables"] = (own,)
+        if self.schema is not None and not self.follows:
+            common["schema"] = Schema.load(self.schema)
+        common["schema_start"] = None  # the plan has it
         return ReadOptions(
-            tables=(pattern,) if pattern is not None else self.tables,
-            exclude_tables=self.exclude_tables,
-            columns={pattern: tuple(columns)} if pattern is not None and columns is not None else None,
-            where=self.where,
-            schema=Schema.load(self.schema_file) if self.schema_file is not None else None,
-            keys=self.keys,
-            images=self.images,
-            unnamed=self.unnamed,
-            text_errors=self.text_errors,
-            on_error="raise" if self.mode == "FAILFAST" else "skip",
-            verify_checksum=self.verify_checksum,
-            storage_options=self.storage_options or None,
-            key=self.key_columns,
-            metadata=self.metadata,
-            start_timestamp=self.start_time,
-            stop_timestamp=self.end_time,
+            **common,
+            columns={own: tuple(columns)} if own is not None and columns is not None else None,
+            on_error="raise" if self.on_error == "raise" else "skip",
             statements=self.ddl != "ignore",
         )
 
@@ -266,6 +282,10 @@ def _choice(*known: _T) -> Callable[[str], _T]:
 
 def _bool(text: str) -> bool:
     return _choice("true", "false")(text) == "true"
+
+
+def _absent(text: str) -> bool | None:
+    return None if text.lower() == "auto" else _choice("auto", "true", "false")(text) == "true"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -343,17 +363,17 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "documents": _choice("json", "variant", "debezium"),
     "images": _choice("both", "after", "keychange"),
     "metadata": _metadata,
-    "absent": _choice("auto", "true", "ignore"),
+    "absent": _absent,
     "startTime": _time,
     "endTime": _time,
     "startOffset": _offset,
     "splitSize": split_size_of,
     "verifySplits": _bool,
-    "mode": _choice("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
+    "onError": _choice("raise", "skip", "rows"),
     "onSchemaChange": _choice("fail", "ignore", "rescue"),
     "mergeSchema": _bool,
-    "schemaFile": str,
-    "followDdl": _bool,
+    "schema": str,
+    "schemaStart": str,
     "unnamed": _choice("refuse", "positions"),
     "keys": str,
     "keyColumns": _names,
@@ -373,6 +393,6 @@ def _field(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
-assert {_field(name) for name in _KNOWN} == {f.name for f in fields(cast(Any, SourceOptions))} - {
-    "storage_options"
-}
+_NAMES = {_field(name) for name in _KNOWN}
+assert {"storage_options", *_NAMES} == {f.name for f in fields(cast(Any, SourceOptions))}
+assert {"storage_options", *_NAMES} == {"table", *SourceKeywords.__annotations__}

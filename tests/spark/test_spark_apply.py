@@ -31,7 +31,7 @@ from binlog_core.errors import BinlogError  # noqa: E402
 from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  # noqa: E402
 from binlog_core.spark.apply.changes import labels_of  # noqa: E402
 from binlog_core.spark.apply.folding import fold, joined  # noqa: E402
-from binlog_core.spark.apply.jobs import Here, Place  # noqa: E402
+from binlog_core.spark.apply.jobs import Folder, Here  # noqa: E402
 from binlog_core.spark.apply.keys import hashes, numbered, places  # noqa: E402
 from binlog_core.spark.apply.staging import Stager  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
@@ -132,10 +132,10 @@ def test_the_target_equals_the_source_after_each_batch(tmp_path: Path, seed: int
     for number in range(5):
         log = source.log(number, 25)
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
-        told = apply_changes(batch, str(target), keys=["id"], app_id="test", batch_id=number)
+        told = apply_changes(batch, str(target), key_columns=["id"], app_id="test", batch_id=number)
         assert not told.skipped
         assert rows_of(target) == source.state
-        again = apply_changes(batch, str(target), keys=["id"], app_id="test", batch_id=number)
+        again = apply_changes(batch, str(target), key_columns=["id"], app_id="test", batch_id=number)
         assert again == Applied(skipped=True)
         assert rows_of(target) == source.state
 
@@ -146,7 +146,7 @@ def test_a_column_that_is_added(tmp_path: Path) -> None:
     log.begin()
     log.insert(T, [{"id": 1, "a": "x", "b": 1}])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), keys=["id"])
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), key_columns=["id"])
     log = Log("8.0.36")
     log.query("ALTER TABLE t ADD c DECIMAL(10,2)", "shop")
     log.begin()
@@ -371,7 +371,7 @@ def test_statements_that_stop_the_apply(tmp_path: Path, sql: str) -> None:
     log.commit()
     log.query(sql, "shop", status=STRICT)
     with pytest.raises(ApplyStopped, match=r"is not applied") as caught:
-        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), keys=["id"])
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(target), key_columns=["id"])
     assert sql in str(caught.value)
     assert not target.exists()
 
@@ -401,13 +401,13 @@ def test_what_a_batch_must_have(tmp_path: Path) -> None:
     log.commit()
     path, target = tmp_path / "bin.000001", str(tmp_path / "target")
     with pytest.raises(ValueError, match=r"ddl=rows"):
-        apply_changes(batch_of(log, path, ddl="ignore"), target, keys=["id"])
+        apply_changes(batch_of(log, path, ddl="ignore"), target, key_columns=["id"])
     with pytest.raises(ValueError, match=r"images=both"):
-        apply_changes(batch_of(log, path, images="after"), target, keys=["id"])
+        apply_changes(batch_of(log, path, images="after"), target, key_columns=["id"])
     with pytest.raises(ValueError, match=r"no column nothing"):
-        apply_changes(batch_of(log, path), target, keys=["nothing"])
+        apply_changes(batch_of(log, path), target, key_columns=["nothing"])
     with pytest.raises(ValueError, match=r"both or none"):
-        apply_changes(batch_of(log, path), target, keys=["id"], batch_id=1)
+        apply_changes(batch_of(log, path), target, key_columns=["id"], batch_id=1)
     assert primary_key(path, "shop.t") == ("id",)
 
 
@@ -417,7 +417,7 @@ def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
     log.update(T, [({"id": 1}, {"a": "z"})], before_columns=["id"], after_columns=["a"])
     log.commit()
     with pytest.raises(ValueError, match=r"begin with a copy"):
-        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), keys=["id"])
+        apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), key_columns=["id"])
 
 
 def test_fold_keeps_what_a_moved_row_has(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_fold_keeps_what_a_moved_row_has(tmp_path: Path) -> None:
         "_change_ordinal": ordinals,
         "_absent": absent,
     }
-    stager = Stager(Place(str(tmp_path)), pa.schema([("id", pa.int32()), ("a", pa.string())]), (0,))
+    stager = Stager(Folder(str(tmp_path)), pa.schema([("id", pa.int32()), ("a", pa.string())]), (0,))
     staged = stager(pa.table(columns).to_batches())
     assert [len(pairs) for pairs in staged.moved] == [1]  # their buckets are to meet
     again = Stager(stager.place, stager.schema, (0,), labels=labels_of(staged.moved)).again([staged])
@@ -598,7 +598,7 @@ def test_many_workers_fold_what_one_does(
     for number in range(4):
         log = source.log(number, 40)
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
-        told = apply_changes(batch, target, keys=["id"])
+        told = apply_changes(batch, target, key_columns=["id"])
         assert told.changes == batch.num_rows
         assert rows_of(target) == source.state
         assert told.puts + told.deletes <= len(set(batch.column("id").to_pylist()))
@@ -607,7 +607,7 @@ def test_many_workers_fold_what_one_does(
 
 def test_events_that_are_no_images(tmp_path: Path) -> None:
     columns = {"id": pa.array([1, 1], pa.int32()), "_commit_version": [1, 2], "_change_ordinal": [0, 0]}
-    told = {"keys": ["id"], "without_statements": True}
+    told: Any = {"key_columns": ["id"], "without_statements": True}
     unreadable = pa.table({**columns, "_change_type": ["insert", None]})
     with pytest.raises(ApplyStopped, match=r"cannot be read"):
         apply_changes(unreadable, tmp_path / "t", **told)

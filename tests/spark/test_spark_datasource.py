@@ -76,7 +76,7 @@ ONE_TABLE = [
 @pytest.mark.parametrize("size", ["700", "20k"])
 def test_rows_hold_against_the_server_under_every_split_plan(golden: Golden, size: str) -> None:
     (table,) = tables_of(golden)
-    rows = read(golden.path, table=table, unnamed="positions", absent="ignore", splitSize=size)
+    rows = read(golden.path, table=table, unnamed="positions", absent="false", splitSize=size)
     found = [LakeRow(*table.split(".", 1), row, *(row.pop(name) for name in CHANGE_COLUMNS)) for row in rows]
     assert differences(lake_changes(found, golden), golden, golden.known, Reader.ARROW, place=False) == []
 
@@ -186,7 +186,7 @@ def test_partial_images_say_what_they_lack(tmp_path: Path) -> None:
         ("update_postimage", 9, None, ["text"]),
         ("delete", 9, None, ["text"]),
     ]
-    assert "_absent" not in read(path, table="shop.orders", absent="ignore")[0]
+    assert "_absent" not in read(path, table="shop.orders", absent="false")[0]
 
 
 def test_keychange_compares_text_by_its_bytes(tmp_path: Path) -> None:
@@ -321,15 +321,15 @@ def test_damage_by_mode(tmp_path: Path) -> None:
     with pytest.raises(BinlogError) as caught:
         read(path, table="shop.orders")
     assert (caught.value.path, caught.value.offset) == (str(path), position)
-    dropped = read(path, table="shop.orders", mode="DROPMALFORMED")
+    dropped = read(path, table="shop.orders", onError="skip")
     assert [row["id"] for row in dropped] == [i for i in range(80) if i not in (20, 21)]
-    permissive = read(path, table="shop.orders", mode="PERMISSIVE", metadata="_position")
+    permissive = read(path, table="shop.orders", onError="rows", metadata="_position")
     (corrupt,) = (row for row in permissive if row["_corrupt"])
     told = json.loads(corrupt["_corrupt"])
     assert (told["file"], told["offset"], corrupt["_position"]) == (str(path), position, position)
     assert corrupt["id"] is None
     assert len(permissive) == 79
-    everything = read(path, mode="PERMISSIVE")
+    everything = read(path, onError="rows")
     assert [row["_corrupt"] is None for row in everything].count(False) == 1
 
 
@@ -365,7 +365,7 @@ def test_all_tables_as_json(tmp_path: Path) -> None:
         ({"table": "a.b", "splitSize": "many"}, "splitSize='many': expected a number of bytes"),
         ({"table": "a.b", "startTime": "yesterday"}, "ISO 8601"),
         ({"table": "a.b", "startOffset": "12"}, "FILE:POSITION"),
-        ({"table": "a.b", "mode": "LENIENT"}, "FAILFAST"),
+        ({"table": "a.b", "onError": "LENIENT"}, "raise, skip, rows"),
         ({"table": "a.b", "epoch": "128"}, "0 to 127"),
         ({"images": "keychange"}, "need option table"),
         ({"table": "a.b", "tables": "c.*"}, "one of them"),

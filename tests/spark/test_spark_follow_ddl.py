@@ -1,4 +1,4 @@
-"""followDdl: names from the statements of logs that have no names, wherever a part begins."""
+"""schema=ddl: names from the statements of logs that have no names, wherever a part begins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SILENT = [
 
 
 def reader_of(paths: list[str], **options: str) -> ChangeReader:
-    parsed = SourceOptions.parse({"followDdl": "true", "mergeSchema": "true", **options})
+    parsed = SourceOptions.parse({"schema": "ddl", "mergeSchema": "true", **options})
     return ChangeReader.of(parsed, arrow_schema(spark_schema(infer_schema(paths, parsed))), projected=False)
 
 
@@ -105,7 +105,7 @@ def test_a_definition_goes_from_log_to_log(tmp_path: Path, size: str) -> None:
     assert [row["after"] for row in as_json][::14] == ['{"id":0,"a":"x"}', '{"b":"y","id":14}']
     late = read(paths, table="shop.t", splitSize=size, startOffset="bin.000002:4")
     assert [(row["id"], row["b"]) for row in late] == [(10 + number, "y") for number in range(5)]
-    assert primary_key(paths, "shop.t", follow_ddl=True) == ("id",)
+    assert primary_key(paths, "shop.t", schema="ddl") == ("id",)
 
 
 def test_the_beginning_may_be_given(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_beginning_may_be_given(tmp_path: Path) -> None:
         read(paths, table="shop.t")
     definition = tmp_path / "start.sql"
     definition.write_text("CREATE TABLE shop.t (b VARCHAR(255), id INT PRIMARY KEY) CHARSET ascii;")
-    rows = read(paths, table="shop.t", schemaFile=str(definition))
+    rows = read(paths, table="shop.t", schemaStart=str(definition))
     assert [row["id"] for row in rows] == list(range(10, 15))
 
 
@@ -139,7 +139,7 @@ SWAPPED = Table("shop", "t", [("a", "INT"), ("b", "INT")])  # the log has no nam
 
 def stream_of(folder: Path, schema: Any, **options: str) -> BinlogStreamReader:
     """As a restart makes it."""
-    parsed = SourceOptions.parse({"followDdl": "true", "table": "shop.t", **options})
+    parsed = SourceOptions.parse({"schema": "ddl", "table": "shop.t", **options})
     return BinlogStreamReader(ChangeReader.of(parsed, schema, projected=False), [str(folder)])
 
 
@@ -162,7 +162,7 @@ def test_a_restart_behind_a_purged_alter_knows_it(tmp_path: Path) -> None:
     row(two, 400, 4)
     (folder / "bin.000001").write_bytes(one.getvalue())
     schema = pa.schema([("qty", pa.int32()), ("price", pa.int32())])
-    stream = stream_of(folder, schema, schemaFile=str(definition))
+    stream = stream_of(folder, schema, schemaStart=str(definition))
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
     assert rows_between(stream, start, end) == [{"qty": 3, "price": 300}]
@@ -171,11 +171,11 @@ def test_a_restart_behind_a_purged_alter_knows_it(tmp_path: Path) -> None:
     assert (checkpoint["file"], checkpoint["position"]) == ("bin.000002", head)
     (folder / "bin.000002").write_bytes(two.getvalue())
     (folder / "bin.000001").unlink()
-    restarted = stream_of(folder, schema, schemaFile=str(definition))
+    restarted = stream_of(folder, schema, schemaStart=str(definition))
     last = restarted.latestOffset(checkpoint, ReadAllAvailable())
     assert rows_between(restarted, checkpoint, last) == [{"qty": 4, "price": 400}]
     # And the batch itself may be asked for again.
-    again = stream_of(folder, schema, schemaFile=str(definition))
+    again = stream_of(folder, schema, schemaStart=str(definition))
     assert rows_between(again, checkpoint, json.loads(json.dumps(last))) == [{"qty": 4, "price": 400}]
 
 
@@ -192,11 +192,13 @@ def rows_between(
 
 def test_a_stream_that_began_without_it_is_refused(tmp_path: Path) -> None:
     paths = history(tmp_path)
-    plain = stream_of(tmp_path, pa.schema([("c0", pa.int32())]), followDdl="false", unnamed="positions")
+    parsed = SourceOptions.parse({"table": "shop.t", "unnamed": "positions"})
+    reader = ChangeReader.of(parsed, pa.schema([("c0", pa.int32())]), projected=False)
+    plain = BinlogStreamReader(reader, [str(tmp_path)])
     start = plain.initialOffset()
     end = plain.latestOffset(start, ReadAllAvailable())
     following = BinlogStreamReader(reader_of(paths, table="shop.t"), [str(tmp_path)])
-    with pytest.raises(BinlogError, match="began without followDdl"):
+    with pytest.raises(BinlogError, match="began without schema=ddl"):
         following.partitions(start, end)
     with pytest.raises(BinlogError, match="definitions cannot be read"):
         following.partitions({**start, "definitions": "e30="}, end)

@@ -99,7 +99,7 @@ def test_two_targets_at_once_do_not_meet(spark: SparkSession, monkeypatch: pytes
         batch = pa.table({**change, "id": pa.array([number], pa.int32())})
         target = SparkTarget(spark, name, using="delta")
         monkeypatch.setattr(target, "applied", lambda app_id: None)
-        apply_changes(batch, target, keys=["id"], app_id=name, batch_id=1, without_statements=True)
+        apply_changes(batch, target, key_columns=["id"], app_id=name, batch_id=1, without_statements=True)
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(write, ("first", "second"), (1, 2)))

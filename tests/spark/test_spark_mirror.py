@@ -24,7 +24,7 @@ from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark import plan_splits, read_split, start_session
 from binlog_core.spark.mirror import mirror, resync, status, verify
-from binlog_core.spark.mirror.values import SESSION, Selection
+from binlog_core.spark.mirror.values import SESSION, SelectList
 
 pytestmark = needs_server
 DATABASE = "mirrored"
@@ -115,7 +115,7 @@ def test_a_row_has_the_same_values_whether_copied_or_replayed(
         sql(f"INSERT INTO t VALUES ({row}, {values})")
     archive(SERVER, tmp_path, until="now", start="now")
     text = sql("SHOW CREATE TABLE t")[0][1]
-    selection = Selection.of(parse_create_table(text, DATABASE, "t"), mariadb=mariadb)
+    selection = SelectList.of(parse_create_table(text, DATABASE, "t"), mariadb=mariadb)
     with Connection(Address.of(SERVER)) as connection:
         connection.query(SESSION)
         columns = ", ".join(selection.expressions)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
+import binlog_core
 import binlog_core.spark
 from binlog_core import BinlogError, ConditionError
 from binlog_core.spark import (
+    ReadOptions,
     Split,
     changes_df,
     plan_splits,
@@ -29,6 +33,8 @@ from binlog_core.spark import (
     start_session,
     table_schema,
 )
+from binlog_core.spark.options import SourceOptions
+from binlog_core.spark.rows.read_options import LogOptions
 from binlog_core.spark.session import quiet_java
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +106,7 @@ def test_changes_without_a_session_are_those_of_the_dataframe(spark: SparkSessio
     assert frame.orderBy(*order).toArrow().to_pylist() == sorted(
         rows, key=lambda row: [row[name] for name in order]
     )
-    narrow = read_changes(LOGS, table="w.t", schema=found.schema.remove(1).remove(0))
+    narrow = read_changes(LOGS, table="w.t", frame_schema=found.schema.remove(1).remove(0))
     assert narrow.read_all().num_rows == len(rows)
 
 
@@ -123,3 +129,20 @@ def test_only_changes_that_match_a_condition(spark: SparkSession) -> None:
 def test_the_package_needs_no_library_to_be_imported() -> None:
     code = "import sys; sys.modules.update(pyspark=None, pyarrow=None); import binlog_core.spark"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_options_of_source_and_functions_have_one_set_of_names() -> None:
+    common = {one.name for one in fields(LogOptions)}
+    source, functions = ({one.name for one in fields(kind)} for kind in (SourceOptions, ReadOptions))
+    assert common == (source & functions) - {"absent", "on_error"}
+    given = inspect.signature(read_split).parameters.keys() - {"split"}
+    assert given <= functions
+    assert given & inspect.signature(binlog_core.open).parameters.keys() >= {"schema", "keys", "on_error"}
+    parsed = SourceOptions.of({"schema": "ddl", "absent": "auto", "key_columns": ["a", "b"]}, table="d.t")
+    texts = {"SCHEMA": "ddl", "keyColumns": "a,b", "table": "d.t"}
+    assert parsed == SourceOptions.parse(texts)
+    assert parsed.read_options(columns=["c"]).columns == {"d.t": ("c",)}
+    with pytest.raises(ValueError, match="option 'onErrors' is unknown: onError"):
+        SourceOptions.parse({"onErrors": "skip"})
+    with pytest.raises(ValueError, match="schema_start goes with schema=ddl"):
+        SourceOptions.parse({"schemaStart": "shop.sql"})

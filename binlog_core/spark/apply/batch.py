@@ -20,8 +20,8 @@ from ..rows.types import arrow_schema, import_pyarrow, told_key
 from .alterations import Check
 from .changes import Changes
 from .delta import DeltaTarget
-from .jobs import Here, Jobs, OnSpark, Place
-from .staging import Stager, Statement
+from .jobs import Folder, Here, Jobs, OnSpark
+from .staging import AppliedStatement, Stager
 from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class MergeTarget(Protocol):
     @property
     def has_rows(self) -> bool: ...
     @property
-    def place(self) -> Place: ...
+    def place(self) -> Folder: ...
     def applied(self, app_id: str) -> int | None: ...
     def check(self, checks: Sequence[Check], jobs: Jobs) -> None: ...
     def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]: ...
@@ -72,7 +72,7 @@ def apply_changes(
     batch: DataFrame | pa.Table,
     target: str | os.PathLike[str] | MergeTarget,
     *,
-    keys: Sequence[str] | None = None,
+    key_columns: Sequence[str] | None = None,
     app_id: str | None = None,
     batch_id: int | None = None,
     on_alter: OnAlter = "apply",
@@ -91,7 +91,7 @@ def apply_changes(
     target : str, path or MergeTarget
         Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; or a
         ``SparkTarget``, a table that Spark itself merges into. Workers must reach it.
-    keys : sequence of str or None
+    key_columns : sequence of str or None
         Columns that tell rows apart; None: the primary key, where the log tells it.
     app_id, batch_id : str and int, or None
         Kept in the commit: a batch that was applied before is not applied again. Both or none.
@@ -142,7 +142,7 @@ def apply_changes(
             return Applied(skipped=True)
     pa = import_pyarrow()
     names = batch.column_names if isinstance(batch, pa.Table) else batch.columns
-    key = tuple(keys) if keys is not None else _told_key(batch)
+    key = tuple(key_columns) if key_columns is not None else _told_key(batch)
     for name in (*LAKE_COLUMNS[:2], LAKE_COLUMNS[3], *key):
         if name not in names:
             raise ValueError(f"the batch has no column {name}")
@@ -162,7 +162,7 @@ def apply_images(
     on_alter: OnAlter = "apply",
     on_drop: OnDrop = "stop",
     defaults: Mapping[str, Any] | None = None,
-    statements: Iterable[Statement] = (),
+    statements: Iterable[AppliedStatement] = (),
 ) -> Applied:
     """Apply changes; `statements`: those that are not among them."""
     pa = import_pyarrow()
@@ -177,7 +177,7 @@ def apply_images(
     else:
         jobs, place = OnSpark(batch.sparkSession, batch), into.place.workspace()
     with place as opened:
-        within = opened if isinstance(opened, Place) else Place(opened)
+        within = opened if isinstance(opened, Folder) else Folder(opened)
         stager = Stager(within, staged, tuple(staged.get_field_index(name) for name in keys), len(extra))
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         told = sorted([*changes.stage(), *statements])
@@ -207,5 +207,7 @@ def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:
     """The primary key, which the data source writes into the metadata of its columns."""
     key = told_key(batch.schema)
     if not key:
-        raise ValueError("the log does not tell the primary key (binlog_row_metadata=FULL would): give keys=")
+        raise ValueError(
+            "the log does not tell the primary key (binlog_row_metadata=FULL would): give key_columns="
+        )
     return key

@@ -13,7 +13,7 @@ from ..rows.types import import_pyarrow
 from .alterations import Check
 from .folding import Folded, Folding, FoldTask, Living
 from .jobs import Jobs
-from .staging import Staged, Stager, Statement
+from .staging import AppliedStatement, Staged, Stager
 from .statements import ApplyStopped, Effects, Position
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Changes:
         """Row images and statements."""
         return sum(one.images for one in self.staged)
 
-    def stage(self) -> list[Statement]:
+    def stage(self) -> list[AppliedStatement]:
         """Stage the changes; the statements among them, in their order.
 
         Raises
@@ -77,7 +77,7 @@ class Changes:
         """
         self.staged = self.jobs.stage(self.stager)
         if any(one.unreadable for one in self.staged):
-            raise ApplyStopped("the batch has an event that cannot be read: use mode=FAILFAST")
+            raise ApplyStopped("the batch has an event that cannot be read: use onError=raise")
         if any(one.torn for one in self.staged):
             self.staged = self.jobs.stage(self.stager, together=True)
         if any(one.torn for one in self.staged):

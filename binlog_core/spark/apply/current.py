@@ -16,9 +16,9 @@ from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images
 from .changes import Changes
 from .files import DELETES, MergeSink, merge_schema
-from .jobs import Jobs, Place
+from .jobs import Folder, Jobs
 from .spark_sql import read_files
-from .staging import Statement
+from .staging import AppliedStatement
 from .statements import ApplyStopped, OnAlter
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def write_current(
         try:
             frame, changing = _images(spark, source, table, statements)
             if table["partial_rows"] or changing:
-                into = _NewTable(spark, Place(source, storage_options), directory, overwrite)
+                into = _NewTable(spark, Folder(source, storage_options), directory, overwrite)
                 apply_images(
                     frame, into, tuple(table["key"]), on_alter=on_alter, on_drop="empty", statements=changing
                 )
@@ -134,7 +134,7 @@ def _concerning(statements: Iterable[dict[str, Any]], table: str) -> list[dict[s
 
 def _images(
     spark: SparkSession, source: str, table: dict[str, Any], statements: list[dict[str, Any]]
-) -> tuple[DataFrame, list[Statement]]:
+) -> tuple[DataFrame, list[AppliedStatement]]:
     """The row images that count, and the statements between them."""
     from pyspark.sql import functions as F
 
@@ -144,7 +144,7 @@ def _images(
         raise _Unknown("the export has no preimages (images=both)")
     cleared = max(((one["version"], one["ordinal"]) for one in statements if one["clears"]), default=(-1, -1))
     changing = [
-        Statement(one["version"], one["ordinal"], one["kind"], one["sql"])
+        AppliedStatement(one["version"], one["ordinal"], one["kind"], one["sql"])
         for one in statements
         if (one["version"], one["ordinal"]) > cleared and one["kind"] != "create"
     ]
@@ -191,7 +191,7 @@ class _NewTable:
 
     has_rows = False
 
-    def __init__(self, spark: SparkSession, place: Place, directory: str, overwrite: bool) -> None:
+    def __init__(self, spark: SparkSession, place: Folder, directory: str, overwrite: bool) -> None:
         self._spark, self.place = spark, place
         self._directory, self._overwrite = directory, overwrite
         self.schema: Any = import_pyarrow().schema([])

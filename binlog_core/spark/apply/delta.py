@@ -15,7 +15,7 @@ from ..rows.types import import_pyarrow, plain_type
 from .alterations import Check
 from .changes import Changes
 from .files import Checker, DataFile, FileSink, Replaced, Rewriter, Sunk
-from .jobs import Jobs, Place
+from .jobs import Folder, Jobs
 from .statements import ApplyStopped
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class DeltaTarget:
             )
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Folder:
         """Its directory."""
-        return Place(self._path, self._options or None, delta=True)
+        return Folder(self._path, self._options or None, delta=True)
 
     @property
     def schema(self) -> pa.Schema:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..rows.types import import_pyarrow
 from .alterations import Check, From
 from .folding import Folded, fits
-from .jobs import Place
+from .jobs import Folder
 from .keys import one_array, places
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ class FileWriter:
 
     Parameters
     ----------
-    place : Place
+    place : Folder
     schema : pyarrow.Schema
     """
 
-    def __init__(self, place: Place, schema: pa.Schema) -> None:
+    def __init__(self, place: Folder, schema: pa.Schema) -> None:
         self._filesystem, self._schema = place.open(), schema
         self._name = f"part-{uuid.uuid4().hex}.parquet"
         self._sink: Any = None
@@ -167,16 +167,16 @@ class FileSink:
     folded, schema : pyarrow.Schema
         Of what comes; of the table.
     keys : tuple of str
-    place : Place
+    place : Folder
         Of the table.
-    workspace : Place
+    workspace : Folder
     """
 
     folded: pa.Schema
     schema: pa.Schema
     keys: tuple[str, ...]
-    place: Place
-    workspace: Place
+    place: Folder
+    workspace: Folder
 
     def __call__(self, folded: Folded) -> Sunk:
         """Write."""
@@ -258,13 +258,13 @@ class MergeSink:
     folded, schema : pyarrow.Schema
         Of what comes; of the table.
     keys : tuple of str
-    workspace : Place
+    workspace : Folder
     """
 
     folded: pa.Schema
     schema: pa.Schema
     keys: tuple[str, ...]
-    workspace: Place
+    workspace: Folder
 
     def __call__(self, folded: Folded) -> MergeFile:
         """Write."""
@@ -294,7 +294,7 @@ class MergeSink:
         return MergeFile(written.name, count - deletes, deletes, partial)
 
 
-def _spilled(rows: pa.Table, place: Place, name: str) -> str:
+def _spilled(rows: pa.Table, place: Folder, name: str) -> str:
     pa = import_pyarrow()
     name = f"{name}-{uuid.uuid4().hex}.arrow"
     with place.open().open_output_stream(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
@@ -302,7 +302,7 @@ def _spilled(rows: pa.Table, place: Place, name: str) -> str:
     return name
 
 
-def _loaded(name: str, place: Place) -> pa.Table:
+def _loaded(name: str, place: Folder) -> pa.Table:
     pa = import_pyarrow()
     with place.open().open_input_file(name) as source:
         return pa.ipc.open_file(source).read_all()
@@ -334,7 +334,7 @@ class Rewriter:
 
     Parameters
     ----------
-    place, workspace : Place
+    place, workspace : Folder
     schema : pyarrow.Schema
         Of the table as it is to be.
     keys : tuple of str
@@ -345,8 +345,8 @@ class Rewriter:
         Files change even if they have none of the keys.
     """
 
-    place: Place
-    workspace: Place
+    place: Folder
+    workspace: Folder
     schema: pa.Schema
     keys: tuple[str, ...]
     sunk: tuple[Sunk, ...]
@@ -447,7 +447,7 @@ class Rewriter:
 class Checker:
     """Whether a check holds of all values in a file."""
 
-    place: Place
+    place: Folder
     check: Check
 
     def __call__(self, file: DataFile) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..rows.types import import_pyarrow
 from .alterations import Check, From
 from .keys import numbered
-from .staging import CAME, DELETE, GONE, INSERT, Images, Stager
+from .staging import CAME, DELETE, GONE, INSERT, RowImages, Stager
 from .statements import Altered, ApplyStopped, Position
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ class Folded:
     bases: list[Any] = field(default_factory=list)
 
 
-def fold(images: Images, keys: Sequence[int], *, truncated: bool = False) -> Folded:
+def fold(images: RowImages, keys: Sequence[int], *, truncated: bool = False) -> Folded:
     """Fold images.
 
     Parameters
     ----------
-    images : Images
+    images : RowImages
         All that there are of their keys, and of those that they moved from; in any order.
     keys : sequence of int
         Places of the key's columns.
@@ -76,7 +76,7 @@ def fold(images: Images, keys: Sequence[int], *, truncated: bool = False) -> Fol
 
 
 def _by_column(
-    images: Images,
+    images: RowImages,
     lacks: NDArray[np.bool_],
     keys: Sequence[int],
     codes: NDArray[np.int64],
@@ -106,7 +106,7 @@ def _by_column(
     return Folded(columns, deleted, unknown, [images.columns[i].take(places) for i in keys])
 
 
-def _lives(images: Images, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _lives(images: RowImages, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The life of a row that each image belongs to, and the first image of each life."""
     op, count = images.op, len(codes)
     order = np.argsort(codes, kind="stable")
@@ -154,7 +154,7 @@ class Folding:
     defaults : mapping of name to value
         Of columns that inserts lack.
     since, until : (int, int) or None
-        Images between these places only.
+        RowImages between these places only.
     added : tuple of pyarrow.Field
         Columns that images do not have, behind the others.
     """
@@ -193,12 +193,12 @@ class Folding:
                 images = self._after(one, images)
         return fold(images, self.stager.keys, truncated=self.since is not None)
 
-    def _between(self, images: Images) -> Images:
+    def _between(self, images: RowImages) -> RowImages:
         start = 0 if self.since is None else _before(images, self.since)
         end = len(images) if self.until is None else _before(images, self.until)
         return images if end - start == len(images) else images.take(np.arange(start, max(start, end)))
 
-    def _extended(self, images: Images) -> Images:
+    def _extended(self, images: RowImages) -> RowImages:
         if not self.added:
             return images
         pa, count = import_pyarrow(), len(self.stager.schema)
@@ -209,7 +209,7 @@ class Folding:
         nulls = [pa.nulls(len(images), one.type) for one in self.added]
         return replace(images, columns=[*images.columns, *nulls], lacks=lacks)
 
-    def _inserted(self, images: Images) -> Images:
+    def _inserted(self, images: RowImages) -> RowImages:
         """What the server put into the columns that an insert did not name; such an image may lack them."""
         if images.lacks is None:
             return images
@@ -244,8 +244,8 @@ class Folding:
             " defaults="
         )
 
-    def _after(self, altered: Altered, images: Images) -> Images:
-        """Images from before an ALTER TABLE as they are behind it."""
+    def _after(self, altered: Altered, images: RowImages) -> RowImages:
+        """RowImages from before an ALTER TABLE as they are behind it."""
         end = _before(images, altered.place)
         if not end:
             return images
@@ -302,7 +302,7 @@ def fits(check: Check, values: Any) -> bool:
     return all(value is None or check.fits(value) for value in values.unique().to_pylist())
 
 
-def _before(images: Images, place: Position) -> int:
+def _before(images: RowImages, place: Position) -> int:
     """How many images come before a place; they are in order."""
     start, end = (int(np.searchsorted(images.version, place[0], side)) for side in ("left", "right"))
     return start + int(np.searchsorted(images.ordinal[start:end], place[1]))
@@ -317,8 +317,8 @@ def _set(column: pa.Array, rows: NDArray[np.int64], value: Any) -> pa.Array:
     return pc.if_else(pa.array(mask), pa.scalar(value, column.type), column)
 
 
-def joined(pieces: Sequence[Images]) -> Images:
-    """Images together."""
+def joined(pieces: Sequence[RowImages]) -> RowImages:
+    """RowImages together."""
     if len(pieces) == 1:
         return pieces[0]
     pa = import_pyarrow()
@@ -328,7 +328,7 @@ def joined(pieces: Sequence[Images]) -> Images:
         lacks = np.concatenate(
             [np.zeros((len(one), width), np.bool_) if one.lacks is None else one.lacks for one in pieces]
         )
-    return Images(
+    return RowImages(
         [pa.concat_arrays(parts) for parts in zip(*(one.columns for one in pieces), strict=True)],
         np.concatenate([one.version for one in pieces]),
         np.concatenate([one.ordinal for one in pieces]),

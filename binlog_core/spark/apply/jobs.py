@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
-class Place:
+class Folder:
     """A directory that the driver and all workers reach.
 
     Parameters
@@ -53,12 +53,12 @@ class Place:
     def _in_delta(self) -> bool:
         return self.delta and "://" in self.root
 
-    def inner(self, name: str) -> Place:
+    def inner(self, name: str) -> Folder:
         """A directory in this one."""
-        return Place(f"{self.root.rstrip('/')}/{name}", self.options, self.delta)
+        return Folder(f"{self.root.rstrip('/')}/{name}", self.options, self.delta)
 
     @contextlib.contextmanager
-    def workspace(self) -> Iterator[Place]:
+    def workspace(self) -> Iterator[Folder]:
         """A new directory in this one that is gone at the end; this one, too, if it is empty then."""
         inner = self.inner(f"_binlog_{uuid.uuid4().hex}")
         inner.make()

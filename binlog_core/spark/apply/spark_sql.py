@@ -18,7 +18,7 @@ from .alterations import Check, From
 from .changes import Changes
 from .files import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
 from .folding import fits
-from .jobs import Here, Jobs, OnSpark, Place
+from .jobs import Folder, Here, Jobs, OnSpark
 from .statements import ApplyStopped
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class SparkTarget:
         self._workspace = workspace
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Folder:
         """Where files go that live as long as an apply."""
         root = self._workspace
         if root is None:
             root = f"{self._spark.conf.get('spark.sql.warehouse.dir')}/{_FOLDER}"
-        return Place(re.sub("^file:/+", "/", root))
+        return Folder(re.sub("^file:/+", "/", root))
 
     @property
     def _exists(self) -> bool:
@@ -132,7 +132,7 @@ class SparkTarget:
         with self.place.workspace() as place:  # Spark is to read the files
             return self._merge(changes, self.schema, place)
 
-    def _merge(self, changes: Changes, own: pa.Schema, workspace: Place) -> tuple[int, int]:
+    def _merge(self, changes: Changes, own: pa.Schema, workspace: Folder) -> tuple[int, int]:
         effects, keys = changes.effects, changes.keys
         sunk = changes.fold(MergeSink(changes.schema, own, keys, workspace))
         puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
@@ -168,7 +168,7 @@ class SparkTarget:
         return puts, deletes
 
     def _source(
-        self, sunk: Sequence[MergeFile], workspace: Place, changes: Changes, own: pa.Schema
+        self, sunk: Sequence[MergeFile], workspace: Folder, changes: Changes, own: pa.Schema
     ) -> DataFrame:
         """What the changes were folded to; rows that lack columns have them from the table's rows."""
         from pyspark.sql import functions as F
@@ -256,7 +256,7 @@ class SparkTarget:
 
 
 def read_files(
-    spark: SparkSession, place: Place, files: Sequence[MergeFile], schema: StructType
+    spark: SparkSession, place: Folder, files: Sequence[MergeFile], schema: StructType
 ) -> DataFrame:
     """Files of `MergeSink` as a DataFrame."""
     if not files:

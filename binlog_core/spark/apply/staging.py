@@ -18,7 +18,7 @@ from ..._change_columns import LAKE_COLUMNS
 from ..rows.fit import STATEMENT
 from ..rows.images import ABSENT
 from ..rows.types import import_pyarrow
-from .jobs import Place
+from .jobs import Folder
 from .keys import hashes, numbered, one_array
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OP, _LACKS = "__op", "__lacks"
 _CHUNK_ROWS, _CHUNK_BYTES = 1 << 18, 64 << 20
 
 
-class Statement(NamedTuple):
+class AppliedStatement(NamedTuple):
     """A statement among the changes.
 
     Parameters
@@ -63,7 +63,7 @@ class Staged:
         Row images and statements that it was given.
     files : list of (str, list of int, list of int)
         Name of each file, and of each of its record batches the bucket and the bytes.
-    statements : list of Statement
+    statements : list of AppliedStatement
     unreadable : bool
         There was an event that cannot be read.
     torn : bool
@@ -76,7 +76,7 @@ class Staged:
 
     images: int = 0
     files: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[AppliedStatement] = field(default_factory=list)
     unreadable: bool = False
     torn: bool = False
     partial: bool = False
@@ -84,7 +84,7 @@ class Staged:
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class RowImages:
     """Row images of one table.
 
     Parameters
@@ -106,12 +106,12 @@ class Images:
     def __len__(self) -> int:
         return len(self.op)
 
-    def take(self, rows: NDArray[np.int64]) -> Images:
+    def take(self, rows: NDArray[np.int64]) -> RowImages:
         """Some of them."""
         places = import_pyarrow().array(rows)
         lacks = None if self.lacks is None else self.lacks[rows]
         columns = [column.take(places) for column in self.columns]
-        return Images(columns, self.version[rows], self.ordinal[rows], self.op[rows], lacks)
+        return RowImages(columns, self.version[rows], self.ordinal[rows], self.op[rows], lacks)
 
     def order(self) -> NDArray[np.int64] | None:
         """Their places in the order of the changes; None: they are in order."""
@@ -120,7 +120,7 @@ class Images:
             return None
         return np.lexsort((self.ordinal, self.version))
 
-    def sorted(self) -> Images:
+    def sorted(self) -> RowImages:
         """In the order of the changes."""
         order = self.order()
         return self if order is None else self.take(order)
@@ -132,7 +132,7 @@ class Stager:
 
     Parameters
     ----------
-    place : Place
+    place : Folder
         Where the files go.
     schema : pyarrow.Schema
         The table's columns: those of the changes, then `extra` more that none of them has.
@@ -143,7 +143,7 @@ class Stager:
         Hashes of keys, sorted, and those that their buckets are told by instead.
     """
 
-    place: Place
+    place: Folder
     schema: pa.Schema
     keys: tuple[int, ...]
     extra: int = 0
@@ -171,7 +171,7 @@ class Stager:
                         writer.write(images)
         return writer.staged
 
-    def read(self, name: str, batches: Iterable[int]) -> Iterator[Images]:
+    def read(self, name: str, batches: Iterable[int]) -> Iterator[RowImages]:
         """Some record batches of a staged file."""
         pa = import_pyarrow()
         with self.place.open().open_input_file(name) as source, pa.ipc.open_file(source) as reader:
@@ -183,7 +183,7 @@ class Stager:
                 if any(one.any() for one in bits):
                     packed = np.stack(bits, 1)
                     lacks = np.unpackbits(packed, axis=1, count=count, bitorder="little").astype(bool)
-                yield Images(batch.columns[:count], version, ordinal, op, lacks)
+                yield RowImages(batch.columns[:count], version, ordinal, op, lacks)
 
     def _stage(self, chunk: pa.Table, writer: _Writer) -> None:
         staged = writer.staged
@@ -209,7 +209,7 @@ class Stager:
         moves = self._moves(columns, before)
         op = np.array([INSERT, 0, PUT, DELETE, 0], np.uint8)[types]  # the last is of what is not an image
         op[before[moves]], op[before[moves] + 1] = GONE, CAME
-        images = Images(columns, version, ordinal, op, lacks)
+        images = RowImages(columns, version, ordinal, op, lacks)
         if lacks is not None and moves.any():
             old = before[moves][lacks[before[moves] + 1].any(axis=1)]
             if len(old):
@@ -241,7 +241,11 @@ class Stager:
                 texts = one_array(chunk[STATEMENT]).take(pa.array(others)).to_pylist()
             names = kinds.take(pa.array(others)).to_pylist()
             staged.statements += map(
-                Statement, version[others].tolist(), ordinal[others].tolist(), names, (t or "" for t in texts)
+                AppliedStatement,
+                version[others].tolist(),
+                ordinal[others].tolist(),
+                names,
+                (t or "" for t in texts),
             )
         return types, version, ordinal
 
@@ -288,7 +292,7 @@ class Stager:
                 moves |= differs.to_numpy(zero_copy_only=False)
         return moves
 
-    def _last_of_keys(self, images: Images, types: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _last_of_keys(self, images: RowImages, types: NDArray[np.int64]) -> NDArray[np.bool_]:
         """The last image of each key here: it says all where images are whole."""
         kept = np.ones(len(images), np.bool_)
         if (types < 0).any() or images.order() is not None:  # between statements each image may count
@@ -357,7 +361,7 @@ class _Writer:
         self._file: Any = None
         self._bits = (len(stager.schema) + 7) // 8
 
-    def write(self, images: Images) -> None:
+    def write(self, images: RowImages) -> None:
         """Write images, by bucket."""
         pa = import_pyarrow()
         if not len(images):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ...errors import BinlogError, SchemaError
 from ...schema.tokens import tokenize_statements
 from .alterations import Alteration, Check, From, read_alteration
-from .staging import Statement
+from .staging import AppliedStatement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,12 +117,12 @@ class Effects:
 Alive = Callable[[Effects, Position, tuple[Check, ...]], tuple[int, Check | None]]
 
 
-def follow(statements: Iterable[Statement], rules: Rules, alive: Alive) -> Effects:
+def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -> Effects:
     """Work out what statements do.
 
     Parameters
     ----------
-    statements : iterable of Statement
+    statements : iterable of AppliedStatement
         In their order.
     rules : Rules
     alive : callable
@@ -165,7 +165,7 @@ def follow(statements: Iterable[Statement], rules: Rules, alive: Alive) -> Effec
     return effects
 
 
-def _alter(effects: Effects, statement: Statement, rules: Rules, alive: Alive) -> Effects:
+def _alter(effects: Effects, statement: AppliedStatement, rules: Rules, alive: Alive) -> Effects:
     try:
         change = read_alteration(statement.sql, {**rules.types, **effects.types})
         if any(key in change.values for key in rules.keys):

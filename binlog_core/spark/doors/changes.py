@@ -19,8 +19,9 @@ from ..plan.statements import kind_of
 from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
 from ..rows.images import ABSENT
 from ..rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
-from ..rows.observers import Statement
-from ..rows.reader import Chunk, ReadOptions, SplitRows
+from ..rows.observers import LoggedStatement
+from ..rows.read_options import ReadOptions
+from ..rows.reader import Chunk, SplitRows
 from ..rows.types import import_pyarrow
 from .inference import Found, find_definitions
 
@@ -41,18 +42,18 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     if options.table is None:
         return all_tables_schema(
             options.metadata,
-            corrupt=options.mode == "PERMISSIVE",
+            corrupt=options.on_error == "rows",
             documents=options.documents,
         )
     found = find_definitions(paths, options, every=options.merge_schema)
     types = special_fields()
     wanted = [*LAKE_COLUMNS]
-    if options.absent == "true" or (options.absent == "auto" and found.partial):
+    if options.absent or (options.absent is None and found.partial):
         wanted.append(ABSENT)
     wanted += options.metadata
     if options.on_schema_change == "rescue":
         wanted.append(RESCUED)
-    if options.mode == "PERMISSIVE":
+    if options.on_error == "rows":
         wanted.append(CORRUPT)
     if options.ddl == "rows":
         wanted.append(STATEMENT)
@@ -230,12 +231,12 @@ class ChangeReader:
                 self.schema,
                 self.projected,
                 options.on_schema_change,
-                require_absent=options.absent != "ignore",
+                require_absent=options.absent is not False,
             )
         )
         corrupt = CORRUPT in (name.lower() for name in self.schema.names)
         for piece in reader.pieces():
-            if isinstance(piece, Statement):
+            if isinstance(piece, LoggedStatement):
                 yield from self._statement(piece, fitter, split)
             elif isinstance(piece, Chunk) and piece.batch.num_rows:
                 yield fitter.rows(piece)
@@ -246,7 +247,9 @@ class ChangeReader:
             for place in reader.report.take_damaged():
                 yield fitter.damage(place, split)
 
-    def _statement(self, statement: Statement, fitter: Fitter, split: Split) -> Iterator[pa.RecordBatch]:
+    def _statement(
+        self, statement: LoggedStatement, fitter: Fitter, split: Split
+    ) -> Iterator[pa.RecordBatch]:
         assert self.options.table is not None
         kind = kind_of(statement, self.options.table)
         if kind is None:

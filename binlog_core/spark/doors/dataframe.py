@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...errors import SchemaError
 from ...splits import DEFAULT_SPLIT_SIZE, plan_splits
-from ..options import SourceOptions, as_text
+from ..options import SourceKeywords, SourceOptions
 from ..plan.parts import Part, plan_parts
 from ..rows.fit import SPECIAL, own_names
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
@@ -28,8 +28,8 @@ def changes_df(
     *,
     table: str | None = None,
     columns: Sequence[str] | None = None,
-    schema: Any = None,
-    **options: Any,
+    frame_schema: StructType | str | None = None,
+    **options: Unpack[SourceKeywords],
 ) -> DataFrame:
     """Row changes of binary logs as a DataFrame; works in Spark Connect.
 
@@ -42,10 +42,10 @@ def changes_df(
         ``database.table``. None: all tables, rows as JSON.
     columns : sequence of str or None
         Those of the table to decode; columns about the change are always there.
-    schema : StructType, str or None
+    frame_schema : StructType, str or None
         As ``.schema()`` of a reader: these columns, these types.
     **options
-        Those of the data source, in camel case or with underscores: ``split_size="128m"``.
+        Those of the data source, with underscores: ``split_size="128m"``. See `SourceOptions`.
 
     Returns
     -------
@@ -58,11 +58,11 @@ def changes_df(
         option. What reading meets is raised in the query.
     """
     import_pyarrow()
-    given, parsed = _paths(paths), _parsed({**options, "table": table})
-    if schema is not None:
+    given, parsed = _paths(paths), SourceOptions.of(options, table=table)
+    if frame_schema is not None:
         if columns is not None:
-            raise ValueError("columns and schema: one of them")
-        declared = _struct(schema)
+            raise ValueError("columns and frame_schema: one of them")
+        declared = _struct(frame_schema)
         wanted = arrow_schema(declared)
         check_types(wanted, parsed)
         check_columns(wanted, given, parsed)
@@ -72,7 +72,7 @@ def changes_df(
             wanted = _projected(wanted, columns, table)
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
-    reader = ChangeReader.of(parsed, wanted, projected=schema is not None or columns is not None)
+    reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
     parts = plan_parts(given, parsed)
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
 
@@ -103,18 +103,22 @@ def _projected(schema: pa.Schema, columns: Sequence[str], table: str | None) -> 
     return pa.schema([schema.field(i) for i in wanted])
 
 
-def _struct(schema: Any) -> Any:
+def _struct(schema: StructType | str) -> StructType:
     from pyspark.sql.types import StructType
 
     if isinstance(schema, StructType):
         return schema
-    return StructType.fromDDL(schema)
+    declared = StructType.fromDDL(schema)
+    assert isinstance(declared, StructType)
+    return declared
 
 
 def primary_key(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], table: str, **options: Any
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    table: str,
+    **options: Unpack[SourceKeywords],
 ) -> tuple[str, ...] | None:
-    """The primary key that the logs tell of a table, for ``apply_changes(keys=…)``.
+    """The primary key that the logs tell of a table, for ``apply_changes(key_columns=…)``.
 
     Parameters
     ----------
@@ -126,15 +130,15 @@ def primary_key(
     tuple of str or None
         None: the logs do not tell (``binlog_row_metadata=FULL`` would), or there is none.
     """
-    return find_definitions(_paths(paths), _parsed({**options, "table": table}), every=False).primary_key
+    return find_definitions(_paths(paths), SourceOptions.of(options, table=table), every=False).primary_key
 
 
 def read_changes(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     table: str | None = None,
-    schema: pa.Schema | None = None,
-    **options: Any,
+    frame_schema: pa.Schema | None = None,
+    **options: Unpack[SourceKeywords],
 ) -> pa.RecordBatchReader:
     """What `changes_df` has, in this process and without a Spark session.
 
@@ -142,8 +146,8 @@ def read_changes(
     ----------
     paths, table, **options
         As of `changes_df`.
-    schema : pyarrow.Schema or None
-        These columns, these types, as the `schema` of a reader of more logs; what these logs lack is null.
+    frame_schema : pyarrow.Schema or None
+        These columns, these types, as the ``schema`` of a reader of more logs; what these logs lack is null.
 
     Returns
     -------
@@ -156,17 +160,19 @@ def read_changes(
         As of `changes_df`; what reading meets is raised by the reader.
     """
     pa = import_pyarrow()
-    given, parsed = _paths(paths), _parsed({**options, "table": table})
-    if schema is not None:
-        check_types(schema, parsed)
-    wanted = infer_schema(given, parsed) if schema is None else schema
-    reader = ChangeReader.of(parsed, wanted, projected=schema is not None)
+    given, parsed = _paths(paths), SourceOptions.of(options, table=table)
+    if frame_schema is not None:
+        check_types(frame_schema, parsed)
+    wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
+    reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None)
     parts = plan_parts(given, parsed)
     return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
 
 
 def table_schema(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], table: str, **options: Any
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    table: str,
+    **options: Unpack[SourceKeywords],
 ) -> StructType:
     """The Spark schema of what ``read_split`` gives of a table, for ``mapInArrow``.
 
@@ -186,7 +192,8 @@ def table_schema(
     BinlogError
         There are no such logs, or they have no rows of the table.
     """
-    return spark_schema(infer_schema(_paths(paths), _parsed({"absent": "ignore", **options, "table": table})))
+    parsed = SourceOptions.of({"absent": False, **options}, table=table)
+    return spark_schema(infer_schema(_paths(paths), parsed))
 
 
 def splits_df(
@@ -242,12 +249,6 @@ def _split_schema() -> pa.Schema:
 
 def _paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     return [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-
-
-def _parsed(options: Mapping[str, Any]) -> SourceOptions:
-    return SourceOptions.parse(
-        {name.replace("_", ""): as_text(value) for name, value in options.items() if value is not None}
-    )
 
 
 def register(spark: SparkSession) -> None:

@@ -27,12 +27,15 @@ from ...splits import (
     trust_split,
 )
 from ..lake.destination import Destination, ParquetDirectory, note_failure, open_filesystem
-from ..lake.results import ExportResult, ExportState, LoggedStatement, TableResult, WrittenSplit
+from ..lake.results import ExportResult, ExportState, TableResult, ToldStatement, WrittenSplit
 from ..lake.writer import PartWriter, WriteLimits
 from ..plan.definitions import follow_definitions, tracker_of
+from ..plan.parts import whole_logs
 from ..plan.statements import kind_of, read_statement
 from ..plan.xa import XaHistory
-from ..rows.reader import Chunk, ReadOptions, SplitRows
+from ..rows.read_options import ReadOptions
+from ..rows.reader import Chunk, SplitRows
+from ..rows.timeline import Timeline
 from ..rows.types import import_pyarrow
 from ..workers import call_tasks
 from .resuming import Resuming
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
-    from ..rows.observers import Statement
+    from ..rows.observers import LoggedStatement
     from ..rows.prepared import Prepared
 
 Format = Literal["parquet", "delta", "iceberg"]
@@ -169,7 +172,7 @@ class SplitWriter:
         )
         exact = self.exact or split.index in self.exact_splits
         reader = SplitRows(split, self.options, exact=exact)
-        statements: list[LoggedStatement] = []
+        statements: list[ToldStatement] = []
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)  # counted, and told once by the driver
@@ -210,12 +213,12 @@ class SplitWriter:
             raise BinlogError(f"the output cannot be written: {error}", path=self.staging) from error
 
 
-def _told(statement: Statement, split: Split) -> Iterator[LoggedStatement]:
+def _told(statement: LoggedStatement, split: Split) -> Iterator[ToldStatement]:
     found = read_statement(statement.sql, statement.database, statement.sql_mode)
     if found is None:
         return
     kind = kind_of(statement, found.tables[0]) or found.kind if found.tables else found.kind
-    yield LoggedStatement(
+    yield ToldStatement(
         split.version_base + statement.transaction,
         statement.ordinal,
         kind,
@@ -311,12 +314,13 @@ def export_logs(
     """
     import_pyarrow()
     began = time.perf_counter()
-    options = replace(_loaded(options or ReadOptions(), logs), absent=True, statements=True)
-    if xa == "committed":
-        options = replace(options, prepared=_prepared(options, logs))
-    elif xa != "prepared":
+    if xa not in ("prepared", "committed"):
         raise ValueError(f"xa={xa!r}: prepared and committed are known")
+    options = options or ReadOptions()
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
+    options = replace(_loaded(options, whole_logs(splits)), absent=True, statements=True)
+    if xa == "committed":
+        options = replace(options, prepared=_prepared(options, whole_logs(splits)))
     run, place, exact = run_id or uuid.uuid4().hex, os.fspath(output), frozenset[int]()
     resuming, done = None, list[SplitResult]()
     if state is not None:
@@ -416,25 +420,25 @@ def _destination(
     raise ValueError(f"format={format!r}: parquet, delta and iceberg are known")
 
 
-def _loaded(options: ReadOptions, logs: Logs) -> ReadOptions:
+def _loaded(options: ReadOptions, logs: list[Split]) -> ReadOptions:
     # Workers may not see the file, and a server shall be asked once.
-    if options.schema is None:
+    if isinstance(options.schema, Timeline | None):
         return options
-    if options.schema != "ddl":
+    if not options.follows:
         return replace(options, schema=Schema.load(options.schema))
 
     def wanted(name: str) -> bool:
         return is_wanted_name(name, options.tables, options.exclude_tables)
 
-    whole = plan_splits(logs, storage_options=options.storage_options)
-    return replace(options, schema=follow_definitions(whole, options.access, tracker_of(None), wanted=wanted))
+    tracker = tracker_of(options.schema_start)
+    timeline = follow_definitions(logs, options.access, tracker, wanted=wanted)
+    return replace(options, schema=timeline, schema_start=None)
 
 
-def _prepared(options: ReadOptions, logs: Logs) -> dict[str, tuple[Prepared, ...]]:
+def _prepared(options: ReadOptions, logs: list[Split]) -> dict[str, tuple[Prepared, ...]]:
     history = XaHistory(options.access)
-    whole = plan_splits(logs, storage_options=options.storage_options)
-    history.follow(whole)
-    return {log.path: found for log in whole if (found := history.prepared(log))}
+    history.follow(logs)
+    return {log.path: found for log in logs if (found := history.prepared(log))}
 
 
 def _accumulator(session: SparkSession) -> Accumulator[tuple[int, int, int]]:

@@ -173,11 +173,11 @@ class _Search:
         self._options = options
         self._every = every
         self._reading = options.read_options()
-        if options.follow_ddl:
-            tracker = tracker_of(options.schema_file, keep_timeline=False)
+        if options.follows:
+            tracker = tracker_of(options.schema_start, keep_timeline=False)
             inner: Definitions | None = Definitions.following(tracker)
         else:
-            schema = self._reading.schema
+            schema: Any = self._reading.schema
             inner = Definitions(schema) if schema is not None else None
         self.watcher = _Watcher(inner)
         self.others: dict[str, None] = {}
@@ -185,7 +185,7 @@ class _Search:
 
     def read(self, log: Split, *, rows: bool = True) -> bool:
         """Whether enough was seen; without `rows` only the statements of a log are followed."""
-        if not rows and not self._options.follow_ddl:
+        if not rows and not self._options.follows:
             return False
         groups = self._rows_of(log, self._reading.tables if rows else ())
         for looked, (image_is_partial, tells) in enumerate(groups, 1):
@@ -209,7 +209,7 @@ class _Search:
             if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
                 raise SchemaError(
                     "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
-                    " schemaFile=, or unnamed=positions for c0, c1 …",
+                    " schema=, or unnamed=positions for c0, c1 …",
                     table=table.full_name,
                 )
         return Found(self.watcher.seen if self._every else self.watcher.seen[:1], self._partial)
@@ -226,7 +226,7 @@ class _Search:
                 definitions=self.watcher,
                 limits=Limits() if self._every else Limits(group_rows=1),
                 verify_checksum=options.verify_checksum,
-                skip_errors=options.mode != "FAILFAST",
+                skip_errors=options.on_error != "raise",
             )
             try:
                 for group in decoder.groups():

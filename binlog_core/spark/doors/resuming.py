@@ -25,7 +25,7 @@ from ...splits import Split, SplitResult
 from ..access import Access
 from ..lake.destination import open_filesystem
 from ..lake.results import ExportState, TableResult, WrittenSplit
-from ..plan.parts import check_numbers, index_of
+from ..plan.parts import check_numbers, index_of, whole_logs
 
 _FORMAT = 1
 _FIRST_EVENT = 4
@@ -101,7 +101,7 @@ class Resuming:
         BinlogError
             A log is missing.
         """
-        state, logs = self.state, _logs(splits)
+        state, logs = self.state, whole_logs(splits)
         first = 0 if state.file is None else index_of(logs, state.file)
         check_numbers(logs[first:], "going on")
         if state.next_file is None:
@@ -185,7 +185,7 @@ class Resuming:
 
     def measure(self, splits: Sequence[Split]) -> ExportState:
         """See what is there now and not exported."""
-        state, logs = self.state, _logs(splits)
+        state, logs = self.state, whole_logs(splits)
         first = 0 if state.file is None else index_of(logs, state.file)
         state.bytes_behind = 0
         for i, log in enumerate(logs[first:], first):
@@ -209,11 +209,6 @@ class Resuming:
             for info in filesystem.get_file_info(FileSelector(parent)):
                 if info.base_name.startswith(f".{name}.") and info.base_name.endswith(".staging"):
                     filesystem.delete_dir(info.path)
-
-
-def _logs(splits: Sequence[Split]) -> list[Split]:
-    """A split for each log."""
-    return list({split.path: split for split in reversed(splits)}.values())[::-1]
 
 
 def _difference(there: str | None, exported: str | None) -> int | None:

@@ -44,7 +44,7 @@ _FIRST_EVENT = 4
 _DEFINITIONS, _PREPARED = "definitions", "prepared"  # in an offset
 
 Offset = dict[str, Any]
-Place = tuple[int, int]  # number of the log in the listing, position in it
+LogPlace = tuple[int, int]  # number of the log in the listing, position in it
 
 
 class _Followed(NamedTuple):
@@ -58,7 +58,7 @@ class _Followed(NamedTuple):
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows logs that grow and are rotated.
 
-    What a range of the logs means depends on what came before it: with ``followDdl`` the definitions of the
+    What a range of the logs means depends on what came before it: with ``schema=ddl`` the definitions of the
     tables, with ``xa=committed`` the transactions that are prepared. Both are kept in the offsets, so that a
     restart needs no log that lies before its checkpoint, and is not deceived where one is gone.
 
@@ -74,9 +74,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = replace(changes.options, start_offset=None)
         self._paths = paths
         self._until: tuple[str, int] | None = None  # of a query that takes what is there now: log and size
-        self._target: Place | None = None  # the boundary there
+        self._target: LogPlace | None = None  # the boundary there
         self._known: Offset | None = None  # the last offset that was asked for or told
-        self._last: tuple[Place, Place, _Followed] | None = None  # a range that was followed
+        self._last: tuple[LogPlace, LogPlace, _Followed] | None = None  # a range that was followed
 
     # ------------------------------------------------------------ offsets
 
@@ -167,7 +167,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
         return [LogPartition(part) for part in with_definitions(parts, followed.timeline)]
 
-    def _follow(self, logs: list[Split], start: Offset | None, end: Place) -> _Followed:
+    def _follow(self, logs: list[Split], start: Offset | None, end: LogPlace) -> _Followed:
         """Read the statements from an offset, or the first log's beginning, to a place."""
         begin = (0, 0) if start is None else place_of(logs, start)
         if self._last is not None and self._last[:2] == (begin, end):
@@ -176,11 +176,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         within = logs[begin[0] : end[0] + 1] if begin != end else []
         kept: dict[str, Any] = {}
         timeline = xa = None
-        if options.follow_ddl:
+        if options.follows:
             if start is None:
-                tracker = tracker_of(options.schema_file)
+                tracker = tracker_of(options.schema_start)
             else:
-                tracker = from_text(_kept(start, _DEFINITIONS, "followDdl", logs))
+                tracker = from_text(_kept(start, _DEFINITIONS, "schema=ddl", logs))
             timeline = follow_definitions(
                 within, options.access, tracker, start=begin[1], end=end[1], wanted=options.wants
             )
@@ -218,7 +218,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_numbers(logs, "a stream over them")
         return logs
 
-    def _end(self, logs: list[Split], begin: Place, until: tuple[str, int] | None = None) -> Place:
+    def _end(self, logs: list[Split], begin: LogPlace, until: tuple[str, int] | None = None) -> LogPlace:
         """The last boundary there is; with `until` none beyond that log, and that many bytes of it."""
         last = len(logs) - 1 if until is None else index_of(logs, until[0])
         most = None if until is None else until[1]
@@ -232,7 +232,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._end_of(logs[begin[0]], begin[1], most)
         return (begin[0], end) if end > max(begin[1], _FIRST_EVENT) else begin
 
-    def _advance(self, logs: list[Split], begin: Place, most: int) -> Place:
+    def _advance(self, logs: list[Split], begin: LogPlace, most: int) -> LogPlace:
         """The boundary behind so many bytes."""
         i, position = found = begin
         while True:
@@ -266,12 +266,12 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def offset_of(logs: list[Split], place: Place, kept: dict[str, Any]) -> Offset:
+def offset_of(logs: list[Split], place: LogPlace, kept: dict[str, Any]) -> Offset:
     """A place as Spark keeps it, with what is known there."""
     return {"file": name_within(logs[place[0]].path), "position": place[1], **kept}
 
 
-def place_of(logs: list[Split], offset: Offset) -> Place:
+def place_of(logs: list[Split], offset: Offset) -> LogPlace:
     """The place that an offset names: the log's index, and the position in it."""
     return index_of(logs, offset["file"]), int(offset["position"])
 

@@ -65,7 +65,7 @@ class FileStatistics:
     last_time: int = 0
 
 
-class LoggedStatement(NamedTuple):
+class ToldStatement(NamedTuple):
     """A statement in the logs that changes what tables are or hold, without rows.
 
     Parameters
@@ -102,7 +102,7 @@ class WrittenSplit:
     seam : SplitResult
         Between which anchors it was read.
     files : tuple of FileStatistics
-    statements : tuple of LoggedStatement
+    statements : tuple of ToldStatement
     counts : dict of str to int
         What the log did not tell, skipped or lost: see ``binlog_core.Report``.
     first : dict of str to Place
@@ -122,7 +122,7 @@ class WrittenSplit:
     split: Split
     seam: SplitResult
     files: tuple[FileStatistics, ...]
-    statements: tuple[LoggedStatement, ...]
+    statements: tuple[ToldStatement, ...]
     counts: dict[str, int]
     first: dict[str, Place]
     damaged: tuple[Place, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..apply.batch import apply_changes
-from ..lake.results import FileStatistics, LoggedStatement
+from ..lake.results import FileStatistics, ToldStatement
 from ..lake.tables import delta_options
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow
@@ -29,16 +29,16 @@ class Batch(NamedTuple):
     ----------
     below : int
         The place behind it: changes of versions below it are in it, as far as none before has them.
-    statements : list of LoggedStatement
+    statements : list of ToldStatement
     files : list of FileStatistics
     """
 
     below: int
-    statements: list[LoggedStatement]
+    statements: list[ToldStatement]
     files: list[FileStatistics]
 
 
-def batches(files: Sequence[FileStatistics], statements: Sequence[LoggedStatement], end: int) -> list[Batch]:
+def batches(files: Sequence[FileStatistics], statements: Sequence[ToldStatement], end: int) -> list[Batch]:
     """A table's changes of a round: one batch, or where its types change one up to each ALTER."""
     cuts = [end]
     if len({file.schema for file in files}) > 1:
@@ -80,7 +80,7 @@ def apply_round(
         apply_changes(
             changes,
             lake.table(state),
-            keys=keys,
+            key_columns=keys,
             app_id=app_id,
             batch_id=batch.below,
             storage_options=delta_options(lake.storage_options),
@@ -132,7 +132,7 @@ def _within(filesystem: Any, path: str, since: int, below: int) -> Iterator[pa.T
 
 
 def _frame(
-    session: SparkSession, folder: str, batch: Batch, since: int, told: Sequence[LoggedStatement]
+    session: SparkSession, folder: str, batch: Batch, since: int, told: Sequence[ToldStatement]
 ) -> Any:
     from functools import reduce
 

@@ -17,8 +17,8 @@ from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.changes import ChangeReader
 from ..doors.export import SplitWriter, attempt_name
-from ..doors.streaming import BinlogStreamReader, Place, offset_of, place_of
-from ..lake.results import FileStatistics, LoggedStatement, WrittenSplit
+from ..doors.streaming import BinlogStreamReader, LogPlace, offset_of, place_of
+from ..lake.results import FileStatistics, ToldStatement, WrittenSplit
 from ..options import SourceOptions
 from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
@@ -51,10 +51,10 @@ class LogPlan(BinlogStreamReader):
         pa = import_pyarrow()
         options = SourceOptions(
             tables=tuple(escape(name) for name in tables),
-            follow_ddl=True,
+            schema="ddl",
             xa="committed",
             split_size=_PART_BYTES,
-            storage_options=storage_options or {},
+            storage_options=storage_options,
         )
         self.reading = replace(options.read_options(), absent=True)
         self.access = options.access
@@ -79,7 +79,7 @@ class LogPlan(BinlogStreamReader):
         raise AssertionError
 
     def begin(
-        self, place: Place, definitions: Iterable[TableSchema], charsets: dict[str, str | None]
+        self, place: LogPlace, definitions: Iterable[TableSchema], charsets: dict[str, str | None]
     ) -> Offset:
         """The offset of a place where these are the definitions."""
         logs = self._logs()
@@ -166,15 +166,15 @@ class Decoded:
         URI of the files.
     files : dict of str to list of FileStatistics
         By ``database.table``.
-    statements : tuple of LoggedStatement
+    statements : tuple of ToldStatement
         In order.
     """
 
     folder: str
     files: dict[str, list[FileStatistics]]
-    statements: tuple[LoggedStatement, ...]
+    statements: tuple[ToldStatement, ...]
 
-    def about(self, table: str) -> list[LoggedStatement]:
+    def about(self, table: str) -> list[ToldStatement]:
         """Statements that concern a table."""
         database = table.partition(".")[0].lower()
         return [
@@ -209,7 +209,7 @@ def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end:
     )
     job = session.sparkContext.parallelize(parts, len(parts)).mapPartitions(_PartWriter(writer))
     files: dict[str, list[FileStatistics]] = {}
-    statements: set[LoggedStatement] = set()
+    statements: set[ToldStatement] = set()
     try:
         results = job.collect()
     except Exception as error:

@@ -21,7 +21,7 @@ from .copies import batches_of
 from .marks import Mark, place_of, position_mark
 from .mirroring import Mirroring
 from .state import Lake, TableState
-from .values import SESSION, Selection, quoted
+from .values import SESSION, SelectList, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,7 +128,7 @@ def _compare(viewing: Connection, lake: Lake, state: TableState, *, mariadb: boo
     name = f"{quoted(state.database)}.{quoted(state.name)}"
     text = str(viewing.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
     definition = parse_create_table(text, state.database, state.name)
-    selection = Selection.of(definition, mariadb=mariadb)
+    selection = SelectList.of(definition, mariadb=mariadb)
     sql = f"SELECT {', '.join(selection.expressions)} FROM {name}"
     dataset = DeltaTable(
         lake.table(state), storage_options=delta_options(lake.storage_options)

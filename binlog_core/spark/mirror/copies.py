@@ -22,7 +22,7 @@ from ...server.address import Address
 from ...server.connection import Connection
 from ..lake.destination import directory_name, open_filesystem
 from .state import Lake, TableState
-from .values import FIXED_BINARY, SESSION, Selection, quoted
+from .values import FIXED_BINARY, SESSION, SelectList, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,14 +63,14 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class CopyChunk:
     """What one worker reads at a time."""
 
     table: str
     folder: str
     number: int
     copy: str
-    selection: Selection = field(repr=False)
+    selection: SelectList = field(repr=False)
     condition: str = field(repr=False)
 
 
@@ -101,7 +101,7 @@ def plan_copy(connection: Connection, state: TableState, mark: dict[str, Any], *
     name = f"{quoted(state.database)}.{quoted(state.name)}"
     definition = str(connection.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
     schema = parse_create_table(definition, state.database, state.name)
-    selection = Selection.of(schema, mariadb=mariadb)
+    selection = SelectList.of(schema, mariadb=mariadb)
     columns = {column.name: column for column in selection.table.columns}
     key = [columns[one] for one in schema.row_key or ()]
     chunks = [""]
@@ -184,7 +184,7 @@ class Copier:
     lake: str
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
 
-    def __call__(self, chunks: Iterable[Chunk]) -> Iterator[Copied]:
+    def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         """Copy each chunk; an error is a result, so that other tables go on."""
         connection = None
         filesystem, directory = open_filesystem(self.lake, self.storage_options)
@@ -212,7 +212,7 @@ class Copier:
             if connection is not None:
                 connection.close()
 
-    def _copy(self, connection: Connection, chunk: Chunk, filesystem: Any, directory: str) -> Copied:
+    def _copy(self, connection: Connection, chunk: CopyChunk, filesystem: Any, directory: str) -> Copied:
         import pyarrow.parquet
 
         selection = chunk.selection
@@ -242,7 +242,7 @@ class Copier:
             raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
 
 
-def batches_of(connection: Connection, sql: str, selection: Selection) -> Iterator[pa.RecordBatch]:
+def batches_of(connection: Connection, sql: str, selection: SelectList) -> Iterator[pa.RecordBatch]:
     """The rows of a SELECT, as the lake has them."""
     rows: list[tuple[bytes | None, ...]] = []
     size = 0
@@ -268,16 +268,16 @@ def run_copies(
     mariadb: bool,
 ) -> dict[str, list[Copied] | BinlogError]:
     """Read what is missing of some copies; the files of each table, or why it failed."""
-    chunks: list[Chunk] = []
+    chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     for name, (state, copy) in copies.items():
         done = _done(lake, name, copy)
         found[name] = list(done.values())
         schema = parse_create_table(copy.definition, state.database, state.name)
-        selection = Selection.of(schema, mariadb=mariadb)
+        selection = SelectList.of(schema, mariadb=mariadb)
         folder = directory_name(state.database, state.name)
         chunks += [
-            Chunk(name, folder, number, copy.id, selection, condition)
+            CopyChunk(name, folder, number, copy.id, selection, condition)
             for number, condition in enumerate(copy.chunks)
             if number not in done
         ]
@@ -313,7 +313,7 @@ def _done(lake: Lake, table: str, copy: Copy) -> dict[int, Copied]:
 def schema_of(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, pa.Schema]:
     """A table's definition when it was copied, and its columns in the lake."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return definition, Selection.of(definition, mariadb=mariadb).schema
+    return definition, SelectList.of(definition, mariadb=mariadb).schema
 
 
 def commit_copy(

@@ -37,7 +37,7 @@ _UNSIGNED = frozenset((Kind.BIT, Kind.ENUM, Kind.SET))
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectList:
     """The columns of a table, as they are asked for and as they come into the lake.
 
     Parameters
@@ -51,7 +51,7 @@ class Selection:
     expressions: tuple[str, ...]
 
     @classmethod
-    def of(cls, definition: TableSchema, *, mariadb: bool) -> Selection:
+    def of(cls, definition: TableSchema, *, mariadb: bool) -> SelectList:
         """Of a table's definition.
 
         Raises

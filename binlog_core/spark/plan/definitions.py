@@ -1,4 +1,4 @@
-"""``followDdl``: definitions of tables told by the statements of the logs, for readers of any part of them.
+"""``schema=ddl``: definitions of tables told by the statements of the logs, for readers of any part of them.
 
 A log that does not name its columns (binlog_row_metadata=MINIMAL, the default of the servers) still has the
 CREATE and ALTER statements that do. The plan follows them through all logs; each part then carries what its
@@ -20,7 +20,7 @@ from ...errors import BinlogError
 from ...gtids import parse_gtid_set
 from ...report import Report
 from ...schema.ddl import DdlTracker
-from ...schema.definitions import Definitions
+from ...schema.definitions import Definitions, SchemaSource
 from ...schema.given import Schema
 from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
@@ -95,10 +95,9 @@ def follow_definitions(
     return Timeline({name: tuple(found) for name, found in steps.items()})
 
 
-def tracker_of(schema_file: str | None, *, keep_timeline: bool = True) -> DdlTracker:
-    """Follows statements from the beginning of the first log on, where the tables are as the file says."""
-    start = Schema.load(schema_file) if schema_file is not None else None
-    return DdlTracker(start, keep_timeline=keep_timeline)
+def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = True) -> DdlTracker:
+    """Follows statements from the beginning of the first log on, where the tables are as `start` says."""
+    return DdlTracker(Schema.load(start) if start is not None else None, keep_timeline=keep_timeline)
 
 
 # ------------------------------------------------------------ as text, for the offsets of a stream

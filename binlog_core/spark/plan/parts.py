@@ -33,7 +33,7 @@ class Part:
     prepared : tuple of Prepared
         XA transactions in it, and what became of them; for xa=committed.
     definitions : Timeline or None
-        For followDdl.
+        For schema=ddl.
     """
 
     split: Split
@@ -60,7 +60,7 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
         There is no such log; numbers do not fit.
     """
     size = options.split_size if divided else None
-    splits = plan_splits(list(paths), size, storage_options=options.storage_options or None)
+    splits = plan_splits(list(paths), size, storage_options=options.storage_options)
     if options.file_number is not None:
         first = splits[0].file_number
         splits = [replace(s, file_number=options.file_number + s.file_number - first) for s in splits]
@@ -75,6 +75,15 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
     if options.start_offset is not None:
         splits = splits[index_of(splits, options.start_offset[0]) :]
     return splits
+
+
+def whole_logs(splits: Iterable[Split]) -> list[Split]:
+    """The logs that splits are parts of, as one split each."""
+    logs: dict[str, Split] = {}
+    for split in splits:
+        first = logs.setdefault(split.path, replace(split, start=0, index=len(logs)))
+        logs[split.path] = replace(first, end=split.end)
+    return list(logs.values())
 
 
 def check_numbers(logs: Sequence[Split], consequence: str) -> None:
@@ -140,11 +149,11 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
 
 
 def timeline_of(paths: Iterable[str], options: SourceOptions) -> Timeline | None:
-    """The definitions that the statements of all logs tell, with followDdl."""
-    if not options.follow_ddl:
+    """The definitions that the statements of all logs tell, with schema=ddl."""
+    if not options.follows:
         return None
     logs = plan_logs(paths, replace(options, start_offset=None))
-    return follow_definitions(logs, options.access, tracker_of(options.schema_file), wanted=options.wants)
+    return follow_definitions(logs, options.access, tracker_of(options.schema_start), wanted=options.wants)
 
 
 def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
@@ -159,7 +168,7 @@ def _divided(paths: list[str], options: SourceOptions) -> list[Part]:
     if options.start_offset is not None:
         splits = _from_position(splits, options.start_offset[1])
     if options.verify_splits:
-        splits = trust_splits(splits, storage_options=options.storage_options or None)
+        splits = trust_splits(splits, storage_options=options.storage_options)
     return [Part(split) for split in splits]
 
 

@@ -14,7 +14,7 @@ from ...schema.tokens import (
     TokenReader,
     tokenize_statements,
 )
-from ..rows.observers import Statement
+from ..rows.observers import LoggedStatement
 
 Kind = Literal["create", "alter", "drop", "rename", "truncate", "unknown"]
 
@@ -60,7 +60,7 @@ class TableStatement:
         return table in (name.lower() for name in self.tables)
 
 
-def kind_of(statement: Statement, table: str) -> Kind | None:
+def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     """What a statement does to a table; None: nothing."""
     if changes_rows(statement.sql.encode()):
         return "unknown" if _names(statement, table) else None
@@ -76,7 +76,7 @@ def kind_of(statement: Statement, table: str) -> Kind | None:
     return told.kind
 
 
-def _names(statement: Statement, table: str) -> bool:
+def _names(statement: LoggedStatement, table: str) -> bool:
     """Whether a statement that changes rows, and is logged instead of them, has the table's name in it.
 
     What triggers and foreign keys do to other tables is not looked for.

@@ -19,7 +19,7 @@ from ...errors import SchemaError
 from ...report import Place
 from ...splits import Split
 from .images import ABSENT
-from .observers import Statement
+from .observers import LoggedStatement
 from .reader import Chunk
 from .types import import_pyarrow
 
@@ -63,17 +63,6 @@ class FrameSchema:
     projected: bool
     on_schema_change: OnSchemaChange
     require_absent: bool
-
-    @property
-    def data_columns(self) -> list[str]:
-        """Names of the table's columns."""
-        return [name for name in self.schema.names if name.lower() not in SPECIAL]
-
-    @property
-    def metadata(self) -> tuple[str, ...]:
-        """Columns about the change that are made on demand."""
-        names = {name.lower() for name in self.schema.names}
-        return tuple(name for name in LAKE_METADATA if name in names)
 
 
 class _Column(NamedTuple):
@@ -119,7 +108,7 @@ class Fitter:
             if ABSENT not in names and absent is not None and absent.null_count < len(absent):
                 raise self._error(
                     "a row image lacks columns (binlog_row_image is not FULL): absent=true adds the column"
-                    " _absent that tells which, absent=ignore leaves null there",
+                    " _absent that tells which, absent=false leaves null there",
                     chunk,
                 )
         arrays = []
@@ -144,7 +133,7 @@ class Fitter:
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.target.schema)
 
-    def statement(self, statement: Statement, split: Split, kind: str) -> pa.RecordBatch:
+    def statement(self, statement: LoggedStatement, split: Split, kind: str) -> pa.RecordBatch:
         """A row for a statement; `kind` is its `_change_type`."""
         return self._single(
             {

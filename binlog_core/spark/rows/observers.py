@@ -12,7 +12,7 @@ from ...schema.ddl import FLAG_ROLLBACK_ALTER, FLAG_START_ALTER
 from ...schema.definitions import Definitions
 
 
-class Statement(NamedTuple):
+class LoggedStatement(NamedTuple):
     """A logged statement that may change what a table is or holds.
 
     Parameters
@@ -52,7 +52,7 @@ class StatementRecorder(Definitions):
 
     def __init__(self, inner: Definitions | None) -> None:
         self._inner = inner
-        self._seen: list[Statement] = []
+        self._seen: list[LoggedStatement] = []
 
     @property
     def follows(self) -> bool:
@@ -64,7 +64,7 @@ class StatementRecorder(Definitions):
         """Who is told of a TRUNCATE is told of these."""
         return True
 
-    def take(self) -> list[Statement]:
+    def take(self) -> list[LoggedStatement]:
         """The statements since the last call."""
         seen, self._seen = self._seen, []
         return seen
@@ -85,7 +85,7 @@ class StatementRecorder(Definitions):
         if (event.status.gtid_flags3 or 0) & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return
         self._seen.append(
-            Statement(
+            LoggedStatement(
                 event.position,
                 event.timestamp,
                 event.database,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
+from ..._change_columns import LAKE_COLUMNS
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
 from ..._format.format_description import FIRST_EVENT_POSITION, FormatDescription
-from ..._pushdown import PushedFilters
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -25,108 +23,18 @@ from ...conditions import Condition, condition_of
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
-from ..access import Access
 from .images import ABSENT, Images, absent_names, metadata_column, select_images
-from .observers import DamageReport, Statement, StatementRecorder
-from .ordinals import Ordinals, OrdinalsOfAll
+from .observers import DamageReport, LoggedStatement, StatementRecorder
+from .ordinals import Ordinals
 from .prepared import Prepared, XaRows
+from .read_options import ReadOptions, Unnamed
 from .timeline import definitions_of
 from .types import import_pyarrow, lake_schema, to_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Unnamed = Literal["refuse", "positions"]
-
 _LABELS = ("", *OPS.values())
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How splits are read; travels to the workers.
-
-    Parameters
-    ----------
-    tables : tuple of str or None
-        Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
-    exclude_tables : tuple of str or None
-        Of those, the ones to leave out.
-    columns : mapping or None
-        Table name or pattern to the names of the columns to decode.
-    where : Condition or None
-        Only changes that match.
-    pushed : PushedFilters or None
-        Without `where`: of what they do not choose some rows may be left out; the others are numbered as if
-        none were.
-    schema : dict, str, path, Schema, Timeline or None
-        As in ``binlog_core.open``, but that "ddl" sees a split only: a `Timeline` knows what was before.
-    keys : path, dict or None
-        Of encrypted logs.
-    images : "both", "after" or "keychange"
-        "after" leaves out what was before an update, and fills the columns that the log does not have after
-        it from there. "keychange" does so too, but what was before an update that changes the key comes as a
-        delete.
-    key : tuple of str or None
-        Columns of the key, for "keychange"; None: the primary key that the log tells.
-    metadata : tuple of str
-        Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
-    absent : bool
-        Add `_absent`: the names of the columns that a partial row image lacks, null where it is whole.
-    start_timestamp, stop_timestamp : int or None
-        Seconds since 1970 of the first event, and of the first event no more read.
-    statements : bool
-        Also give the statements that may change what a table is or holds.
-    unnamed : "refuse" or "positions"
-        Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
-    text_errors : "raise" or "replace"
-        Bytes that are not text in their character set: an error, or U+FFFD.
-    on_error : "raise" or "skip"
-        With "skip" damaged events are counted and passed over.
-    verify_checksum : bool
-    storage_options : dict or None
-        For fsspec.
-    prepared : mapping of str to tuple of Prepared
-        By path: XA transactions, and what became of them. Of the others, rows are as they are logged.
-    """
-
-    tables: tuple[str, ...] | None = None
-    exclude_tables: tuple[str, ...] | None = None
-    columns: Mapping[str, tuple[str, ...]] | None = None
-    where: Condition | None = None
-    pushed: PushedFilters | None = None
-    schema: Any = field(default=None, repr=False)
-    keys: Any = field(default=None, repr=False)
-    images: Images = "both"
-    unnamed: Unnamed = "refuse"
-    text_errors: TextErrors = "raise"
-    on_error: Literal["raise", "skip"] = "raise"
-    verify_checksum: bool = True
-    storage_options: dict[str, Any] | None = field(default=None, repr=False)
-    key: tuple[str, ...] | None = None
-    metadata: tuple[str, ...] = ()
-    absent: bool = False
-    start_timestamp: int | None = None
-    stop_timestamp: int | None = None
-    statements: bool = False
-    prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        for name, known in (
-            ("images", ("both", "after", "keychange")),
-            ("unnamed", ("refuse", "positions")),
-            ("text_errors", ("raise", "replace")),
-            ("on_error", ("raise", "skip")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
-        for name in self.metadata:
-            if name not in LAKE_METADATA:
-                raise ValueError(f"metadata={name!r}: {', '.join(LAKE_METADATA)} are known")
-
-    @property
-    def access(self) -> Access:
-        """How logs are opened."""
-        return Access(self.keys, self.storage_options)
 
 
 class _Selection(Selection):
@@ -234,7 +142,7 @@ class SplitRows:
         """The rows with their counts, once."""
         return (piece for piece in self.pieces() if isinstance(piece, Chunk))
 
-    def pieces(self) -> Iterator[Chunk | Statement]:
+    def pieces(self) -> Iterator[Chunk | LoggedStatement]:
         """The rows, and between them the statements that `options` asks for, in log order; once."""
         import_pyarrow()
         ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
@@ -251,7 +159,7 @@ class SplitRows:
     def groups(self) -> Iterator[Group]:
         """Groups of the split as they are decoded, once."""
         options, split = self.options, self.split
-        definitions = definitions_of(options.schema, split)
+        definitions = definitions_of(options.schema, split, options.schema_start)
         if options.statements:
             definitions = self._recorder = StatementRecorder(definitions)
         with options.access.file(split.path).open() as source:
@@ -277,8 +185,8 @@ class SplitRows:
                     stop_position=stop,
                     stop_anchor=anchors,
                     in_parts=in_parts,
-                    start_timestamp=options.start_timestamp,
-                    stop_timestamp=options.stop_timestamp,
+                    start_timestamp=options.start_time,
+                    stop_timestamp=options.end_time,
                     # Of an archive: what came in an earlier log of another server.
                     exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
                 ),
@@ -298,12 +206,7 @@ class SplitRows:
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
 
-    def _ordinals_of_all(self) -> Ordinals:
-        """For rows of which some were left out: another pass counts all of them, and decodes no value."""
-        options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
-        return OrdinalsOfAll(SplitRows(self.split, options, exact=self._exact).groups())
-
-    def _statements(self, ordinals: Ordinals) -> Iterator[Statement]:
+    def _statements(self, ordinals: Ordinals) -> Iterator[LoggedStatement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.
         if self._recorder is not None:
             for one in self._recorder.take():
@@ -312,7 +215,7 @@ class SplitRows:
     def _chunk(self, batch: ChangeBatch, ordinals: NDArray[np.int64]) -> Chunk | None:
         pa = import_pyarrow()
         options = self.options
-        rows, op = select_images(batch, options.images, options.key)
+        rows, op = select_images(batch, options.images, options.key_columns)
         filled = rows is not None
         image = batch.array["image"]
         begin = batch.transactions["begin_position"][image["transaction"]]

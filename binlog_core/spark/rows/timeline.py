@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..._tables.tables import Table
 from ...errors import SchemaError
 from ...report import Report
-from ...schema.definitions import Definitions
+from ...schema.definitions import Definitions, SchemaSource
 from ...schema.given import apply
 from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
 
 if TYPE_CHECKING:
     from ...events import QueryEvent
+    from ...schema.given import Schema
 
 _NO_END = 1 << FILE_NUMBER_SHIFT
 
@@ -90,8 +91,10 @@ class _Located(Definitions):
         """Nothing: the timeline knows."""
 
 
-def definitions_of(schema: Any, split: Split) -> Definitions | None:
+def definitions_of(
+    schema: SchemaSource | Schema | Timeline | None, split: Split, start: SchemaSource | Schema | None = None
+) -> Definitions | None:
     """What completes the tables of a split: given definitions, or a timeline."""
     if isinstance(schema, Timeline):
         return schema.definitions(split)
-    return Definitions(schema) if schema is not None else None
+    return Definitions(schema, start=start) if schema is not None else None

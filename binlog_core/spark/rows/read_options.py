@@ -1,0 +1,137 @@
+"""How logs are read, told once for the plain function, the export, the data source and the mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..._change_columns import LAKE_METADATA
+from ...arrow.text import TextErrors
+from ...conditions import Condition
+from ..access import Access
+from .images import Images
+from .prepared import Prepared
+
+if TYPE_CHECKING:
+    from ..._pushdown import PushedFilters
+    from ...schema.definitions import SchemaSource
+    from ...schema.given import Schema
+    from .timeline import Timeline
+
+Unnamed = Literal["refuse", "positions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """What `ReadOptions` and the options of the data source have in common.
+
+    Parameters
+    ----------
+    tables : tuple of str or None
+        Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
+    exclude_tables : tuple of str or None
+        Of those, the ones to leave out.
+    where : Condition or None
+        Only changes that match.
+    schema : dict, str, path, Schema, Timeline or None
+        As in ``binlog_core.open``. With "ddl" a plan follows the statements of all logs, and each reader gets
+        a `Timeline`; ``read_split`` by itself sees those of its split only.
+    schema_start : dict, str, path, Schema or None
+        For "ddl": the definitions at the beginning.
+    keys : path, dict or None
+        Of encrypted logs.
+    images : "both", "after" or "keychange"
+        "after" leaves out what was before an update, and fills the columns that the log does not have after
+        it from there. "keychange" does so too, but what was before an update that changes the key comes as a
+        delete.
+    key_columns : tuple of str or None
+        For "keychange"; None: the primary key that the log tells.
+    metadata : tuple of str
+        Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
+    start_time, end_time : int or None
+        Seconds since 1970 of the first event, and of the first event no more read.
+    unnamed : "refuse" or "positions"
+        Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
+    text_errors : "raise" or "replace"
+        Bytes that are not text in their character set: an error, or U+FFFD.
+    verify_checksum : bool
+    storage_options : dict or None
+        For fsspec.
+    """
+
+    tables: tuple[str, ...] | None = None
+    exclude_tables: tuple[str, ...] | None = None
+    where: Condition | None = None
+    schema: SchemaSource | Schema | Timeline | None = field(default=None, repr=False)
+    schema_start: SchemaSource | Schema | None = field(default=None, repr=False)
+    keys: Any = field(default=None, repr=False)
+    images: Images = "both"
+    key_columns: tuple[str, ...] | None = None
+    metadata: tuple[str, ...] = ()
+    start_time: int | None = None
+    end_time: int | None = None
+    unnamed: Unnamed = "refuse"
+    text_errors: TextErrors = "raise"
+    verify_checksum: bool = True
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.schema_start is not None and not self.follows:
+            raise ValueError("schema_start goes with schema=ddl: the definitions before the first statement")
+
+    @property
+    def follows(self) -> bool:
+        """Statements of the logs change the definitions."""
+        return isinstance(self.schema, str) and self.schema == "ddl"
+
+    @property
+    def access(self) -> Access:
+        """How logs are opened."""
+        return Access(self.keys, self.storage_options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(LogOptions):
+    """How splits are read; travels to the workers.
+
+    Parameters
+    ----------
+    tables, exclude_tables, where, schema, schema_start, keys, images, key_columns, metadata, start_time,
+    end_time, unnamed, text_errors, verify_checksum, storage_options
+        See `LogOptions`.
+    columns : mapping or None
+        Table name or pattern to the names of the columns to decode.
+    pushed : PushedFilters or None
+        Without `where`: of what they do not choose some rows may be left out; the others are numbered as if
+        none were.
+    absent : bool
+        Add `_absent`: the names of the columns that a partial row image lacks, null where it is whole.
+    on_error : "raise" or "skip"
+        With "skip" damaged events are counted and passed over.
+    statements : bool
+        Also give the statements that may change what a table is or holds.
+    prepared : mapping of str to tuple of Prepared
+        By path: XA transactions, and what became of them. Of the others, rows are as they are logged.
+    """
+
+    columns: Mapping[str, tuple[str, ...]] | None = None
+    pushed: PushedFilters | None = None
+    absent: bool = False
+    on_error: Literal["raise", "skip"] = "raise"
+    statements: bool = False
+    prepared: Mapping[str, tuple[Prepared, ...]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, known in (
+            ("images", ("both", "after", "keychange")),
+            ("unnamed", ("refuse", "positions")),
+            ("text_errors", ("raise", "replace")),
+            ("on_error", ("raise", "skip")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
+        for name in self.metadata:
+            if name not in LAKE_METADATA:
+                raise ValueError(f"metadata={name!r}: {', '.join(LAKE_METADATA)} are known")

@@ -23,12 +23,13 @@ pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 
 from binlog_core import BinlogError, SchemaError  # noqa: E402
+from binlog_core._change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import changes_df, register  # noqa: E402
 from binlog_core.spark.doors.datasource import PruningReader  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
-from binlog_core.spark.rows.types import CHANGE_COLUMNS, arrow_schema, spark_schema  # noqa: E402
+from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -77,7 +78,7 @@ ONE_TABLE = [
 def test_rows_hold_against_the_server_under_every_split_plan(golden: Golden, size: str) -> None:
     (table,) = tables_of(golden)
     rows = read(golden.path, table=table, unnamed="positions", absent="false", splitSize=size)
-    found = [LakeRow(*table.split(".", 1), row, *(row.pop(name) for name in CHANGE_COLUMNS)) for row in rows]
+    found = [LakeRow(*table.split(".", 1), row, *(row.pop(name) for name in LAKE_COLUMNS)) for row in rows]
     assert differences(lake_changes(found, golden), golden, golden.known, Reader.ARROW, place=False) == []
 
 
@@ -439,7 +440,7 @@ def source(spark: SparkSession, path: Any, **options: str) -> DataFrame:
 def test_spark_finds_the_source_and_it_gives_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     path = orders(tmp_path)
     frame = source(spark, path, table="shop.orders", splitSize="800")
-    assert frame.columns == ["id", "text", *CHANGE_COLUMNS]
+    assert frame.columns == ["id", "text", *LAKE_COLUMNS]
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema] == [
         ("id", "int"),
         ("text", "string"),
@@ -475,7 +476,7 @@ def test_a_schema_is_a_projection(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"the schema has string.*_commit_version"):
         reading.schema("id int, _commit_version string").load(str(path)).collect()
     frame = changes_df(spark, path, table="shop.orders", columns=["text"])
-    assert frame.columns == ["text", *CHANGE_COLUMNS]
+    assert frame.columns == ["text", *LAKE_COLUMNS]
     assert frame.where("text is not null").count() == 40
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
 from .images import ABSENT, Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, LoggedStatement, StatementRecorder
-from .ordinals import Ordinals
+from .ordinals import Ordinals, OrdinalsOfAll
 from .prepared import Prepared, XaRows
 from .read_options import ReadOptions, Unnamed
 from .timeline import definitions_of
@@ -205,6 +206,11 @@ class SplitRows:
                 bounds.finish(decoder)
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
+
+    def _ordinals_of_all(self) -> Ordinals:
+        """For rows of which some were left out: another pass counts all of them, and decodes no value."""
+        options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
+        return OrdinalsOfAll(SplitRows(self.split, options, exact=self._exact).groups())
 
     def _statements(self, ordinals: Ordinals) -> Iterator[LoggedStatement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, cast
 
 from ._decode.gtid_selection import GtidArgument, gtid_set
 from ._decode.selection import Columns, Selection, check_arguments, columns_by_pattern, names, ops_mask
@@ -17,48 +16,23 @@ from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
 from .schema.definitions import load
 
-
-class OpenOptions(TypedDict, total=False):
-    """What `open` takes besides the target, for those that hand it on."""
-
-    schema: Any
-    keys: Any
-    verify_checksum: bool
-    on_error: str
-    strict: bool
-    start: Any
-    stop: Any
-    tables: str | Iterable[str] | None
-    exclude_tables: str | Iterable[str] | None
-    columns: Columns | None
-    where: str | Condition | None
-    gtids: GtidArgument | None
-    exclude_gtids: GtidArgument | None
-    server_id: int | None
-    ops: str | Iterable[str] | None
-    rows_v0: bool
-    follow: bool
-    mmap: bool | None
-    storage_options: dict[str, Any] | None
-    schema_start: Any
-    charset: str | None
-    limits: Limits | None
-    threads: int
-    server: Mapping[str, Any] | None
-    password_file: str | os.PathLike[str] | None
-    defaults_file: str | os.PathLike[str] | None
+if TYPE_CHECKING:
+    from ._decode.selection import Place
+    from ._options import Keys, OnError, Op, Path, Start, Target
+    from .schema.definitions import SchemaSource
+    from .schema.given import Schema
 
 
 def open(
-    target: Any,
+    target: Target,
     *,
-    schema: Any = None,
-    keys: Any = None,
+    schema: SchemaSource | Schema | None = None,
+    keys: Keys | None = None,
     verify_checksum: bool = True,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
     strict: bool = False,
-    start: Any = None,
-    stop: Any = None,
+    start: Start | None = None,
+    stop: Place | None = None,
     tables: str | Iterable[str] | None = None,
     exclude_tables: str | Iterable[str] | None = None,
     columns: Columns | None = None,
@@ -66,18 +40,18 @@ def open(
     gtids: GtidArgument | None = None,
     exclude_gtids: GtidArgument | None = None,
     server_id: int | None = None,
-    ops: str | Iterable[str] | None = None,
+    ops: Op | Iterable[Op] | None = None,
     rows_v0: bool = False,
     follow: bool = False,
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
-    schema_start: Any = None,
+    schema_start: SchemaSource | Schema | None = None,
     charset: str | None = None,
     limits: Limits | None = None,
     threads: int = 1,
     server: Mapping[str, Any] | None = None,
-    password_file: str | os.PathLike[str] | None = None,
-    defaults_file: str | os.PathLike[str] | None = None,
+    password_file: Path | None = None,
+    defaults_file: Path | None = None,
 ) -> Log:
     """Open MySQL or MariaDB binary logs.
 
@@ -200,10 +174,12 @@ def open(
         schema_start = load(schema_start)
     if follow and isinstance(target, bytes | bytearray | memoryview):
         raise ValueError("follow=True is for logs that grow; bytes do not")
-    if live:
+    begin: Place | None
+    end: Place | None
+    if is_server(target):
         from .server.target import server_logs
 
-        files, start, stop = server_logs(
+        files, begin, end = server_logs(
             target,
             server,
             start=start,
@@ -214,6 +190,7 @@ def open(
             defaults_file=defaults_file,
         )
     else:
+        begin, end = cast("Place | None", start), stop
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
     selection = Selection(
         tables=names(tables),
@@ -228,8 +205,8 @@ def open(
     )
     settings = Settings(
         selection=selection,
-        start=start,
-        stop=stop,
+        start=begin,
+        stop=end,
         schema=schema,
         schema_start=schema_start,
         charset=charset,

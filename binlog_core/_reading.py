@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
-from ._opening import OpenOptions
 from ._opening import open as open_log
 from ._scans import ChangesScan, find_table
+from ._sources.log_files import LogFiles, resolve
+from ._sources.places import is_server
 from .arrow.text import TextErrors
 from .arrow.types import Geometry, Vectors, WideDecimals
 from .errors import MissingExtraError, SchemaError
+from .limits import DEFAULT_LIMITS
 from .log import Log
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from ._options import AnyTarget, OpenOptions, StoredOptions, TableOptions
 
-@contextmanager
-def opened(target: Any, **options: Unpack[OpenOptions]) -> Iterator[Log]:
-    """A log for as long as it is needed: one that is open already stays so.
 
-    Parameters
-    ----------
-    target : Log, or what `binlog_core.open` takes
-    **options
-        For `binlog_core.open`.
+def log_of(target: AnyTarget, **options: Unpack[OpenOptions]) -> Log:
+    """A target's log: itself, where it is open already.
 
     Raises
     ------
@@ -35,16 +32,58 @@ def opened(target: Any, **options: Unpack[OpenOptions]) -> Iterator[Log]:
         There are options for a log that is open already.
     """
     if not isinstance(target, Log):
-        with open_log(target, **options) as log:
-            yield log
-        return
+        return open_log(target, **options)
     if options:
         raise TypeError(f"the log is open already: {', '.join(options)} cannot be set any more")
-    yield target
+    return target
+
+
+@contextmanager
+def opened(target: AnyTarget, **options: Unpack[OpenOptions]) -> Iterator[Log]:
+    """`log_of` for as long as it is needed: one that is open already stays so."""
+    log = log_of(target, **options)
+    if log is target:
+        yield log
+        return
+    with log:
+        yield log
+
+
+def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
+    """The logs of a target, each for itself: of a `Log` those in its range.
+
+    Raises
+    ------
+    BinlogError
+        As ``resolve``, or a server refuses.
+    TypeError
+        There are options for a log that is open already.
+    """
+    if isinstance(target, Log):
+        files = log_of(target, **options).files
+        first, last = target.settings.file_range(files)
+        return LogFiles(files[first : last + 1], files.gaps, files.left_out)
+    if is_server(target):
+        from .server.target import server_logs
+
+        return server_logs(
+            target,
+            options.get("server"),
+            start=None,
+            stop=None,
+            follow=False,
+            limits=DEFAULT_LIMITS,
+            password_file=options.get("password_file"),
+            defaults_file=options.get("defaults_file"),
+        )[0]
+    given = {name: value for name, value in options.items() if value is not None}
+    if others := given.keys() - {"keys", "storage_options"}:
+        raise ValueError(f"{', '.join(sorted(others))}: for servers, mysql://… or mariadb://…")
+    return resolve(target, keys=options.get("keys"), storage_options=options.get("storage_options"))
 
 
 def read_table(
-    target: Any,
+    target: AnyTarget,
     table: str,
     *,
     columns: Sequence[str] | None = None,
@@ -53,7 +92,7 @@ def read_table(
     vectors: Vectors = "fixed",
     wide_decimals: WideDecimals = "decimal256",
     geometry: Geometry = "struct",
-    **options: Any,
+    **options: Unpack[TableOptions],
 ) -> pyarrow.Table:
     """The row changes of one table, of all logs of a target, as ``pyarrow.Table``.
 

@@ -9,7 +9,7 @@ import copy
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
 from .arrow.batch import ArrowBatch
-from .arrow.types import ArrowField, ChangeColumn, arrow_field, struct_field
+from .arrow.types import ArrowField, ChangeColumn, ValueOptions, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
 from .batches import empty_batch, fitted
 from .errors import SchemaError
@@ -241,7 +241,7 @@ class ChangesScan(Scan):
         name: str,
         columns: tuple[Column, ...],
         where: str | Condition | None = None,
-        **options: Any,
+        **options: Unpack[ValueOptions],
     ) -> None:
         own = {column.name for column in columns}
         self._log, self._name, self._columns, self._options = log, name, columns, options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from .arrow.batch import NO_POLARS, ArrowBatch
 from .arrow.shapes import pyarrow_schema
 from .arrow.types import (
     ArrowField,
+    NewColumns,
+    SharedOptions,
     StreamOptions,
     arrow_field,
     struct_field,
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
     from ._walk.track import Tail
     from .report import Report
-
-NewColumns = Literal["raise", "drop"]
 
 
 class Batches(Iterator[ChangeBatch]):
@@ -87,18 +87,12 @@ class Batches(Iterator[ChangeBatch]):
             self._ended = True
             raise
 
-    def to_arrow(
-        self,
-        *,
-        columns: Sequence[Column] | None = None,
-        new_columns: NewColumns = "raise",
-        **options: Unpack[StreamOptions],
-    ) -> pyarrow.Table:
+    def to_arrow(self, **options: Unpack[StreamOptions]) -> pyarrow.Table:
         """All batches of one table as ``pyarrow.Table``.
 
         Parameters
         ----------
-        columns, new_columns, **options
+        **options
             As in `stream`.
 
         Raises
@@ -114,21 +108,15 @@ class Batches(Iterator[ChangeBatch]):
             import pyarrow
         except ImportError:
             raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()") from None
-        fields, parts = self.stream(columns=columns, new_columns=new_columns, **options).parts()
+        fields, parts = self.stream(**options).parts()
         return pyarrow.Table.from_batches([part.to_pyarrow() for part in parts], pyarrow_schema(fields))
 
-    def to_pandas(
-        self,
-        *,
-        columns: Sequence[Column] | None = None,
-        new_columns: NewColumns = "raise",
-        **options: Unpack[StreamOptions],
-    ) -> pandas.DataFrame:
+    def to_pandas(self, **options: Unpack[StreamOptions]) -> pandas.DataFrame:
         """All batches of one table as ``pandas.DataFrame`` with Arrow-backed columns.
 
         Parameters
         ----------
-        columns, new_columns, **options
+        **options
             As in `stream`.
 
         Raises
@@ -142,21 +130,15 @@ class Batches(Iterator[ChangeBatch]):
             import pandas
         except ImportError:
             raise MissingExtraError.of("pandas", "pandas", "to_pandas()") from None
-        table = self.to_arrow(columns=columns, new_columns=new_columns, **options)
+        table = self.to_arrow(**options)
         return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
-    def to_polars(
-        self,
-        *,
-        columns: Sequence[Column] | None = None,
-        new_columns: NewColumns = "raise",
-        **options: Unpack[StreamOptions],
-    ) -> polars.DataFrame:
+    def to_polars(self, **options: Unpack[StreamOptions]) -> polars.DataFrame:
         """All batches of one table as ``polars.DataFrame``; needs no pyarrow.
 
         Parameters
         ----------
-        columns, new_columns, **options
+        **options
             As in `stream`; DECIMAL of more than 38 digits, which polars does not have, is text.
 
         Raises
@@ -171,7 +153,7 @@ class Batches(Iterator[ChangeBatch]):
         except ImportError:
             raise MissingExtraError(NO_POLARS) from None
         options.setdefault("wide_decimals", "text")
-        fields, parts = self.stream(columns=columns, new_columns=new_columns, **options).parts()
+        fields, parts = self.stream(**options).parts()
         frames = [polars.DataFrame(part) for part in parts]
         return polars.concat(frames) if frames else polars.DataFrame(NoRows(fields))
 
@@ -190,21 +172,15 @@ class Batches(Iterator[ChangeBatch]):
         """The batches as :func:`batch_stream` with its defaults."""
         return self.stream().__arrow_c_stream__(requested_schema)
 
-    def stream(
-        self,
-        *,
-        columns: Sequence[Column] | None = None,
-        new_columns: NewColumns = "raise",
-        **options: Unpack[StreamOptions],
-    ) -> ArrowStream:
+    def stream(self, **options: Unpack[StreamOptions]) -> ArrowStream:
         """All batches of one table as Arrow stream, with options.
 
         Parameters
         ----------
-        columns, new_columns, **options
+        **options
             As in :func:`batch_stream`.
         """
-        return ArrowStream(self, columns=columns, new_columns=new_columns, **options)
+        return ArrowStream(self, **options)
 
     def peek(self) -> ChangeBatch | None:
         """The batch that comes next, which then still comes; None: there is none."""
@@ -283,7 +259,7 @@ class ArrowStream:
         *,
         columns: Sequence[Column] | None = None,
         new_columns: NewColumns = "raise",
-        **options: Unpack[StreamOptions],
+        **options: Unpack[SharedOptions],
     ) -> None:
         check_stream_options(new_columns, options)
         self.batches = batches
@@ -317,7 +293,7 @@ def batch_stream(
     *,
     columns: Sequence[Column] | None = None,
     new_columns: NewColumns = "raise",
-    **options: Unpack[StreamOptions],
+    **options: Unpack[SharedOptions],
 ) -> object:
     """Batches of one table as one Arrow stream.
 
@@ -353,7 +329,7 @@ def batch_stream(
     return stream_capsule(struct_field(fields), (part.export()[1] for part in parts))
 
 
-def check_stream_options(new_columns: str, options: StreamOptions) -> None:
+def check_stream_options(new_columns: str, options: SharedOptions) -> None:
     """Refuse what is not an option of a stream.
 
     Raises
@@ -361,7 +337,7 @@ def check_stream_options(new_columns: str, options: StreamOptions) -> None:
     TypeError, ValueError
     """
     for name in options:
-        if name not in StreamOptions.__annotations__:
+        if name not in SharedOptions.__annotations__:
             raise TypeError(
                 f"{name!r} is not an option of a stream: expected {', '.join(StreamOptions.__annotations__)}"
             )
@@ -375,7 +351,7 @@ def stream_parts(
     take: Callable[[Prepared[Any]], Iterator[ChangeBatch]],
     columns: Sequence[Column] | None,
     new_columns: NewColumns,
-    options: StreamOptions,
+    options: SharedOptions,
     defined: Callable[[], tuple[Column, ...] | None] = lambda: None,
 ) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
     """The fields of a stream, and its batches as Arrow columns; see :func:`batch_stream`.
@@ -445,7 +421,7 @@ class NoRows:
 
 
 def _stream_fields(
-    first: ChangeBatch | None, columns: Sequence[Column] | None, options: StreamOptions
+    first: ChangeBatch | None, columns: Sequence[Column] | None, options: SharedOptions
 ) -> tuple[ArrowField, ...]:
     if columns is None:
         if first is None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
 from ._scans import ChangesScan, find_table
+from .arrow.types import ValueOptions
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ __all__ = ["CHANGE_COLUMNS", "ScannedDataset", "changes"]
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
-def changes(log: Log, table: str, where: str | Condition | None = None, **options: Any) -> ScannedDataset:
+def changes(
+    log: Log, table: str, where: str | Condition | None = None, **options: Unpack[ValueOptions]
+) -> ScannedDataset:
     """A table's row changes, read anew for each scan.
 
     Parameters

@@ -21,8 +21,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
-from ._opening import OpenOptions
-from ._opening import open as open_log
+from ._reading import log_of
 from ._scans import (
     ChangesScan,
     EventsScan,
@@ -34,10 +33,12 @@ from ._scans import (
     unknown_table,
 )
 from .errors import MissingExtraError
-from .log import Log
 
 if TYPE_CHECKING:
     import duckdb
+
+    from ._options import AnyTarget, OpenOptions
+    from .log import Log
 
 __all__ = ["CHANGE_COLUMNS", "connect", "query", "register"]
 
@@ -62,7 +63,7 @@ _VIEWS = {
 }
 
 
-def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Unpack[OpenOptions]) -> list[str]:
+def register(con: duckdb.DuckDBPyConnection, log: AnyTarget, **options: Unpack[OpenOptions]) -> list[str]:
     """Make a log's row changes, events and transactions known to a DuckDB connection.
 
     Parameters
@@ -83,7 +84,7 @@ def register(con: duckdb.DuckDBPyConnection, log: Log | Any, **options: Unpack[O
     BinlogError
         As opening and reading the log does.
     """
-    opened = log if isinstance(log, Log) else open_log(log, **options)
+    opened = log_of(log, **options)
     tables = find_tables(opened)
     _register_views(con, opened)
     _register_changes(con, opened, tables, tables)

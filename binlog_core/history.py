@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from .conditions import quoted, quoted_name
 from .errors import SchemaError
 from .log import Log
 from .transactions import DETAIL_TYPES, Transaction
+
+if TYPE_CHECKING:
+    from ._decode.selection import Place
+    from ._options import RangeOptions, StateOptions, Target
 
 _MOST_KEYS = 1000  # that a row's history is followed over
 
@@ -57,7 +61,9 @@ def changed_values(change: RowChange) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def history(target: Any, table: str, key: Mapping[str, object], **options: Any) -> list[Version]:
+def history(
+    target: Target, table: str, key: Mapping[str, object], **options: Unpack[RangeOptions]
+) -> list[Version]:
     """All changes of a row, from its insert to its end, also under the other keys that it had.
 
     Parameters
@@ -90,10 +96,10 @@ def history(target: Any, table: str, key: Mapping[str, object], **options: Any) 
         raise ValueError("key: the values of the primary key's columns are expected")
     columns = list(key)
     wanted = tuple(key.values())
-    options = options | {"tables": glob.escape(table)}
+    named = glob.escape(table)
     keys: list[tuple[Any, ...]] = [wanted]
     moves = " or ".join(f"changed({quoted_name(name)})" for name in columns)
-    with open_log(target, where=moves, **options) as log:
+    with open_log(target, tables=named, where=moves, **options) as log:
         pairs = [
             (_key(c.before, columns), _key((c.before or {}) | (c.after or {}), columns)) for c in log.rows()
         ]
@@ -109,7 +115,7 @@ def history(target: Any, table: str, key: Mapping[str, object], **options: Any) 
             raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
     where = " or ".join(f"({_condition(columns, values)})" for values in keys)
     found: list[Version] = []
-    with open_log(target, where=where, **options) as log:
+    with open_log(target, tables=named, where=where, **options) as log:
         for one in log.each_file():
             versions = list(_versions(one, table, columns))
             _describe(one, versions)
@@ -118,7 +124,7 @@ def history(target: Any, table: str, key: Mapping[str, object], **options: Any) 
 
 
 def row_as_of(
-    target: Any, table: str, key: Mapping[str, object], stop: Any, **options: Any
+    target: Target, table: str, key: Mapping[str, object], stop: Place, **options: Unpack[StateOptions]
 ) -> dict[str, Any] | None:
     """A row as it was at a place of the logs.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from .events.query import query_text
 
 if TYPE_CHECKING:
     from ._decode.group import Group
+    from ._options import AnyTarget, OpenOptions
     from .events import Event
     from .log import Log
 
@@ -122,7 +123,12 @@ class Transaction:
 
 
 def transactions(
-    log: Any, *, by: By = "position", most: int | None = None, details: bool = True, **options: Any
+    log: AnyTarget,
+    *,
+    by: By = "position",
+    most: int | None = None,
+    details: bool = True,
+    **options: Unpack[OpenOptions],
 ) -> Iterator[Transaction]:
     """The transactions of a log, or of several, that change rows.
 

@@ -33,7 +33,7 @@ from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
-from binlog_core.inspect.verify import verify
+from binlog_core.inspect.verify import verify_log
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.tokens import tokenize_statements
@@ -103,7 +103,7 @@ def _read(data: Any, road: int, **options: Any) -> None:
                 repr(change)
         elif road == 7:
             for file in log.files:
-                verdict = verify(file)
+                verdict = verify_log(file)
                 assert all(0 <= d.begin <= d.end <= verdict.size for d in verdict.damages)
         else:
             for batch in log.batches():

@@ -91,7 +91,7 @@ def test_modules_are_loaded_when_they_are_asked_for() -> None:
 
 
 def test_options_of_open_are_the_same_for_those_that_hand_them_on() -> None:
-    from binlog_core._opening import OpenOptions
+    from binlog_core._options import OpenOptions
 
     given = {name: p.annotation for name, p in inspect.signature(binlog_core.open).parameters.items()}
     del given["target"]

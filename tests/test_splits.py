@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -402,3 +403,25 @@ def test_arrays_stay_valid_after_the_reader(tmp_path: Path) -> None:
     assert np.all(spans["length"] == 300)
     raw = bytes(batch.buffer[int(spans["offset"][0]) : int(spans["offset"][0]) + 300])
     assert len(set(raw)) == 1
+
+
+def test_the_same_targets_as_everywhere(tmp_path: Path) -> None:
+    """Paths, patterns, directories, lists and open logs; what has no path cannot be a split."""
+    [golden] = golden_logs("mysql97/dml_partitioned")
+    for number in (1, 2, 3):
+        (tmp_path / f"bin.00000{number}").write_bytes(golden.data)
+    paths = [f"{tmp_path}/bin.00000{number}" for number in (1, 2, 3)]
+    expected = [split.path for split in plan_splits(paths, 500)]
+    assert [*dict.fromkeys(expected)] == paths
+    for target in (tmp_path, f"{tmp_path}/bin.*", iter(paths), {*paths}, binlog_core.open(tmp_path)):
+        assert [split.path for split in plan_splits(target, 500)] == expected
+    with binlog_core.open(tmp_path, start=(paths[1], 4)) as log:
+        assert [split.path for split in plan_splits(log)] == paths[1:]
+        assert [split.path for split in plan_splits([log, paths[0]])] == paths
+        with pytest.raises(TypeError, match="open already"):
+            plan_splits(log, storage_options={})
+    for target in (golden.data, BytesIO(golden.data), binlog_core.open(golden.data), [golden.data]):
+        with pytest.raises(BinlogError, match="opened by its path"):
+            plan_splits(target)
+    with pytest.raises(BinlogError, match="not servers"):
+        plan_splits("mysql://user@host")

@@ -211,11 +211,11 @@ def resolve(
     def log(path: str, found: Any = None) -> LogFile:
         return LogFile(path, found, keys, mmap, storage_options)
 
-    if is_server(target):
-        raise BinlogError(
-            "this reads files, not servers: archive the server's logs first (binlog-core archive)",
-            path=shown_url(str(target)),
-        )
+    check_no_server(target)
+    if isinstance(target, LogFiles):
+        return target
+    if isinstance(target, LogFile):
+        return LogFiles([target])
     if isinstance(target, (list, tuple)):
         return _joined([resolve(t, keys=keys, mmap=mmap, storage_options=storage_options) for t in target])
     if not isinstance(target, (str, os.PathLike, IndexFile)):
@@ -257,6 +257,15 @@ def resolve(
     if not found.logs:
         raise NotABinlogError("the directory has no binary log", path=path)
     return LogFiles(map(log, found.logs), found.gaps, found.left_out)
+
+
+def check_no_server(target: object) -> None:
+    """Refuse a server where files are expected."""
+    if is_server(target):
+        raise BinlogError(
+            "this reads files, not servers: archive the server's logs first (binlog-core archive)",
+            path=shown_url(target),
+        )
 
 
 def _matching(path: str) -> list[str] | None:

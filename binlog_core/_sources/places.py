@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from .._format.magic import ENCRYPTED_MAGIC, MAGIC
 from ..errors import BinlogError, DecompressionError
@@ -17,7 +17,7 @@ _SNIFF_LEN = 64 << 10
 _LOOKING_THREADS = 32
 
 
-def is_server(target: object) -> bool:
+def is_server(target: object) -> TypeGuard[str]:
     """Whether a target is the address of a server, which sends its logs itself."""
     return isinstance(target, str) and target.lower().startswith(_SERVERS)
 

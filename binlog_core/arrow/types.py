@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Vectors = Literal["fixed", "list"]
 WideDecimals = Literal["decimal256", "text"]
 Geometry = Literal["struct", "ewkb"]
+NewColumns = Literal["raise", "drop"]
 
 _MAX_DIMENSIONS = 16383  # of MySQL's VECTOR; larger numbers come from broken logs and size no memory
 _EXTENSION_NAME = "ARROW:extension:name"
@@ -52,18 +53,30 @@ _PLAIN_FORMATS = {
 }
 
 
-class StreamOptions(TypedDict, total=False):
-    """Options of ``ChangeBatch.export`` that hold for all batches of a stream."""
+class ValueOptions(TypedDict, total=False):
+    """Options of ``ChangeBatch.export`` about values."""
 
-    change_columns: bool | str | Sequence[str]
-    fill_absent: bool
     text_errors: TextErrors
     vectors: Vectors
     wide_decimals: WideDecimals
     geometry: Geometry
 
 
-class ExportOptions(StreamOptions, total=False):
+class SharedOptions(ValueOptions, total=False):
+    """Options of ``ChangeBatch.export`` that hold for all batches of a stream."""
+
+    change_columns: bool | str | Sequence[str]
+    fill_absent: bool
+
+
+class StreamOptions(SharedOptions, total=False):
+    """Options of a stream of batches."""
+
+    columns: Sequence[Column] | None
+    new_columns: NewColumns
+
+
+class ExportOptions(SharedOptions, total=False):
     """Options of ``ChangeBatch.export``."""
 
     extras: Sequence[ChangeColumn]

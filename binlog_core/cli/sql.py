@@ -42,7 +42,7 @@ def sql(
     """Ask DuckDB: changes('database.table') has row images, events and transactions the rest of the logs.
 
     Images have the table's columns and _change_type (insert, update_preimage, update_postimage, delete),
-    _commit_timestamp, _timestamp, _gtid, _server_id, _file, _position, _row and _transaction.
+    _commit_timestamp, _timestamp, _gtid, _server_id, _file, _position, _row, _transaction and _xid.
     Only the columns that the query names are decoded.
 
     Examples:

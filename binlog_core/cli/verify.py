@@ -12,13 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from .._sources.log_files import LogFiles, resolve
 from .._sources.places import is_server
 from ..errors import BinlogError
-from ..inspect.verify import MOST_PLACES, Verdict, verify_each
-from ..limits import DEFAULT_LIMITS
+from ..inspect.verify import MOST_PLACES, Verdict
+from ..inspect.verify import verify as verify_target
 from ..report import KINDS
-from ..server.target import server_logs
 from .options import LoginOptions, spread, targets
 from .output import EXIT_ERROR, EXIT_USAGE, errors_as_lines, messages, printable, results, size
 from .progress import Bar
@@ -61,45 +59,36 @@ def verify(
 
       binlog-core verify /backup/binlogs --allow-cut --json | jq 'select(.state != "whole")'
     """
-    verdicts: list[Verdict] = []
+    states = set()
     failed = False
     with errors_as_lines(), targets(files, keep_stdin=True) as found:
         bar = Bar(None)
         for name in found:
             try:
-                logs = _logs(name, keys, login)
+                verdicts = verify_target(name, bar, keys=keys, **(login.login() if is_server(name) else {}))
             except BinlogError as error:
                 failed = True
                 _tell(error)
                 continue
-            for verdict in verify_each(logs, bar):
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
+            for verdict in verdicts:
                 bar.close()
                 if isinstance(verdict, BinlogError):
                     failed = True
                     _tell(verdict)
                     continue
-                verdicts.append(verdict)
+                states.add(verdict.state)
                 if as_json:
                     json.dump(as_dict(verdict), sys.stdout)
                     sys.stdout.write("\n")
                 else:
                     show(verdict, results())
-    bad = ("damaged",) if allow_cut else ("damaged", "cut")
+    bad = {"damaged"} if allow_cut else {"damaged", "cut"}
     if failed:
         raise typer.Exit(EXIT_USAGE)
-    if any(verdict.state in bad for verdict in verdicts):
+    if states & bad:
         raise typer.Exit(EXIT_ERROR)
-
-
-def _logs(name: str, keys: Path | None, login: LoginOptions) -> LogFiles:
-    if not is_server(name):
-        return resolve(name, keys=str(keys) if keys else None)
-    try:
-        return server_logs(name, start=None, stop=None, follow=False, limits=DEFAULT_LIMITS, **login.login())[
-            0
-        ]
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _tell(error: BinlogError) -> None:

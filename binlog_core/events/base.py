@@ -46,7 +46,10 @@ class Event:
     Attributes
     ----------
     path : str or None
-        The file, or name of the source. Events that differ in nothing else are equal.
+        The file, or name of the source.
+    commit_time : int or None
+        When its transaction was committed, in microseconds since 1970 UTC; None where the log does not tell,
+        and of an event of no transaction. Events that differ in nothing but these two are equal.
     """
 
     position: int
@@ -57,6 +60,7 @@ class Event:
     next_position: int
     flags: int
     path: str | None = field(default=None, init=False, repr=False, compare=False)
+    commit_time: int | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ nothing of an event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from .._decode.gtid_selection import AnyGtidSet
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
-from .._opening import OpenOptions
 from .._reading import opened
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
@@ -44,6 +43,7 @@ from .summary import (
 )
 
 if TYPE_CHECKING:
+    from .._options import AnyTarget, OpenOptions
     from ..batch import ChangeBatch
     from ..log import Log
 
@@ -69,7 +69,7 @@ _OPERATIONS = {"insert": 1, "update": 3, "delete": 4}  # the image that counts t
 _GTID_FIELDS = ["gtid_kind", "uuid", "tag", "domain_id", "server_id"]
 
 
-def summarize(log: Any, progress: Progress | None = None, **options: Unpack[OpenOptions]) -> LogSummary:
+def summarize(log: AnyTarget, progress: Progress | None = None, **options: Unpack[OpenOptions]) -> LogSummary:
     """Summarize a log, or several.
 
     Parameters

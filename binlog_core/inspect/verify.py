@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._reading import files_of
 from .._sources.sources import BufferSource
 from .._threads import processors
 from .._walk.event_walk import Damage, Run, bodies_in, packed_events, walk
@@ -33,6 +34,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 
 if TYPE_CHECKING:
+    from .._options import AnyTarget, StoredOptions
     from .._sources.log_files import LogFile
     from .._sources.sources import Source
 
@@ -122,13 +124,15 @@ class Verdict:
         return "cut" if self.tail is not None or self.incomplete else "whole"
 
 
-def verify(file: LogFile, progress: Progress | None = None, *, limits: Limits = DEFAULT_LIMITS) -> Verdict:
+def verify_log(
+    file: LogFile, progress: Progress | None = None, *, limits: Limits = DEFAULT_LIMITS
+) -> Verdict:
     """Read a whole log and tell what of it is not as it should be.
 
     Parameters
     ----------
     file : LogFile
-        Of ``log.files``, or of `binlog_core._sources.log_files.resolve`.
+        Of ``log.files``.
     progress : callable of (path, position), optional
     limits : Limits
         Its `spool_bytes` bound the temporary file of what a compressed or encrypted log unpacks to.
@@ -159,28 +163,44 @@ class _NotWanted(Exception):
     """Nobody waits for a verdict any more."""
 
 
-def verify_each(
-    files: Iterable[LogFile],
+def verify(
+    target: AnyTarget,
     progress: Progress | None = None,
     *,
     limits: Limits = DEFAULT_LIMITS,
     threads: int = 0,
+    **options: Unpack[StoredOptions],
 ) -> Iterator[Verdict | BinlogError]:
-    """What `verify` says of each of several logs, in their order; several are read at once.
+    """What `verify_log` says of each log of a target, in their order; several are read at once.
 
     Parameters
     ----------
-    files : iterable of LogFile
+    target : Log, or what `binlog_core.open` takes
+        Of a `Log` its files from ``start`` to ``stop``, whole.
     progress, limits
-        As in `verify`; only of the log whose turn it is.
+        As in `verify_log`; only of the log whose turn it is.
     threads : int
         How many are read at once; 0: as many as there are processors. A pipe is read when its turn comes.
+    **options
+        ``keys``, ``storage_options``, ``server``, ``password_file`` and ``defaults_file`` of
+        `binlog_core.open`.
 
-    Yields
+    Returns
+    -------
+    iterator of Verdict or BinlogError
+        The error that `verify_log` raises.
+
+    Raises
     ------
-    Verdict or BinlogError
-        The error that `verify` raises.
+    BinlogError
+        The target does not exist, or a server refuses.
     """
+    return _verdicts(files_of(target, **options), progress, limits, threads)
+
+
+def _verdicts(
+    files: Iterable[LogFile], progress: Progress | None, limits: Limits, threads: int
+) -> Iterator[Verdict | BinlogError]:
     turn: LogFile | None = None
     ended = False
 

@@ -10,7 +10,7 @@ import glob
 import io
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
 from .._opening import open as open_log
 from ..errors import BinlogError, SchemaError
@@ -21,6 +21,7 @@ from .statements import BatchStatements, Literals, StatementMaker, TableStatemen
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
+    from .._options import LogOptions, Target
     from ..batch import ChangeBatch
     from ..log import Log
 
@@ -189,7 +190,7 @@ class UndoPlan:
             line(text)
 
 
-def plan_undo(target: Any, *, partial: bool = False, **options: Any) -> UndoPlan:
+def plan_undo(target: Target, *, partial: bool = False, **options: Unpack[LogOptions]) -> UndoPlan:
     """Plan how the changes of some transactions are taken back.
 
     Parameters
@@ -235,7 +236,8 @@ def plan_undo(target: Any, *, partial: bool = False, **options: Any) -> UndoPlan
             " Choose another range, or take back the rest (--partial)"
         )
     if rows:
-        _find_later(target, rows, collector, {k: v for k, v in options.items() if k not in _NOT_FOR_ALL})
+        others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
+        _find_later(target, rows, collector, others)
     return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
 
 
@@ -451,7 +453,7 @@ def _check(row: UndoRow) -> None:
 # ------------------------------------------------------------ who changed it since
 
 
-def _find_later(target: Any, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]) -> None:
+def _find_later(target: Target, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]) -> None:
     """Mark the rows that logs change behind the last change which is taken back."""
     tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
     tracked: dict[tuple[str, Ident], list[UndoRow]] = {}

@@ -17,8 +17,7 @@ import binlog_core
 from binlog_core import BinlogError, DecompressionError, Limits
 from binlog_core._sources.log_files import LogFile, resolve
 from binlog_core.events import Event
-from binlog_core.inspect import verify
-from binlog_core.inspect.verify import Damage, Places, Verdict, verify_each
+from binlog_core.inspect.verify import Damage, Places, Verdict, verify, verify_log
 
 TABLE = Table("shop", "orders", [("id", "INT UNSIGNED")])
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 def verdict(path: Path, limits: Limits | None = None) -> Verdict:
     (file,) = resolve(str(path))
-    return verify.verify(file, limits=limits or Limits())
+    return verify_log(file, limits=limits or Limits())
 
 
 def damaged(events: int) -> tuple[bytes, list[int]]:
@@ -51,7 +50,7 @@ def test_the_lists_are_bounded_and_all_is_counted(tmp_path: Path, monkeypatch: p
     whole = verdict(path)
     assert [damage.begin for damage in whole.damages] == places
     assert whole.damages.total == 20
-    monkeypatch.setattr(verify, "MOST_PLACES", 5)
+    monkeypatch.setattr("binlog_core.inspect.verify.MOST_PLACES", 5)
     found = verdict(path)
     assert [damage.begin for damage in found.damages] == places[:5]
     assert found.damages.total == 20
@@ -66,7 +65,7 @@ def test_transactions_without_an_end_are_bounded(tmp_path: Path, monkeypatch: py
         log.insert(TABLE, [{"id": i}])
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
-    monkeypatch.setattr(verify, "MOST_PLACES", 5)
+    monkeypatch.setattr("binlog_core.inspect.verify.MOST_PLACES", 5)
     found = verdict(path)
     assert (len(found.incomplete), found.incomplete_count, found.state) == (5, 30, "cut")
 
@@ -178,7 +177,7 @@ def test_warnings_of_other_threads_are_left_alone(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         before = warnings.filters[:], warnings.showwarning
-        verify.verify(file, look)
+        verify_log(file, look)
     assert seen and all(seen) and not told
 
 
@@ -202,12 +201,26 @@ def test_several_logs_are_read_at_once(tmp_path: Path) -> None:
     other.write_bytes(b"not a log")
     logs = [file for path in [files[0], damaged, *files[1:]] for file in resolve(str(path))]
     logs.insert(2, LogFile(str(other)))
-    one, several = list(verify_each(logs, threads=1)), list(verify_each(logs, threads=3))
+    one, several = list(verify(logs, threads=1)), list(verify(logs, threads=3))
     assert [str(found) for found in several] == [str(found) for found in one]
     assert [getattr(found, "state", None) for found in several[:4]] == ["whole", "cut", None, "whole"]
     assert isinstance(several[2], BinlogError)
 
-    taken = verify_each(logs, threads=3)
+    taken = verify(logs, threads=3)
     next(taken)
     taken.close()
     assert not [thread for thread in threading.enumerate() if "binlog_core-verify" in thread.name]
+
+
+def test_the_same_targets_as_everywhere(tmp_path: Path) -> None:
+    data = golden_logs("mysql97/types_ints")[0].data
+    for number in (1, 2, 3):
+        (tmp_path / f"bin.00000{number}").write_bytes(data)
+    paths = [f"{tmp_path}/bin.00000{number}" for number in (1, 2, 3)]
+    for target in (tmp_path, f"{tmp_path}/bin.*", paths, binlog_core.open(tmp_path), tmp_path / "bin.000001"):
+        found = [verdict.path for verdict in verify(target) if isinstance(verdict, Verdict)]
+        assert found == (paths if target != tmp_path / "bin.000001" else paths[:1])
+    with binlog_core.open(tmp_path, start=(paths[1], 4)) as log:
+        assert [verdict.path for verdict in verify(log) if isinstance(verdict, Verdict)] == paths[1:]
+    with pytest.raises(BinlogError, match="no file has such a name"):
+        verify(f"{tmp_path}/other.*")

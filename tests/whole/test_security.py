@@ -29,7 +29,7 @@ from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.log_files import resolve
 from binlog_core.cli.output import printable
 from binlog_core.cli.text import csv_line, json_line
-from binlog_core.inspect.verify import verify
+from binlog_core.inspect.verify import verify_log
 from binlog_core.replay import FlashbackScript, ReplayScript, StatementMaker, quote_name
 from binlog_core.replay.literals import is_plain, quote_text
 from binlog_core.replay.scripts import comment
@@ -317,7 +317,7 @@ def test_spools_are_their_owners_alone_and_have_no_name(
 
     monkeypatch.setattr(tempfile, "TemporaryFile", spool)
     (file,) = resolve(str(golden.path), keys=golden.keys)
-    assert verify(file).rows == len(golden.truth)
+    assert verify_log(file).rows == len(golden.truth)
     assert made == [(0o600, [])]
 
 

@@ -18,7 +18,6 @@ from ...report import BinlogWarning
 from ...schema.given import Schema
 from ...splits import (
     DEFAULT_SPLIT_SIZE,
-    Logs,
     Split,
     SplitBounds,
     SplitResult,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
+    from ..._options import Paths
     from ..rows.observers import LoggedStatement
     from ..rows.prepared import Prepared
 
@@ -231,7 +231,7 @@ def _told(statement: LoggedStatement, split: Split) -> Iterator[ToldStatement]:
 
 
 def export_logs(
-    logs: Logs,
+    logs: Paths,
     output: str | os.PathLike[str],
     *,
     spark: SparkSession | None = None,
@@ -392,7 +392,7 @@ def _finished(
     resuming: Resuming,
     tables: list[TableResult],
     results: list[WrittenSplit],
-    logs: Logs,
+    logs: Paths,
     options: ReadOptions,
 ) -> ExportState:
     resuming.finish(tables, results)

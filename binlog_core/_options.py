@@ -1,0 +1,93 @@
+"""The types of what `binlog_core.open` takes, once for all that hand options on to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._decode.gtid_selection import AnyGtidSet, GtidArgument
+    from ._decode.selection import Columns, Place
+    from ._sources.log_files import IndexFile, LogFile, LogFiles
+    from .conditions import Condition
+    from .limits import Limits
+    from .log import Log
+    from .schema.definitions import SchemaSource
+    from .schema.given import Schema
+
+Path: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = Path | Iterable[Path]
+Keys: TypeAlias = str | os.PathLike[str] | Mapping[str, bytes] | Mapping[int, bytes]
+OnError: TypeAlias = Literal["raise", "skip"]
+Op: TypeAlias = Literal["insert", "update", "delete"]
+
+
+class BinaryFile(Protocol):
+    """An open binary file, such as ``open(path, "rb")`` gives."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+One: TypeAlias = "Path | BinaryFile | Buffer | IndexFile | LogFile | LogFiles"
+Target: TypeAlias = "One | Sequence[One]"  # what `open` takes
+AnyTarget: TypeAlias = "Log | Target"
+Start: TypeAlias = "Place | AnyGtidSet | Literal['now']"
+
+
+class StoredOptions(TypedDict, total=False):
+    """Options of `open` that say how the bytes are had."""
+
+    keys: Keys | None
+    storage_options: dict[str, Any] | None
+    server: Mapping[str, Any] | None
+    password_file: Path | None
+    defaults_file: Path | None
+
+
+class StateOptions(StoredOptions, total=False):
+    """Options of `open` that say how logs are read, and which changes besides the row's that is asked for."""
+
+    schema: SchemaSource | Schema | None
+    verify_checksum: bool
+    on_error: OnError
+    strict: bool
+    start: Start | None
+    exclude_tables: str | Iterable[str] | None
+    gtids: GtidArgument | None
+    exclude_gtids: GtidArgument | None
+    server_id: int | None
+    ops: Op | Iterable[Op] | None
+    rows_v0: bool
+    mmap: bool | None
+    schema_start: SchemaSource | Schema | None
+    charset: str | None
+    limits: Limits | None
+    threads: int
+
+
+class RangeOptions(StateOptions, total=False):
+    """Those, up to some place."""
+
+    stop: Place | None
+
+
+class TableOptions(RangeOptions, total=False):
+    """Those of one table that is named already."""
+
+    where: str | Condition | None
+
+
+class LogOptions(TableOptions, total=False):
+    """All of logs that are read to their end."""
+
+    tables: str | Iterable[str] | None
+    columns: Columns | None
+
+
+class OpenOptions(LogOptions, total=False):
+    """All that `open` takes besides the target."""
+
+    follow: bool

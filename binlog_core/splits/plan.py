@@ -1,0 +1,197 @@
+"""Splits of logs, planned from their sizes alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from .._reading import files_of
+from .._redaction import shown_url
+from .._sources.archives import EPOCH_SHIFT, check_share
+from .._sources.log_files import LogFile, check_no_server
+from .._sources.log_names import LogName, name_key
+from .._sources.places import is_url
+from .._walk.anchors import Head
+from ..errors import BinlogError, MissingFileError
+
+if TYPE_CHECKING:
+    from .._options import AnyTarget
+
+FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
+DEFAULT_SPLIT_SIZE = 128 << 20
+
+_MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1
+_PLANNING_THREADS = 32  # a look into an object store is waiting, not work
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Split:
+    """A part of one log that one task reads; small, and made to be pickled.
+
+    It owns all transactions that begin in it: everything from the first anchor in ``[start, end)`` up to the
+    first anchor at or behind ``end``. Without an anchor it owns nothing. An anchor is where a transaction
+    begins. The first split of a log begins at its first event.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL of the log, as a worker opens it.
+    start : int
+        Where the part begins, in bytes.
+    end : int or None
+        Where it ends; None: at the end of the log.
+    file_number : int
+        The log's number.
+    index : int
+        Place in the plan, from 0.
+    anchor : int or None
+        The first anchor, or that there is none, where that is known already; see `trusted`.
+    trusted : bool
+        `anchor` is known: it is not looked for.
+    before : str or None
+        Of a log in an archive: GTIDs of transactions that came in earlier logs, and are left out.
+    """
+
+    path: str
+    start: int = 0
+    end: int | None = None
+    file_number: int = 0
+    index: int = 0
+    anchor: int | None = None
+    trusted: bool = False
+    before: str | None = None
+
+    def __repr__(self) -> str:
+        end = "the end" if self.end is None else self.end
+        return f"Split({shown_url(self.path)!r}, {self.start} to {end}, file {self.file_number})"
+
+    @property
+    def name(self) -> str:
+        """Its path as it is shown: of a URL without user, password and signature."""
+        return shown_url(self.path)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole log."""
+        return self.start == 0 and self.end is None
+
+    @property
+    def version_base(self) -> int:
+        """What is added to an offset to order the transactions of several logs: file number * 2**40."""
+        return self.file_number << FILE_NUMBER_SHIFT
+
+
+def plan_splits(
+    target: AnyTarget | Iterable[AnyTarget],
+    split_size: int | None = None,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> list[Split]:
+    """The splits of some logs.
+
+    Parameters
+    ----------
+    target : what `binlog_core.open` takes, a Log, or an iterable of them
+        No bytes and no open files: workers open the logs by their paths. A log that is given twice is read
+        once. Of a `Log` all files from ``start`` to ``stop``, whole; the options that it was opened with
+        are for :func:`read_split_groups` to be told again.
+    split_size : int or None
+        Most bytes of a split; a log is cut into equal ones. None: each log is one split. So are in any case
+        v1 and v3 logs, relay logs, encrypted and compressed ones, whose bytes do not tell where events begin.
+    storage_options : dict or None
+        For fsspec.
+
+    Returns
+    -------
+    list of Split
+        By base name and number, then by position. A file's number is the digits at the end of its name
+        (``mysql-bin.000042``: 42), where it has none its place in this order, from 1. What is written to a
+        log after the plan was made belongs to none of several splits.
+
+    Raises
+    ------
+    BinlogError
+        There is no such path, or no log; two logs have the same number, so that their changes would have no
+        order among them.
+    """
+    if split_size is not None and split_size < 1:
+        raise ValueError(f"split_size={split_size}: at least 1")
+    numbered = list(_numbered(target, storage_options))
+    sizes: Iterable[int | None] = [None] * len(numbered)
+    if split_size is not None:
+        with ThreadPoolExecutor(_PLANNING_THREADS) as threads:
+            sizes = list(threads.map(_splittable_size, (file for _, file in numbered)))
+    splits: list[Split] = []
+    for (number, file), size in zip(numbered, sizes, strict=True):
+        until = file.share.until if file.share is not None else None
+        before = file.share.before if file.share is not None else None
+        if size is not None and until is not None:
+            size = min(size, until)
+        if size is None or split_size is None or size <= split_size:
+            splits.append(Split(file.path, 0, until, number, len(splits), before=before))
+            continue
+        count = -(-size // split_size)
+        for i in range(count):
+            start, end = size * i // count, size * (i + 1) // count
+            splits.append(Split(file.path, start, end, number, len(splits), before=before))
+    return splits
+
+
+def _numbered(
+    target: AnyTarget | Iterable[AnyTarget], storage_options: dict[str, Any] | None
+) -> Iterator[tuple[int, LogFile]]:
+    one = isinstance(target, str | bytes | bytearray | memoryview) or hasattr(target, "read")
+    targets = list(target) if isinstance(target, Iterable) and not one else [target]
+    files: dict[str, LogFile] = {}
+    for each in targets:
+        for file in files_of(cast("AnyTarget", each), storage_options=storage_options):
+            check_no_server(file.path)
+            if file.target is not None:
+                raise BinlogError(
+                    "a split is opened by its path: not bytes, not an open file", path=file.path
+                )
+            path = file.path if is_url(file.path) else os.path.abspath(file.path)
+            if not is_url(path) and not os.path.exists(path):  # a log that is not divided is not opened here
+                raise MissingFileError("cannot be opened: No such file or directory", path=path)
+            files[path] = replace(file, path=path)
+    if not files:
+        raise BinlogError("no logs given")
+    owners: dict[int, str] = {}
+    for i, path in enumerate(sorted(files, key=lambda path: (_epoch(files[path]), name_key(path)))):
+        if i:
+            check_share(files[path])
+        name = LogName.of(path)
+        number = name.number if name else i + 1
+        if (epoch := _epoch(files[path])) and number >= 1 << EPOCH_SHIFT:
+            raise BinlogError(
+                f"file number {number}, the largest handled behind a failover is {(1 << EPOCH_SHIFT) - 1}",
+                path=path,
+            )
+        number += epoch << EPOCH_SHIFT
+        if number > _MAX_FILE_NUMBER:
+            raise BinlogError(f"file number {number}, the largest handled is {_MAX_FILE_NUMBER}", path=path)
+        if number in owners:
+            raise BinlogError(
+                f"{os.path.basename(owners[number])} has the number {number} too, so their changes have no"
+                " order among them: read logs of different servers apart",
+                path=path,
+            )
+        owners[number] = path
+        yield number, files[path]
+
+
+def _epoch(file: LogFile) -> int:
+    return file.share.epoch if file.share is not None else 0
+
+
+def _splittable_size(file: LogFile) -> int | None:
+    """Bytes of a log that can be split; of others None. What the log is is told by who reads it."""
+    with file.open_stored() as source:
+        try:
+            head = Head.of(source)
+        except BinlogError:
+            return None
+        return source.size if head is not None and head.splittable else None

@@ -1,0 +1,248 @@
+"""Reading one split: where its transactions lie, and their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Self, Unpack
+
+from .._core import _resync
+from .._decode.group import Group
+from .._decode.gtid_selection import gtid_set, union
+from .._decode.log_decoder import LogDecoder
+from .._format.format_description import FIRST_EVENT_POSITION
+from .._opening import open as open_log
+from .._walk.anchors import Head, first_anchor, walk_to_anchor, window_at
+from .._walk.track import Tail
+from ..errors import BinlogError
+from ..gtids import parse_gtid_set
+from .plan import Split
+from .seams import SplitResult
+
+if TYPE_CHECKING:
+    from .._options import LogOptions
+    from .._sources.sources import Source
+
+
+class SplitBounds:
+    """Where a split's transactions lie in its log.
+
+    Parameters
+    ----------
+    split : Split
+    source : Source
+        Just opened, and left at its beginning.
+
+    Attributes
+    ----------
+    first_anchor : int or None
+        Position of the first event that the split owns; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, once `finish` was called; None: the log ends before.
+
+    Raises
+    ------
+    BinlogError
+        It is not a log.
+    """
+
+    def __init__(self, split: Split, source: Source) -> None:
+        self.split = split
+        self.next_anchor: int | None = None
+        self._head = Head.of(source)
+        self._splittable = self._head is not None and self._head.splittable
+        self.first_anchor = self._first_anchor(source)
+        if source.position:
+            source.seek(0)
+
+    def _first_anchor(self, source: Source) -> int | None:
+        split, head = self.split, self._head
+        if split.trusted:
+            return split.anchor
+        if split.start <= FIRST_EVENT_POSITION:
+            return FIRST_EVENT_POSITION
+        if head is None or not head.splittable:
+            return None
+        return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
+
+    @property
+    def start_position(self) -> int | None:
+        """For ``Selection``, as the two below; only of a split that owns something."""
+        first = self.first_anchor
+        return first if first is not None and first > FIRST_EVENT_POSITION else None
+
+    @property
+    def stop_position(self) -> int | None:
+        """See above. A log that cannot be split is read to its end."""
+        return self.split.end if self._splittable else None
+
+    @property
+    def stop_anchor(self) -> int:
+        """See above."""
+        return self._head.anchors if self._head is not None else 0
+
+    @property
+    def in_parts(self) -> bool:
+        """See above. Others find their parts by where the events say that they end, so they have to."""
+        return self._splittable and not self.split.whole
+
+    def finish(self, decoder: LogDecoder) -> None:
+        """Find `next_anchor`, once the decoder has come to the end."""
+        here, end = decoder.stopped_at, self.split.end
+        if not self._splittable or here is None or end is None:
+            return
+        # It stands at the anchor, unless it was a time that it was to stop at.
+        assert self._head is not None
+        source = decoder.source
+        window, base, offset = window_at(source, here)
+        window, base, offset, status = walk_to_anchor(
+            source, self._head, window, base, offset, least=end, limit=None
+        )
+        if status == _resync.WALK_FOUND:
+            self.next_anchor = base + offset
+
+
+class SplitReader:
+    """Iterator over the groups of one split; `read_split_groups` makes it.
+
+    Attributes
+    ----------
+    split : Split
+    first_anchor : int or None
+        Position of the first event that the split owns; None: nothing.
+    next_anchor : int or None
+        Position where the next split's events begin, known once all was read; None: the log ends before.
+    rows : int
+        Row images handed over.
+    end_position : int
+        Everything before it was handed over.
+    report : Report
+        What the log did not tell, skipped or lost, as far as it was read.
+    tail : Tail or None
+        Where the log ended inside an event.
+    error : BinlogError or None
+        What ended the reading early.
+    """
+
+    def __init__(self, split: Split, options: LogOptions) -> None:
+        for name, value in (("start", options.get("start")), ("stop", options.get("stop"))):
+            if isinstance(value, int | tuple):
+                raise ValueError(f"{name}={value!r}: positions are what splits are made of")
+        self.split = split
+        self.rows = 0
+        self.tail: Tail | None = None
+        self.error: BinlogError | None = None
+        if split.before is not None:
+            excluded = gtid_set(options.get("exclude_gtids"), "exclude_gtids")
+            options = {**options, "exclude_gtids": union(parse_gtid_set(split.before), excluded)}
+        self._log = open_log(split.path, **options)
+        self.report = self._log.report
+        self._source = self._log.sources.take(0)
+        try:
+            self._bounds = SplitBounds(split, self._source)
+        except BaseException:
+            self._end()
+            raise
+        self.end_position = self.first_anchor or split.start
+        self._groups = self._read()
+
+    @property
+    def first_anchor(self) -> int | None:
+        """See above."""
+        return self._bounds.first_anchor
+
+    @property
+    def next_anchor(self) -> int | None:
+        """See above."""
+        return self._bounds.next_anchor
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log from the first anchor to where reading ended."""
+        return self.end_position - self.first_anchor if self.first_anchor is not None else 0
+
+    @property
+    def overrun(self) -> int:
+        """Bytes read behind the split's end: more than its size is skew, by one long transaction."""
+        if self.first_anchor is None or self.split.end is None:
+            return 0
+        return max(self.end_position - self.split.end, 0)
+
+    @property
+    def result(self) -> SplitResult:
+        """What `check_seams` needs; once all was read."""
+        return SplitResult(self.split, self.first_anchor, self.next_anchor, self.error)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Group:
+        return next(self._groups)
+
+    def close(self) -> None:
+        """End reading early. Batches stay valid."""
+        self._groups.close()
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self) -> Generator[Group, None, None]:
+        bounds = self._bounds
+        if bounds.first_anchor is None:
+            self._end()
+            return
+        try:
+            log, settings = self._log, self._log.settings
+            selection = settings.part(
+                log.files,
+                start=bounds.start_position,
+                stop=bounds.stop_position,
+                anchors=bounds.stop_anchor,
+                in_parts=bounds.in_parts,
+            )
+            self.report = settings.report()
+            log.files.tell(self.report)
+            decoder = settings.decoder(self._source, selection, self.report, settings.definitions())
+            try:
+                for group in decoder.groups():
+                    self.rows += sum(len(batch.array) for batch in group.batches)
+                    self.end_position = group.end_position
+                    yield group
+            finally:
+                self.tail = decoder.tail
+            bounds.finish(decoder)
+            self.end_position = max(self.end_position, decoder.position)
+        except BinlogError as error:
+            self.error = error
+            raise
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._source.close()
+        self._log.close()
+
+
+def read_split_groups(split: Split, **options: Unpack[LogOptions]) -> SplitReader:
+    """The row changes of a split as groups of batches, as ``Log.groups`` gives them.
+
+    Parameters
+    ----------
+    split : Split
+    **options
+        Of `binlog_core.open`, all but ``follow``; ``start`` and ``stop`` as times only.
+
+    Returns
+    -------
+    SplitReader
+        Its `first_anchor` is known at once, its `next_anchor` when all was read.
+
+    Raises
+    ------
+    BinlogError
+        As `binlog_core.open`; iterating as ``Log.groups``.
+    """
+    return SplitReader(split, options)

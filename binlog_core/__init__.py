@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ._opening import open as open
     from ._reading import read_table as read_table
     from ._sources.log_files import IndexFile as IndexFile
+    from ._tables.column_types import Kind as Kind
     from ._tables.tables import Column as Column
     from ._tables.tables import Table as Table
     from ._walk.track import Tail as Tail
@@ -121,6 +122,7 @@ _HOMES = {
         "_opening": "open",
         "_reading": "read_table",
         "_sources.log_files": "IndexFile",
+        "_tables.column_types": "Kind",
         "_tables.tables": "Column Table",
         "_walk.track": "Tail",
         "batch": "OPS OUTCOMES ChangeBatch",

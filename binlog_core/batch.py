@@ -20,6 +20,8 @@ from ._tables.side_dtypes import INVALID_DATE_DTYPE as INVALID_DATE_DTYPE
 from ._tables.side_dtypes import JSON_DIFF_DTYPE as JSON_DIFF_DTYPE
 from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
+from ._tables.tables import image_dtype as image_dtype
+from ._tables.tables import record_dtype as record_dtype
 from .arrow.batch import NO_POLARS, ArrowBatch, json_documents
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals

@@ -186,7 +186,7 @@ class Log:
         Parameters
         ----------
         types : collection of int, optional
-            Type codes (`binlog_core._format.event_types.EventType`): only these are parsed and given.
+            Type codes (`EventType`): only these are parsed and given.
         where : callable, optional
             Takes an array of headers (as `headers` gives) and returns a boolean mask of those to parse.
 

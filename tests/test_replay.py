@@ -19,7 +19,8 @@ from support.truth import differences
 import binlog_core
 from binlog_core import Column, RowChange, SchemaError, Table
 from binlog_core._tables.column_types import Kind
-from binlog_core.replay import StatementMaker, quote_name
+from binlog_core.replay.literals import quote_name
+from binlog_core.replay.statements import StatementMaker
 
 
 def maker(name: str = "maria1011/types_ints") -> StatementMaker:

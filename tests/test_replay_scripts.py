@@ -21,7 +21,7 @@ pytest.importorskip("typer")
 from support.cli import Ran, run
 
 from binlog_core import Limits
-from binlog_core.replay import quote_name
+from binlog_core.replay.literals import quote_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 

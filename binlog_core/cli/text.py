@@ -15,7 +15,7 @@ from .._core._values import RowReader
 from .._gtid_fields import gtid_text
 from .._json_text import JsonText
 from ..batch import ChangeBatch
-from ..replay import time_text
+from ..replay.literals import time_text
 
 if TYPE_CHECKING:
     from .._decode.group import Group

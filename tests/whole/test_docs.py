@@ -261,3 +261,19 @@ def test_an_unbuilt_source_folder_says_what_to_do(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ImportError: the compiled modules of binlog_core are not in ")
     assert "pip install -e ." in last
+
+
+def test_the_api_pages_have_what_is_public() -> None:
+    """All that the package exports, and nothing of a private room."""
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    documented = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    assert [name for name in documented if "._" in name] == []
+    exported = {*binlog_core.__all__, "archive.archive", "replay.plan_undo", "splits.plan_splits"}
+    assert {f"binlog_core.{name}" for name in exported} <= {*documented, *in_modules(documented)}
+
+
+def in_modules(documented: list[str]) -> set[str]:
+    """Names at the top of the package that are documented with their module."""
+    homes = binlog_core._HOMES.items()
+    return {f"binlog_core.{name}" for name, home in homes if f"binlog_core.{home}" in documented}

@@ -30,9 +30,9 @@ from binlog_core._sources.log_files import resolve
 from binlog_core.cli.output import printable
 from binlog_core.cli.text import csv_line, json_line
 from binlog_core.inspect.verify import verify_log
-from binlog_core.replay import FlashbackScript, ReplayScript, StatementMaker, quote_name
-from binlog_core.replay.literals import is_plain, quote_text
-from binlog_core.replay.scripts import comment
+from binlog_core.replay.literals import is_plain, quote_name, quote_text
+from binlog_core.replay.scripts import FlashbackScript, ReplayScript, comment
+from binlog_core.replay.statements import StatementMaker
 
 PACKAGE = Path(binlog_core.__file__).parent
 UUID = "00112233-4455-6677-8899-aabbccddeeff"

@@ -59,8 +59,9 @@ def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
     TypeError
         There are options for a log that is open already.
     """
+    given: Any = {name: value for name, value in options.items() if value is not None}
     if isinstance(target, Log):
-        files = log_of(target, **options).files
+        files = log_of(target, **given).files
         first, last = target.settings.file_range(files)
         return LogFiles(files[first : last + 1], files.gaps, files.left_out)
     if is_server(target):
@@ -68,18 +69,16 @@ def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
 
         return server_logs(
             target,
-            options.get("server"),
+            given.pop("server", None),
             start=None,
             stop=None,
             follow=False,
             limits=DEFAULT_LIMITS,
-            password_file=options.get("password_file"),
-            defaults_file=options.get("defaults_file"),
+            **given,
         )[0]
-    given = {name: value for name, value in options.items() if value is not None}
     if others := given.keys() - {"keys", "storage_options"}:
         raise ValueError(f"{', '.join(sorted(others))}: for servers, mysql://… or mariadb://…")
-    return resolve(target, keys=options.get("keys"), storage_options=options.get("storage_options"))
+    return resolve(target, **given)
 
 
 def read_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from ._opening import open as open_log

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ._decode.gtid_selection import GtidArgument, gtid_set
-from ._decode.selection import Columns, Selection, check_arguments, columns_by_pattern, names, ops_mask
+from ._decode.selection import (
+    Columns,
+    Selection,
+    check_arguments,
+    check_kinds,
+    columns_by_pattern,
+    names,
+    ops_mask,
+)
 from ._settings import Settings
 from ._sources.log_files import resolve
 from ._sources.places import is_server
@@ -168,6 +176,15 @@ def open(
         raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
     checked = (None, None) if live else (start, stop)
     check_arguments(checked[0], checked[1], server_id, limits, schema, schema_start, charset)
+    check_kinds(
+        keys,
+        storage_options,
+        verify_checksum=verify_checksum,
+        strict=strict,
+        rows_v0=rows_v0,
+        follow=follow,
+        mmap=True if mmap is None else mmap,
+    )
     if schema is not None:
         schema = load(schema)
     if schema_start is not None:
@@ -192,6 +209,8 @@ def open(
     else:
         begin, end = cast("Place | None", start), stop
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
+        if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
+            raise ValueError(f"start={start} is behind stop={stop}")
     selection = Selection(
         tables=names(tables),
         exclude_tables=names(exclude_tables),

@@ -199,7 +199,14 @@ class Log:
         ------
         DecodeError
             An event cannot be what its type says, or (`ChecksumError`) its checksum is wrong.
+        TypeError, ValueError
+            `types` are not type codes.
         """
+        for code in types or ():
+            if not isinstance(code, int | np.integer):
+                raise TypeError(f"types= takes type codes, not {type(code).__name__}")
+            if not 0 <= code < 256:
+                raise ValueError(f"types={code}: a type code is 0 to 255")
 
         def read(reading: Reading) -> Iterator[Event]:
             for decoder in self._decoders(reading, self.settings.selection, follow=self.settings.follow):

@@ -450,6 +450,13 @@ def test_headers_in_small_pieces_lose_none(monkeypatch: pytest.MonkeyPatch) -> N
         ({"schema": "no/such/file.sql"}, SchemaError, "cannot be read"),
         ({"schema_start": {}}, ValueError, "schema_start="),
         ({"schema_start": {}, "schema": {}}, ValueError, "schema_start="),
+        ({"start": 2000, "stop": 100}, ValueError, "start=2000 is behind stop=100"),
+        *(
+            ({name: "no"}, TypeError, f"{name}='no': True or False is expected")
+            for name in ("verify_checksum", "strict", "rows_v0", "follow", "mmap")
+        ),
+        ({"keys": 0}, TypeError, "keys= takes a path or a dict, not int"),
+        ({"storage_options": "key"}, TypeError, "storage_options= takes a dict, not str"),
     ],
 )
 def test_arguments_are_looked_at_when_they_are_given(
@@ -457,6 +464,14 @@ def test_arguments_are_looked_at_when_they_are_given(
 ) -> None:
     with pytest.raises(error, match=re.escape(words)):
         binlog_core.open(golden_logs("mysql97/types_ints")[0].path, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("types", "error"), [("XID", TypeError), (["XID"], TypeError), ([2.5], TypeError), ([999], ValueError)]
+)
+def test_types_of_events_are_looked_at_when_they_are_given(types: Any, error: type[Exception]) -> None:
+    with binlog_core.open(path_of(GTID)) as log, pytest.raises(error, match="types="):
+        log.events(types)
 
 
 @pytest.mark.parametrize("golden", golden_logs("*/gtid") + golden_logs("*/maria_gtid"), ids=str)

@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from operator import index
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .._tables import charsets
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
@@ -214,6 +216,22 @@ def check_arguments(
         raise TypeError(f"charset= takes a character set's name, not {type(charset).__name__}")
     if charset is not None and not charsets.is_text(charset):
         raise ValueError(f"charset={charset!r} is not a character set of text: expected utf8mb4, latin1 …")
+
+
+def check_kinds(keys: object, storage_options: object, **switches: object) -> None:
+    """Refuse other arguments of `binlog_core.open` that cannot be meant: "no" would switch something on.
+
+    Raises
+    ------
+    TypeError
+    """
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name}={value!r}: True or False is expected")
+    if not (keys is None or isinstance(keys, str | os.PathLike | Mapping)):
+        raise TypeError(f"keys= takes a path or a dict, not {type(keys).__name__}")
+    if not (storage_options is None or isinstance(storage_options, Mapping)):
+        raise TypeError(f"storage_options= takes a dict, not {type(storage_options).__name__}")
 
 
 def _check_place(argument: str, place: object) -> None:

@@ -137,6 +137,22 @@ _WITHOUT_POST_HEADER = frozenset(
         EventType.MARIADB_ROWS_FRAGMENT,
     )
 )
+# No server gives them one, so that they can be read where the description does not list them.
+_UNLISTED = frozenset(
+    (
+        EventType.STOP,
+        EventType.INTVAR,
+        EventType.RAND,
+        EventType.USER_VAR,
+        EventType.XID,
+        EventType.HEARTBEAT,
+        EventType.ROWS_QUERY,
+        EventType.PREVIOUS_GTIDS,
+        EventType.XA_PREPARE,
+        EventType.HEARTBEAT_V2,
+        EventType.MARIADB_ANNOTATE_ROWS,
+    )
+)
 
 
 def parse_event(
@@ -185,6 +201,8 @@ def _post_header_length(type_code: int, description: FormatDescription) -> int:
     if type_code in _WITHOUT_POST_HEADER:
         return 0
     length = description.post_header_length(type_code)
+    if length is None and type_code in _UNLISTED:
+        return 0
     if length is None:
         raise DecodeError(
             f"{event_name(type_code)} is beyond the {len(description.post_header_lengths) - 1} event types"

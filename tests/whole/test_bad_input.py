@@ -20,7 +20,7 @@ from binlog_core.errors import (
     FormatError,
     GtidError,
 )
-from binlog_core.events import OpaqueEvent
+from binlog_core.events import OpaqueEvent, XidEvent
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(20)")])
 WAYS: list[Any] = [
@@ -180,18 +180,18 @@ def test_array_too_short_for_an_event(tmp_path: Path, read: Reader) -> None:
 
 
 def test_array_too_short_for_an_event_that_is_passed_over(tmp_path: Path) -> None:
-    """Types up to DELETE_ROWS_V1 (25) are listed, XA_PREPARE (38) is not; rows do not need it."""
+    """Types up to DELETE_ROWS_V1 (25) are listed, TRANSACTION_CONTEXT (36) is not; rows do not need it."""
     log = Log("5.5.62")
     log.post_headers = log.post_headers[:25]
     log._out = log._out[:4]
     log.start()
     insert(log, 1)
-    offset = log.event(38, bytes(20))
+    offset = log.event(36, bytes(20))
     insert(log, 3)
     path = written(tmp_path, log)
     with binlog_core.open(path) as opened, pytest.raises(DecodeError, match="25 event types") as caught:
         list(opened.events())
-    assert (caught.value.path, caught.value.offset, caught.value.type_code) == (str(path), offset, 38)
+    assert (caught.value.path, caught.value.offset, caught.value.type_code) == (str(path), offset, 36)
     with binlog_core.open(path) as opened:
         assert [change.after["id"] for change in opened.rows() if change.after] == [1, 3]
     with binlog_core.open(path, on_error="skip") as opened, pytest.warns(binlog_core.BinlogWarning):
@@ -200,6 +200,19 @@ def test_array_too_short_for_an_event_that_is_passed_over(tmp_path: Path) -> Non
     assert isinstance(skipped, OpaqueEvent)
     assert events[-1].position > offset
     assert [(place.path, place.offset) for place in opened.report.skipped] == [(str(path), offset)]
+
+
+def test_types_without_a_post_header_need_not_be_listed() -> None:
+    """XID (16) lies beyond the list: rows and events read it alike."""
+    log = Log("5.5.62")
+    log.post_headers = log.post_headers[:15]
+    log._out = log._out[:4]
+    log.start()
+    log.event(16, (77).to_bytes(8, "little"))
+    with binlog_core.open(log.getvalue()) as opened:
+        assert list(opened.rows()) == []
+        last = list(opened.events())[-1]
+    assert isinstance(last, XidEvent) and last.xid == 77
 
 
 # --- GTIDs -------------------------------------------------------------------------------------

@@ -137,6 +137,7 @@ class _Summarizer:
             self._tell()
             yield headers["position"].copy(), headers["event_length"].copy()
         out.event_count = int(counts.sum())
+        out.compressed = bool(counts[EventType.TRANSACTION_PAYLOAD])
         for code in np.flatnonzero(counts).tolist():
             name = event_name(code)
             if name == "Unknown":

@@ -44,7 +44,7 @@ def test_tables_are_those_of_the_truth(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", PLAIN, ids=str)
 def test_events_are_those_of_the_server(golden: Golden) -> None:
-    """Against SHOW BINLOG EVENTS, where what is inside a compressed transaction begins and ends at one place."""
+    """Against SHOW BINLOG EVENTS, where the events inside a compressed transaction have no length."""
     with binlog_core.open(golden.path) as log:
         summary = summarize(log)
     want = Counter(e["type"] for e in golden.events if e["pos"] != e["end"])

@@ -29,6 +29,7 @@ MODULES = [
     "objects/_values",
     "objects/_jsonb",
     "find/_headers",
+    "find/_trail",
     "find/_resync",
     "crc/_crc32",
 ]

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_archive.py mysql://root@127.0.0.1:3306 FIRST_LOG [--peer "mariadb-binlog --raw …"]
 
-Alternates, in one process: the stream alone (what the server can send and the wire layer can take), the
-archive as it is, and the archive on a disk whose sync does nothing. Prints MB/s of each, the ratios of the
-medians, and CPU per MB. A peer is a command of its own; its CPU counts too. Nothing is asserted: on a machine
-that does other work the ratios are too low.
+Alternates, in one process: a bare loop that receives and looks at nothing, the stream alone (packets
+joined, events found), the archive as it is, and the archive on a disk whose sync does nothing. Prints MB/s of
+each, the ratios of the medians, and CPU per MB. A peer is a command of its own; its CPU counts too. Nothing
+is asserted: on a machine that does other work the ratios of rates are too low.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
+
+import live
 
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.files import Files
@@ -47,11 +49,18 @@ def feed_of(address: Address) -> LiveFeed:
     return LiveFeed(address, address.hosts[0], 4_000_000_001, threading.Event())
 
 
-def bare(address: Address, first: str) -> Took:
+def bare(address: Address, first: str, size: int) -> Took:
     """Receive, and look at nothing."""
+    began, cpu = time.perf_counter(), time.process_time()
+    live.bare(address, (first, 4))
+    return Took(size, time.perf_counter() - began, time.process_time() - cpu)
+
+
+def stream(address: Address, first: str) -> Took:
+    """Receive whole events."""
     feed = feed_of(address)
     began, cpu, size = time.perf_counter(), time.process_time(), 0
-    for run in feed._dumped(first, 4, True):
+    for run in feed.dump(first, 4, until_now=True):
         size += len(run.data)
     took = Took(size, time.perf_counter() - began, time.process_time() - cpu)
     feed.close()
@@ -91,9 +100,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     address = Address.of(arguments.server)
-    size = bare(address, arguments.first).size
+    size = stream(address, arguments.first).size
     roads: dict[str, Callable[[], Took]] = {
-        "stream alone": lambda: bare(address, arguments.first),
+        "bare loop": lambda: bare(address, arguments.first, size),
+        "stream alone": lambda: stream(address, arguments.first),
         "archive": lambda: archived(address, arguments.first, Files()),
         "archive, no sync": lambda: archived(address, arguments.first, Unsynced()),
     }
@@ -104,7 +114,7 @@ def main() -> None:
         for name, road in roads.items():
             took[name].append(road())
             assert abs(took[name][-1].size - size) < 1 << 16, "the logs grew meanwhile"
-    base = statistics.median(one.seconds for one in took["stream alone"])
+    base = statistics.median(one.seconds for one in took["bare loop"])
     print(f"{size / 1e6:,.0f} MB, {arguments.rounds} rounds, medians")
     for name, several in took.items():
         seconds = statistics.median(one.seconds for one in several)

@@ -8,6 +8,7 @@ import mmap
 import os
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from .._sources.log_files import LogFile
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import parse_gtid_set
+from ..report import BinlogWarning
 from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told
 from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
@@ -429,6 +431,7 @@ class Archiver:
                     offset=self._log.compared,
                 )
             self._log.finish()
+            self._note_damage(self._log)
             finished = self._log.path
             self._closed = self._log.name
             self.status.closed_logs += 1
@@ -453,6 +456,17 @@ class Archiver:
         if finished is not None:
             self._keeper.keep(finished)
         return self._log
+
+    def _note_damage(self, log: GrowingLog) -> None:
+        """Of a finished log: what is wrong is so on the server, and is told."""
+        if self._tracker.damaged is not None:
+            self.status.damaged_logs.append(log.name)
+            warnings.warn(
+                f"a finished log is damaged, as the server sent it: the checksum of the event at"
+                f" {self._tracker.damaged} does not match ({log.path})",
+                BinlogWarning,
+                stacklevel=2,
+            )
 
     def _begin_segment(self, seam: Seam) -> None:
         until = left = None

@@ -1,4 +1,4 @@
-"""What is done with finished logs, beside the stream: checked, compressed, removed when they are old."""
+"""What is done with finished logs, beside the stream: compressed, uploaded, removed when they are old."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import os
 import queue
 import threading
 import time
-import warnings
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from .._opening import open as open_log
 from .._sources.log_files import LogFile
-from ..errors import ArchiveError, BinlogError, DecodeError, MissingExtraError
-from ..report import BinlogWarning
+from ..errors import ArchiveError, BinlogError, MissingExtraError
 from .files import Files, hidden_name, told, write_all
 from .names import logs_among
 
@@ -109,10 +106,8 @@ class Keeper:
             if self._error is not None or not os.path.exists(path):  # old enough to be gone already
                 continue
             try:
-                if finished and not path.endswith(".zst"):
-                    self._check_log(path)
-                    if self._compress:
-                        path = self._compress_log(path)
+                if self._compress and finished and not path.endswith(".zst"):
+                    path = self._compress_log(path)
                 if self._uploader is not None:
                     self._uploader.upload_finished(path)
                 self._remove_old()
@@ -120,19 +115,6 @@ class Keeper:
                 self._error = error
 
     # ------------------------------------------------------------ one log
-
-    def _check_log(self, path: str) -> None:
-        """Every length and checksum: what is wrong is so on the server, and is told."""
-        try:
-            with open_log(path) as log:
-                for _ in log.header_chunks():
-                    pass
-        except DecodeError as error:
-            assert self._archiver is not None
-            self._archiver.status.damaged_logs.append(os.path.basename(path))
-            warnings.warn(
-                f"a finished log is damaged, as the server sent it: {error}", BinlogWarning, stacklevel=2
-            )
 
     def _compress_log(self, path: str) -> str:
         zstandard = _zstandard()

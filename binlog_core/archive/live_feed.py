@@ -16,7 +16,6 @@ from ..server.connection import Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
 from ..server.start import encoded
-from .ahead import received_ahead
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
 _GRACE = 0.02  # seconds that more may take to come before what is there is put on disk
@@ -46,7 +45,6 @@ class LiveFeed:
         self._server_id = server_id
         self._stop = stop
         self._uuid = str(_uuid.uuid4())
-        self._ended = threading.Event()  # nobody takes what is received
         self._dump: Dump | None = None
         with _lost(), self._connect() as connection:
             self._facts = connection.facts()
@@ -118,17 +116,11 @@ class LiveFeed:
 
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
         """The events from a place on; between them signs that there is nothing more."""
-        if self._address.semi_sync:  # a TLS line takes no acknowledgements from another thread
-            return self._dumped(file, position, until_now)
-        self._ended.clear()
-        return received_ahead(self._dumped(file, position, until_now), self._ended)
-
-    def _dumped(self, file: str, position: int, until_now: bool) -> Iterator[Run]:
         with _lost():
             dump = self._begin(Begin(file, position), wait=not until_now)
             patience = _GRACE
             description = None
-            while not self._stop.is_set() and not self._ended.is_set():
+            while not self._stop.is_set():
                 run = dump.next_run(patience)
                 if run is None or run.kind == "heartbeat":
                     yield Run(dump.file, 0, _NOTHING)
@@ -151,7 +143,6 @@ class LiveFeed:
 
     def close(self) -> None:
         """End the connection; may be called again."""
-        self._ended.set()
         self._end_dump()
 
     def _end_dump(self) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._core._headers import HEADER_DTYPE, WALK_DESCRIPTOR, WALK_END, WALK_FULL, walk_headers
+from .._core._headers import HEADER_DTYPE, walk_headers
+from .._core._trail import Trail
 from .._decode.gtid_selection import AnyGtidSet
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription, parse_format_description
-from ..errors import ArchiveError, BinlogError
-from ..events import EventHeader, GtidEvent, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event
-from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
+from .._tables.side_dtypes import GTID_RUN_DTYPE
+from ..errors import ArchiveError, ChecksumError
+from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event
+from ..gtids import GtidSet, MariadbGtidSet, uuid_text
 
-_MOST = 65536  # headers looked at in one step
-_LAST_EVENTS = frozenset((EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD))
 _BEGINS = ("BEGIN", "XA START", "SAVEPOINT", "ROLLBACK TO")
+_OF_MYSQL = 1  # a run's kind
+_PLAIN = 19, np.arange(256, dtype=np.uint8), False  # how a descriptor itself is read
 
 
 class Tracker:
@@ -28,39 +28,59 @@ class Tracker:
     ----------
     description : FormatDescription or None
         Of the log.
-    gtids : GtidSet, MariadbGtidSet or None
-        Every transaction of the server's logs up to here that is complete; None: the log tells none.
     previous : GtidSet, MariadbGtidSet or None
         Of the logs before the one at hand, as its head tells.
-    last_gtid : Gtid, MariadbGtid or None
-    timestamp : int
-        Of the last event that has one; seconds since 1970 UTC.
-    events : int
-        Seen so far, over all logs.
     rotated_to : str or None
         The log that follows, once the last event tells its name.
+    damaged : int or None
+        Position in the log of the first event whose checksum does not hold.
     """
 
     def __init__(self) -> None:
         self.description: FormatDescription | None = None
-        self.gtids: AnyGtidSet | None = None
         self.previous: AnyGtidSet | None = None
-        self.last_gtid: Gtid | MariadbGtid | None = None
-        self.timestamp = 0
-        self.events = 0
         self.rotated_to: str | None = None
-        self._layout: tuple[int, Any, Any, int] = (0, None, None, 0)  # as the walk takes it
-        self._open: Gtid | MariadbGtid | None = None  # its transaction is not complete
-        self._headers = np.empty(_MOST, HEADER_DTYPE)
+        self.damaged: int | None = None
+        self._trail = Trail()
+        self._layout = _PLAIN  # as the trail takes it
+        self._gtids: AnyGtidSet | None = None
+
+    @property
+    def timestamp(self) -> int:
+        """Of the last event that has one; seconds since 1970 UTC."""
+        return self._trail.timestamp
+
+    @property
+    def events(self) -> int:
+        """Seen so far, over all logs."""
+        return self._trail.events
+
+    @property
+    def gtids(self) -> AnyGtidSet | None:
+        """Every transaction of the server's logs up to here that is complete; None: the log tells none."""
+        mysql, mariadb = [], []
+        for run in np.frombuffer(self._trail.take_gtids(), GTID_RUN_DTYPE).tolist():
+            kind, uuid, tag, domain, server, first, last = run
+            if kind == _OF_MYSQL:
+                name = tag.rstrip(b"\0").decode("ascii", "replace")
+                mysql.append(((uuid_text(uuid), name), (first, last)))
+            else:
+                mariadb.append(((domain, server), (1, last)))
+        if mysql:
+            before = self._gtids if isinstance(self._gtids, GtidSet) else GtidSet()
+            self._gtids = before | GtidSet(mysql)
+        if mariadb:
+            last_of = self._gtids if isinstance(self._gtids, MariadbGtidSet) else MariadbGtidSet()
+            self._gtids = last_of | MariadbGtidSet(mariadb)
+        return self._gtids
 
     def begin(self) -> None:
         """Another log begins: what was open in the one before stays incomplete unless that log was closed."""
-        if self.rotated_to is not None:
-            self._complete()
+        self._trail.forget_open()
         self.description = None
         self.previous = None
-        self.rotated_to = None
-        self._open = None
+        self.rotated_to = self.damaged = None
+        self._layout = _PLAIN
 
     def take(self, data: memoryview, position: int, path: str) -> None:
         """Look at whole events.
@@ -80,152 +100,67 @@ class Tracker:
         BinlogError
             An event that tells GTIDs is not valid.
         """
-        offset = 0
-        while offset < len(data):
-            if self.description is None or data[offset + 4] == EventType.FORMAT_DESCRIPTION:
-                length = int.from_bytes(data[offset + 9 : offset + 13], "little")
-                description = data[offset : offset + length]
-                self.description = parse_format_description(
-                    description, position + offset, path, verify_checksum=False
-                )
-                self._layout = self.description.core_arrays()
-            header_length, _, canonical, checksum = self._layout
-            count, after, status = walk_headers(
-                data,
-                offset,
-                self._headers,
-                base=position,
-                header_length=header_length,
-                canonical=canonical,
-                checksum=bool(checksum),
-                verify=False,
-            )
-            if after <= offset or status not in (WALK_END, WALK_FULL, WALK_DESCRIPTOR):
+        end = 0
+        while end < len(data):
+            end, good = self._trail.take(data, end, *self._layout)
+            if not good:
                 raise ArchiveError(
-                    "the server sent an event whose length is not valid", path=path, offset=position + after
+                    "the server sent an event that is not valid", path=path, offset=position + end
                 )
-            self._look(self._headers[:count], data, position, path)
-            offset = after
+            if self._trail.damaged >= 0:
+                self._note_damage(position + self._trail.damaged)
+            self._look_at_last(data[self._trail.begin : end], position + self._trail.begin, path)
 
-    def _look(self, headers: NDArray[np.void], data: memoryview, position: int, path: str) -> None:
-        self.events += len(headers)
-        times = headers["timestamp"]
-        if last := int(times[-1]) or int(times.max()):
-            self.timestamp = last
-        types = headers["type_code"]
-        for kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
-            for header in headers[types == kind]:
-                self._restart(self._parsed(header, data, position, path))
-        if (types == EventType.GTID_TAGGED).any():
-            for header in headers[np.isin(types, (EventType.GTID, EventType.GTID_TAGGED))]:
-                event = self._parsed(header, data, position, path)
-                if isinstance(event, GtidEvent) and event.gtid is not None:
-                    self._complete()
-                    self._open = event.gtid
-        elif (mysql := types == EventType.GTID).any():
-            self._take_mysql(headers[mysql], data, position)
-        elif (mariadb := types == EventType.MARIADB_GTID).any():
-            self._take_mariadb(headers[mariadb], data, position)
-        self._look_at_last(headers[-1], data, position, path)
+    def _look_at_last(self, event: memoryview, position: int, path: str) -> None:
+        kind = self._trail.kind
+        if kind == EventType.FORMAT_DESCRIPTION:
+            self.description = parse_format_description(event, position, path, verify_checksum=False)
+            try:
+                parse_format_description(event, position, path, verify_checksum=True)
+            except ChecksumError:
+                self._note_damage(position)
+            header_length, _, canonical, checksum = self.description.core_arrays()
+            self._layout = header_length, canonical, bool(checksum)
+        elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
+            self._restart(self._parsed(event, position, path))
+        elif kind == EventType.ROTATE:
+            self.rotated_to = self._parsed(event, position, path).new_log_ident
+        elif kind == EventType.QUERY and self._trail.open:
+            parsed = self._parsed(event, position, path)
+            if isinstance(parsed, QueryEvent) and not parsed.query.lstrip().upper().startswith(_BEGINS):
+                self._trail.pass_open()
 
-    def _look_at_last(self, header: Any, data: memoryview, position: int, path: str) -> None:
-        kind = int(header["type_code"])
-        if kind == EventType.ROTATE:
-            event = self._parsed(header, data, position, path)
-            self.rotated_to = event.new_log_ident
-            self._complete()
-        elif kind == EventType.STOP or kind in _LAST_EVENTS:
-            self._complete()
-        elif kind == EventType.QUERY and self._open is not None:
-            event = self._parsed(header, data, position, path)
-            if isinstance(event, QueryEvent) and not event.query.lstrip().upper().startswith(_BEGINS):
-                self._complete()
+    def _note_damage(self, position: int) -> None:
+        if self.damaged is None:
+            self.damaged = position
 
-    def _parsed(self, header: Any, data: memoryview, position: int, path: str) -> Any:
-        fields = EventHeader(*header.tolist())
+    def _parsed(self, event: memoryview, position: int, path: str) -> Any:
         description = self.description
         assert description is not None
-        begin = fields.position - position
-        end = begin + fields.event_length - description.checksum_length_of(fields.type_code)
-        body = data[begin + description.header_length_of(fields.type_code) : end]
+        header_length, canonical, checksum = self._layout
+        record = np.empty(1, HEADER_DTYPE)
+        walk_headers(
+            event,
+            0,
+            record,
+            base=position,
+            header_length=header_length,
+            canonical=canonical,
+            checksum=checksum,
+            verify=False,
+        )
+        fields = EventHeader(*record[0].tolist())
+        body = event[description.header_length_of(fields.type_code) :]
+        if checksum_length := description.checksum_length_of(fields.type_code):
+            body = body[:-checksum_length]
         return parse_event(fields, body, description, path)
-
-    # ------------------------------------------------------------ GTIDs
 
     def _restart(self, event: Any) -> None:
         """The head of a log tells all that came before it."""
+        self._trail.take_gtids()
         if isinstance(event, PreviousGtidsEvent):
-            self.gtids = self.previous = event.gtid_set
+            self._gtids = self.previous = event.gtid_set
         elif isinstance(event, MariadbGtidListEvent):
-            self.gtids = self.previous = MariadbGtidSet(
+            self._gtids = self.previous = MariadbGtidSet(
                 ((gtid.domain_id, gtid.server_id), (1, gtid.seq_no)) for gtid in event.gtids if gtid.seq_no
             )
-
-    def _complete(self) -> None:
-        gtid, self._open = self._open, None
-        if gtid is None:
-            return
-        self.last_gtid = gtid
-        if isinstance(gtid, Gtid):
-            self._add_mysql([((gtid.uuid, gtid.tag), (gtid.gno, gtid.gno))])
-        else:
-            self._add_mariadb({(gtid.domain_id, gtid.server_id): gtid.seq_no})
-
-    def _add_mysql(self, intervals: list[tuple[tuple[str, str], tuple[int, int]]]) -> None:
-        before = self.gtids if isinstance(self.gtids, GtidSet) else GtidSet()
-        self.gtids = before | GtidSet(intervals)
-
-    def _add_mariadb(self, last: dict[tuple[int, int], int]) -> None:
-        before = self.gtids if isinstance(self.gtids, MariadbGtidSet) else MariadbGtidSet()
-        self.gtids = before | MariadbGtidSet((source, (1, number)) for source, number in last.items())
-
-    def _take_mysql(self, headers: NDArray[np.void], data: memoryview, position: int) -> None:
-        self._complete()
-        fields = _bodies(headers, data, position, 1, 24)
-        self._open = Gtid(uuid_text(fields[-1, :16].tobytes()), "", int.from_bytes(fields[-1, 16:], "little"))
-        fields = fields[:-1]  # each of these is complete: another follows
-        if not len(fields):
-            return
-        uuids = np.ascontiguousarray(fields[:, :16]).view("<u8")
-        numbers = np.ascontiguousarray(fields[:, 16:]).view("<i8")[:, 0]
-        # Runs of one server's numbers without a hole.
-        breaks = (uuids[1:] != uuids[:-1]).any(axis=1) | (numbers[1:] != numbers[:-1] + 1)
-        edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(numbers)]
-        self._add_mysql(
-            [
-                ((uuid_text(fields[first, :16].tobytes()), ""), (int(numbers[first]), int(numbers[end - 1])))
-                for first, end in pairwise(edges)
-            ]
-        )
-
-    def _take_mariadb(self, headers: NDArray[np.void], data: memoryview, position: int) -> None:
-        self._complete()
-        fields = _bodies(headers, data, position, 0, 12)
-        numbers = np.ascontiguousarray(fields[:, :8]).view("<u8")[:, 0]
-        domains = np.ascontiguousarray(fields[:, 8:]).view("<u4")[:, 0].astype(np.uint64)
-        sources = domains << np.uint64(32) | headers["server_id"]
-        domain, server = divmod(int(sources[-1]), 1 << 32)
-        self._open = MariadbGtid(domain, server, int(numbers[-1]))
-        numbers, sources = numbers[:-1], sources[:-1]  # each of these is complete: another follows
-        if not len(numbers):
-            return
-        # Mostly all are of one source: to sort them would take longer than all else.
-        several = np.unique(sources).tolist() if (sources != sources[0]).any() else [int(sources[0])]
-        self._add_mariadb(
-            {divmod(source, 1 << 32): int(numbers[sources == source].max()) for source in several}
-        )
-
-
-def _bodies(
-    headers: NDArray[np.void], data: memoryview, position: int, skip: int, length: int
-) -> NDArray[np.uint8]:
-    """So many bytes of each event's body, as the rows of an array."""
-    starts = (headers["position"] - np.uint64(position)).astype(np.int64) + 19 + skip
-    short = headers["event_length"] < 19 + skip + length
-    if short.any():
-        raise BinlogError(
-            "a GTID event is shorter than its fields", offset=int(headers["position"][short][0])
-        )
-    bytes_of = np.frombuffer(data, np.uint8)
-    found: NDArray[np.uint8] = bytes_of[starts[:, None] + np.arange(length)]
-    return found

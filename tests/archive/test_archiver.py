@@ -286,6 +286,18 @@ def test_a_directory_of_other_logs_is_not_an_archive(tmp_path: Path) -> None:
         archive(FakeServer(), tmp_path)
 
 
+def test_a_log_that_the_server_holds_damaged_is_kept_and_told(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 5)
+    damaged = server.current
+    server.logs[damaged]._out[-1] ^= 1
+    server.rotate()
+    server.transaction()
+    with pytest.warns(binlog_core.BinlogWarning, match="the checksum of the event at"):
+        archiver = archive(server, tmp_path)
+    assert archiver.status.damaged_logs == [damaged]
+    assert_same(server, tmp_path)
+
+
 def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:
     server = FakeServer()
     server.clock = int(time.time()) - 10_000

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from .._core import _packets
 from .._core._packets import Packets
 from .._format.event_types import EventType
-from ..errors import DecodeError, ProtocolError, ServerError
+from ..errors import DecodeError, PositionError, ProtocolError, ServerError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
 from .connection import Connection, Facts
-from .refusals import is_passing, refusal
+from .refusals import NO_EVENT, is_passing, refusal
 from .run import Run
 
 COM_REGISTER_SLAVE = 0x15
@@ -33,6 +33,7 @@ SEND_ANNOTATE_ROWS = (
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
 _GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
+_MOST_POSITION = 2**32 - 1
 _SLICE = 0.2  # seconds between two looks at whether somebody wants us to stop
 _WRITE_TIMEOUT = 3600  # seconds that the server waits for a reader who is busy elsewhere
 
@@ -115,6 +116,7 @@ class Dump:
         self._handed = False  # the events in the buffer are somebody else's until the next call
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
+        self._described = False  # but for what describes the log
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._poll = select.poll()
@@ -160,7 +162,7 @@ class Dump:
             return
         if isinstance(begin.gtids, str):  # they decide where it begins: at a transaction
             self._behind = (begin.file, begin.position) if begin.file else None
-        elif position >= 2**32:  # the command has 32 bits: read from the log's beginning
+        elif position > _MOST_POSITION:  # of the command: read from the log's beginning
             self._behind = begin.file, position
             position = 4
         connection.command(COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + name)
@@ -221,12 +223,21 @@ class Dump:
 
     def _hand_out(self) -> Run | None:
         packets = self._packets
-        self._handed = True
         start = packets.position - packets.whole
         events = memoryview(self._buffer)[: packets.whole]
+        if self._behind is not None and self.file == self._behind[0] and start == 4 and not self._described:
+            self._described = True
+            description = bytes(events[: _length(events)])
+            return Run("descriptor", self.file, self._behind[1], memoryview(description), False)
+        self._handed = True
         if self._behind is not None:
             if self.file == self._behind[0] and packets.position >= self._behind[1]:
-                begun, self._behind = max(0, self._behind[1] - start), None
+                begun = 0
+                while start + begun < self._behind[1]:
+                    begun += _length(events[begun:])
+                if start < self._behind[1] != start + begun:
+                    raise self._no_event()
+                self._behind = None
                 start, events = start + begun, events[begun:]
             else:
                 events = events[:0]
@@ -234,6 +245,9 @@ class Dump:
                 self._handed = False
                 return None
         return Run("events", self.file, start, events, packets.acknowledge)
+
+    def _no_event(self) -> PositionError:
+        return PositionError(NO_EVENT, path=self._begin.file, offset=self._begin.position)
 
     def gtids(self) -> tuple[GtidSet | tuple[MariadbGtid, ...] | None, bytes]:
         """Of the last run's events: the GTIDs before their log, and runs (gtid_run_t) of those in them."""
@@ -271,6 +285,8 @@ class Dump:
         kind = event[4]
         if kind == EventType.ROTATE:
             position, name = _rotation(event)
+            if self._behind is not None and self.file == self._behind[0] != name:
+                raise self._no_event()  # the log was shorter
             self.file = name
             packets.go_to(position)
             if self._behind is not None:
@@ -287,6 +303,8 @@ class Dump:
     def _refused(self, packet: bytes) -> None:
         if packet[0] == 0xFE and len(packet) < 9:
             if not self._wait:
+                if self._behind is not None and self.file == self._behind[0]:
+                    raise self._no_event()
                 self.ended = True
                 return
             raise LineLost("the server ended the dump (KILL QUERY, say)")
@@ -399,6 +417,10 @@ class Dump:
     def close(self) -> None:
         """End the connection; may be called again."""
         self._connection.close()
+
+
+def _length(event: memoryview) -> int:
+    return int.from_bytes(event[9:13], "little")
 
 
 def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:

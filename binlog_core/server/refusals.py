@@ -53,7 +53,7 @@ _NOT_ITS_OWN = (
     f"the position has transactions that this server never had: it was restored, or is another's; {COPY_ANEW}"
 )
 _SAME_ID = "another replica reads under the same server id or UUID: give each its own server_id"
-_NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
+NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
 _NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
 _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
 
@@ -69,14 +69,14 @@ _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
     ("same server_id", IdentityError, _SAME_ID),
     ("gtid_mode", ServerError, _NO_GTIDS),
     ("replication events with the checksum", ServerError, "the checksum was not agreed on"),
-    ("impossible position", PositionError, _NO_EVENT),
-    ("> file size", PositionError, _NO_EVENT),
-    ("position < 4", PositionError, _NO_EVENT),
-    ("truncated in the middle of event", PositionError, _NO_EVENT),
-    ("bogus data", PositionError, _NO_EVENT),
-    ("crc", PositionError, _NO_EVENT),
-    ("max_allowed_packet", PositionError, _NO_EVENT),
-    ("event read from", PositionError, _NO_EVENT),
+    ("impossible position", PositionError, NO_EVENT),
+    ("> file size", PositionError, NO_EVENT),
+    ("position < 4", PositionError, NO_EVENT),
+    ("truncated in the middle of event", PositionError, NO_EVENT),
+    ("bogus data", PositionError, NO_EVENT),
+    ("crc", PositionError, NO_EVENT),
+    ("max_allowed_packet", PositionError, NO_EVENT),
+    ("event read from", PositionError, NO_EVENT),
 )
 
 

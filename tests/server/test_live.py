@@ -363,6 +363,29 @@ def test_what_is_not_there_says_so(connection: Any) -> None:
         list(log.rows())
 
 
+def test_positions_that_the_command_has_no_room_for(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind 4 GiB the log is read from its beginning; here what counts as that is a place in a small one."""
+    run(connection, "FLUSH BINARY LOGS")
+    begin = status(connection)
+    write(connection, 0, 3)
+    file, offset = status(connection)
+    write(connection, 3, 3)
+    monkeypatch.setattr("binlog_core.server.dump._MOST_POSITION", 4)
+    with binlog_core.open(SERVER, start=(file, offset)) as log:
+        assert notes(rows_of(log)) == ["3.0", "4.0", "5.0"]
+    with binlog_core.open(SERVER, start=begin, stop=(file, offset)) as log:
+        assert notes(rows_of(log)) == ["0.0", "1.0", "2.0"]
+    end = status(connection)
+    for wrong in ((file, offset + 1), (file, end[1] + 1000)):
+        with pytest.raises(PositionError), binlog_core.open(SERVER, start=wrong) as log:
+            list(log.rows())
+    with binlog_core.open(SERVER, start=end) as log:
+        assert notes(rows_of(log)) == []
+    run(connection, "FLUSH BINARY LOGS")
+    with pytest.raises(PositionError), binlog_core.open(SERVER, start=(file, end[1] + 1000)) as log:
+        list(log.rows())
+
+
 def test_a_user_needs_the_right_to_replicate_and_no_other(connection: Any) -> None:
     start = status(connection)
     run(connection, "CREATE USER nobody IDENTIFIED BY 'se:c/ret'")

@@ -55,11 +55,16 @@ _NOT_ITS_OWN = (
 _SAME_ID = "another replica reads under the same server id or UUID: give each its own server_id"
 NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
 _NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
+_NEXT_GONE = (
+    "the log that comes next is gone: the server was reset, or its logs were removed; read an archive, or copy the"
+    " data anew"
+)
 _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
 
 # Of error 1236: words of its text, the class, the cure. The first that fits counts.
 _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
     ("could not find first log file name", PurgedError, _NO_LOG),
+    ("could not find next log", PurgedError, _NEXT_GONE),
     ("purged", PurgedError, _COPY_ANEW),
     ("could not find gtid state", PurgedError, _COPY_ANEW),
     ("has more gtids than", DivergedError, _NOT_ITS_OWN),

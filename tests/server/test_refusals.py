@@ -10,6 +10,7 @@ from binlog_core.server.refusals import clean_text, refusal
 _PURGED = "but the master has purged binary logs containing GTIDs that the slave requires."
 _TEXTS = {
     "Could not find first log file name in binary log index file": errors.PurgedError,
+    "could not find next log; the first event 'bin.000074' at 4": errors.PurgedError,
     f"The slave is connecting using MASTER_AUTO_POSITION = 1, {_PURGED}": errors.PurgedError,
     "Could not find GTID state requested by slave in any binlog files.": errors.PurgedError,
     "Slave has more GTIDs than the master has, using the master's SERVER_UUID.": errors.DivergedError,

@@ -56,8 +56,8 @@ _SAME_ID = "another replica reads under the same server id or UUID: give each it
 NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
 _NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
 _NEXT_GONE = (
-    "the log that comes next is gone: the server was reset, or its logs were removed; read an archive, or copy the"
-    " data anew"
+    "the log that comes next is gone: the server was reset, or its logs were removed; read an archive,"
+    " or copy the data anew"
 )
 _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
 

@@ -118,6 +118,13 @@ class Address:
         return self.name
 
 
+def has_password(url: str) -> bool:
+    """Whether an address names a password, as far as can be told: one too many, if in doubt."""
+    rest = url.partition("://")[2]
+    query = parse_qsl(rest.partition("?")[2], keep_blank_values=True)
+    return ":" in rest.rpartition("@")[0] or any(name == "password" for name, _ in query)
+
+
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 

@@ -13,10 +13,13 @@ from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from .._change_columns import LAKE_METADATA
 from .._decode.selection import is_wanted_name
+from .._redaction import shown_text
+from .._sources.places import is_server
 from .._tables.given_names import near_names
 from ..arrow.text import TextErrors
 from ..conditions import Condition
 from ..schema.given import Schema
+from ..server.address import has_password
 from ..splits import DEFAULT_SPLIT_SIZE
 from .rows.fit import OnSchemaChange
 from .rows.images import Images
@@ -72,6 +75,9 @@ class SourceKeywords(TypedDict, total=False):
     max_bytes_per_trigger: int | str | None
     text_errors: TextErrors
     verify_checksum: bool
+    server: str | None
+    password_file: str | os.PathLike[str] | None
+    defaults_file: str | os.PathLike[str] | None
     storage_options: dict[str, Any] | None
 
 
@@ -132,6 +138,11 @@ class SourceOptions(LogOptions):
         ``spark.sql.python.filterPushdown.enabled=true``.
     max_bytes_per_trigger : int or None
         Streaming: bytes of logs in a micro-batch, to the end of a transaction.
+    server : str or None
+        ``mysql://user@host:port``, without a password: the driver keeps the archive of this server's logs
+        that is read. A stream copies what the server writes for as long as it runs, others what there is.
+    password_file, defaults_file : str or None
+        Of the server: as of ``binlog_core.open``; else the password is in ``MYSQL_PWD``.
     storage_options : dict or None
         Options ``fs.NAME``, for fsspec.
     """
@@ -153,6 +164,9 @@ class SourceOptions(LogOptions):
     xa: Literal["prepared", "committed"] = "prepared"
     push_filters: bool = False
     max_bytes_per_trigger: int | None = None
+    server: str | None = None
+    password_file: str | None = None
+    defaults_file: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,7 +227,7 @@ class SourceOptions(LogOptions):
             try:
                 values[_field(shown)] = parse(str(text))
             except ValueError as error:
-                raise ValueError(f"option {shown}={text!r}: {error}") from None
+                raise ValueError(f"option {shown}={shown_text(str(text))!r}: {error}") from None
         return cls(**values, storage_options=storage or None)
 
     def wants(self, table: str) -> bool:
@@ -286,6 +300,22 @@ def _bool(text: str) -> bool:
 
 def _absent(text: str) -> bool | None:
     return None if text.lower() == "auto" else _choice("auto", "true", "false")(text) == "true"
+
+
+def _plain_address(text: str) -> str:
+    """An address as it may stand in a plan, which Spark shows and writes to its logs."""
+    if is_server(text) and has_password(text):
+        raise ValueError(
+            "a password would be in Spark's plan: give it as MYSQL_PWD, or a server's in passwordFile or"
+            " defaultsFile"
+        )
+    return text
+
+
+def _server(text: str) -> str:
+    if not is_server(text):
+        raise ValueError("expected mysql://user@host:port or mariadb://…")
+    return _plain_address(text)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -372,8 +402,8 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "onError": _choice("raise", "skip", "rows"),
     "onSchemaChange": _choice("fail", "ignore", "rescue"),
     "mergeSchema": _bool,
-    "schema": str,
-    "schemaStart": str,
+    "schema": _plain_address,
+    "schemaStart": _plain_address,
     "unnamed": _choice("refuse", "positions"),
     "keys": str,
     "keyColumns": _names,
@@ -385,6 +415,9 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "maxBytesPerTrigger": _size,
     "textErrors": _choice("raise", "replace"),
     "verifyChecksum": _bool,
+    "server": _server,
+    "passwordFile": str,
+    "defaultsFile": str,
 }
 _PARSERS = {name.lower(): (name, parse) for name, parse in _KNOWN.items()}
 

@@ -15,6 +15,7 @@ from ..rows.fit import SPECIAL, own_names
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
+from .keeping import bring_up_to_date
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ def changes_df(
         option. What reading meets is raised in the query.
     """
     import_pyarrow()
-    given, parsed = _paths(paths), SourceOptions.of(options, table=table)
+    given, parsed = _given(paths, options, table)
     if frame_schema is not None:
         if columns is not None:
             raise ValueError("columns and frame_schema: one of them")
@@ -130,7 +131,7 @@ def primary_key(
     tuple of str or None
         None: the logs do not tell (``binlog_row_metadata=FULL`` would), or there is none.
     """
-    return find_definitions(_paths(paths), SourceOptions.of(options, table=table), every=False).primary_key
+    return find_definitions(*_given(paths, options, table), every=False).primary_key
 
 
 def read_changes(
@@ -160,7 +161,7 @@ def read_changes(
         As of `changes_df`; what reading meets is raised by the reader.
     """
     pa = import_pyarrow()
-    given, parsed = _paths(paths), SourceOptions.of(options, table=table)
+    given, parsed = _given(paths, options, table)
     if frame_schema is not None:
         check_types(frame_schema, parsed)
     wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
@@ -192,8 +193,7 @@ def table_schema(
     BinlogError
         There are no such logs, or they have no rows of the table.
     """
-    parsed = SourceOptions.of({"absent": False, **options}, table=table)
-    return spark_schema(infer_schema(_paths(paths), parsed))
+    return spark_schema(infer_schema(*_given(paths, {"absent": False, **options}, table)))
 
 
 def splits_df(
@@ -249,6 +249,16 @@ def _split_schema() -> pa.Schema:
 
 def _paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     return [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+
+
+def _given(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    options: SourceKeywords,
+    table: str | None,
+) -> tuple[list[str], SourceOptions]:
+    given, parsed = _paths(paths), SourceOptions.of(options, table=table)
+    bring_up_to_date(parsed, given)
+    return given, parsed
 
 
 def register(spark: SparkSession) -> None:

@@ -17,6 +17,7 @@ from ..plan.parts import Part, plan_parts
 from ..rows.types import arrow_schema, spark_schema
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .filters import pushed_predicate
+from .keeping import bring_up_to_date
 from .partition import LogPartition
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class BinlogDataSource(DataSource):
         BinlogError
             See ``changes.infer_schema``.
         """
-        schema = spark_schema(infer_schema(paths_of(self.options), self._parsed))
+        paths = paths_of(self.options)
+        bring_up_to_date(self._parsed, paths)
+        schema = spark_schema(infer_schema(paths, self._parsed))
         self._inferred = True  # goes with the source, which Spark pickles, to reader()
         return schema
 
@@ -56,6 +59,7 @@ class BinlogDataSource(DataSource):
         kind = PruningReader if self._parsed.push_filters else BinlogReader
         changes, paths = self._changes(schema), paths_of(self.options)
         if not self._inferred:
+            bring_up_to_date(self._parsed, paths)
             check_columns(changes.schema, paths, self._parsed)
         return kind(changes, paths)
 

@@ -35,6 +35,7 @@ from ..plan.parts import (
 from ..plan.xa import Open, XaHistory
 from ..rows.timeline import Timeline
 from .changes import ChangeReader, check_columns
+from .keeping import ArchiveKeeper
 from .partition import LogPartition
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: LogPlace | None = None  # the boundary there
         self._known: Offset | None = None  # the last offset that was asked for or told
         self._last: tuple[LogPlace, LogPlace, _Followed] | None = None  # a range that was followed
+        self._keeper: ArchiveKeeper | None = None  # made where the stream is, never pickled
 
     # ------------------------------------------------------------ offsets
 
@@ -89,6 +91,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             The log of ``startOffset`` is not there; the given schema has columns that no definition has.
         """
         options = self._changes.options
+        if (keeper := self._kept_archive()) is not None:
+            keeper.begin()
         if self._changes.projected:
             check_columns(self._changes.schema, self._paths, options, growing=True)
         logs = self._logs()
@@ -106,6 +110,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit : ReadLimit
             Bytes are kept to, but for the transaction that goes beyond them.
         """
+        if self._until is None and (keeper := self._kept_archive()) is not None:
+            keeper.keep()
         logs = self._logs()
         begin = place_of(logs, start)
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
@@ -137,6 +143,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the logs end now."""
+        if (keeper := self._kept_archive()) is not None:
+            keeper.up_to_now()
         last = self._logs()[-1]
         with self._options.access.file(last.path).open() as source:
             self._until = name_within(last.path), source.size or 1 << 63
@@ -209,7 +217,14 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: the logs are not ours to delete."""
 
     def stop(self) -> None:
-        """Nothing is held open."""
+        """The archive is kept no longer."""
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _kept_archive(self) -> ArchiveKeeper | None:
+        if self._keeper is None and self._options.server is not None:
+            self._keeper = ArchiveKeeper(self._options, self._paths)
+        return self._keeper
 
     # ------------------------------------------------------------ the logs
 

@@ -1,0 +1,126 @@
+"""``option("server", …)``: the driver keeps the archive that a query reads, as `binlog_core.archive` does.
+
+What is copied is on disk before anybody reads it, so whatever ends the query or this process, the next one
+goes on where the archive stands.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..._sources.log_files import resolve
+from ..._sources.places import local_path
+from ...archive import archive
+from ...archive.files import locked
+from ...errors import ArchiveError, BinlogError
+from ..options import SourceOptions
+
+_PATIENCE = 20.0  # seconds for the process of the query before, which may be about to end
+_PAUSE = 0.2
+_ENDING = 30.0
+
+
+class ArchiveKeeper:
+    """Keeps one archive, in this process.
+
+    Parameters
+    ----------
+    options : SourceOptions
+        With a server.
+    paths : sequence of str
+        The archive.
+
+    Raises
+    ------
+    ValueError
+        It is not one directory.
+    """
+
+    def __init__(self, options: SourceOptions, paths: Sequence[str]) -> None:
+        assert options.server is not None
+        if len(paths) != 1 or any(sign in paths[0] for sign in "*?["):
+            raise ValueError("option server: expected one directory or URL, where the archive is kept")
+        self._server = options.server
+        self._folder = paths[0]
+        self._settings: dict[str, Any] = {
+            "password_file": options.password_file,
+            "defaults_file": options.defaults_file,
+            "storage_options": options.storage_options,
+        }
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failed: Exception | None = None
+
+    def up_to_now(self) -> None:
+        """Copy what the server has now.
+
+        Raises
+        ------
+        BinlogError
+            As of `binlog_core.archive.archive`.
+        """
+        self._wait_for_another()
+        archive(self._server, self._folder, until="now", stop=self._stop, **self._settings)
+
+    def begin(self) -> None:
+        """See that there is something to read."""
+        try:
+            resolve(self._folder, storage_options=self._settings["storage_options"])
+        except BinlogError:  # nothing is there yet
+            self.up_to_now()
+
+    def keep(self) -> None:
+        """See that a thread copies what the server writes.
+
+        Raises
+        ------
+        BinlogError
+            The thread has ended, with this error.
+        """
+        if self._failed is not None:
+            raise self._failed
+        if self._thread is None:
+            self.begin()
+            self._thread = threading.Thread(target=self._run, name="binlog_core archive", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what has come is put on disk first."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_ENDING)
+
+    def _run(self) -> None:
+        try:
+            self._wait_for_another()
+            archive(self._server, self._folder, stop=self._stop, **self._settings)
+        except Exception as error:  # raised where the query asks next
+            self._failed = error
+        else:
+            if not self._stop.is_set():
+                self._failed = BinlogError("the archive is no longer kept", path=self._folder)
+
+    def _wait_for_another(self) -> None:
+        folder, until = local_path(self._folder), time.monotonic() + _PATIENCE
+        while folder is not None and os.path.isdir(folder) and time.monotonic() < until:
+            try:
+                with locked(folder):
+                    return
+            except ArchiveError:
+                time.sleep(_PAUSE)
+
+
+def bring_up_to_date(options: SourceOptions, paths: Sequence[str]) -> None:
+    """With a server: copy what it has now into the archive that is to be read.
+
+    Raises
+    ------
+    BinlogError, ValueError
+        As of `ArchiveKeeper`.
+    """
+    if options.server is not None:
+        ArchiveKeeper(options, paths).up_to_now()

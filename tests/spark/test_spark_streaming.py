@@ -102,6 +102,22 @@ def ids(reader: BinlogStreamReader, start: dict[str, Any], end: dict[str, Any]) 
     ]
 
 
+def test_a_log_that_was_compressed_since_the_last_offset(server: Server) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    server.transactions(3)
+    reader = stream(server)
+    begin = reader.initialOffset()
+    start = reader.latestOffset(begin, ReadMaxBytes(1))
+    first, path = server.log.getvalue(), server.path
+    server.rotate()
+    server.transactions(1)
+    Path(f"{path}.zst").write_bytes(zstandard.compress(first))
+    path.unlink()
+    reader = stream(server)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert ids(reader, begin, start) + ids(reader, start, end) == [0, 1, 2, 3]
+
+
 def test_offsets_are_the_ends_of_whole_transactions(server: Server) -> None:
     server.transactions(3)
     reader = stream(server)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ..._decode.boundaries import boundary_behind
-from ..._sources.log_names import name_within
+from ..._sources.log_names import name_within, unpacked
 from ...errors import BinlogError
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..options import SourceOptions
@@ -114,7 +114,7 @@ def check_numbers(logs: Sequence[Split], consequence: str) -> None:
 
 
 def index_of(splits: list[Split], file: str) -> int:
-    """Place of the log that an offset names, by its path or its name alone.
+    """Place of the log that an offset names, by its path or its name alone, compressed since then or not.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def index_of(splits: list[Split], file: str) -> int:
         It is not among them.
     """
     for i, split in enumerate(splits):
-        if file in (split.path, name_within(split.path)):
+        if file == split.path or unpacked(file) == unpacked(name_within(split.path)):
             return i
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 

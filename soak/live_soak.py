@@ -1,12 +1,12 @@
-"""A server is archived and read for an hour, over the line and out of the archive: nothing grows but the logs.
+"""A server is archived and read for an hour, over the line and from the archive: only the logs grow.
 
     python soak/live_soak.py --seconds 3600                # starts the machine's mariadbd
     python soak/live_soak.py --seconds 3600 --port 3306    # a server that runs, root has no password
 
 Three processes: the archiver, one that reads the server's changes, one that reads those of the archive as it
-grows. At the end both readers must have met every change once and hold the server's own table, and the archive's
-logs must be the server's. Anonymous memory, descriptors and threads of each are printed as they were behind the
-first tenth of the time, and at their highest after it.
+grows. At the end both readers must have met every change once and hold the server's own table, and the logs
+of the archive must be the server's. Anonymous memory, descriptors and threads of each are printed: as they
+were behind the first tenth of the time, and their highest after it.
 """
 
 from __future__ import annotations

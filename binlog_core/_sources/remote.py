@@ -42,6 +42,7 @@ class Remote:
         if web and not path.endswith("/"):  # to list is to fetch the page, and the page may be the log
             return None
         try:
+            self._fs.invalidate_cache(self._inner(path))  # of what others have written since
             if not web and self._fs.info(self._inner(path))["type"] != "directory":
                 return None
             entries = self._fs.ls(self._inner(path), detail=True)

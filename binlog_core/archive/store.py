@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,13 +16,11 @@ from .._sources.object_stores import arrow_filesystem
 from .._sources.places import Place, place_of
 from .._sources.timeline import NAME, Timeline
 from ..errors import ArchiveError, BinlogError
+from .claims import Claim
 from .files import Files, put
 from .names import logs_among
 
 _PIECE = 8 << 20
-_LOCK = "archiver.json"
-_CLAIM = {"id", "process", "host", "updated", "valid"}  # what it tells
-_CLAIM_PAUSE = 1.0  # seconds in which the claim of another that began at the same time comes
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 T = TypeVar("T")
 
@@ -100,10 +95,19 @@ class Store:
         self._tried(written, "write", name)
 
     def remove(self, name: str) -> None:
-        """Remove an object."""
+        """Remove an object, if it is there."""
         inner = f"{self._root}/{name}"
         remove = self._fsspec.rm_file if self._fsspec is not None else self._arrow.delete_file
-        self._tried(lambda: remove(inner), "remove", name)
+
+        def removed() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                remove(inner)
+
+        self._tried(removed, "remove", name)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or until it is to end."""
+        self._stop.wait(seconds)
 
     def logs(self, folder: str) -> list[LogFile]:
         """The logs in a folder, by number."""
@@ -160,13 +164,14 @@ class Uploader:
         self.store = store
         self._spool = spool
         self._interval = interval
-        self._id = secrets.token_hex(8)
+        self._claim = Claim(store, 3 * interval + 60)
         self._timeline = b""  # as the store has it
         self._tail: tuple[str, int] | None = None  # as the store has it
         self._finished: set[str] = set()  # logs whose beginning is not to be uploaded any more
         self.error: BaseException | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._renewing: threading.Thread | None = None
         self._lock = (
             threading.Lock()
         )  # one upload at a time: of the log that grows, and of the one that ended
@@ -185,21 +190,10 @@ class Uploader:
         ------
         ArchiveError
         """
-        names = self.store.names()
-        if _LOCK in names:
-            told = self._claim()
-            if told is not None and time.time() - told["updated"] < told["valid"]:
-                raise ArchiveError(
-                    f"another archiver keeps this archive (process {told['process']} on {told['host']}):"
-                    f" stop it, or wait for {told['valid']:.0f} s if it is dead",
-                    path=shown_url(self.store.url),
-                )
-        self._write_lock()
-        # Stores compare and write in two steps: of two that began at once the later claim stands.
-        self._ended.wait(_CLAIM_PAUSE)
-        self._check_claim()
+        self._claim.begin()
+        self._renewing = self._every("archive-claim", self._renew)
         try:
-            self._take_up(names)
+            self._take_up(self.store.names())
         except BaseException:
             self.end()
             raise
@@ -264,36 +258,14 @@ class Uploader:
 
     def end(self) -> None:
         """Let another archiver have the store."""
-        with contextlib.suppress(BinlogError):
-            self._check_claim()
-            self.store.remove(_LOCK)
+        self._ended.set()
+        if self._renewing is not None:
+            self._renewing.join()
+        self._claim.end()
 
-    def _claim(self) -> dict[str, Any] | None:
-        """Who keeps the store; None: what stands there is not to be read."""
-        try:
-            told = json.loads(b"".join(self.store.read(_LOCK)))
-            return told if isinstance(told, dict) and told.keys() >= _CLAIM else None
-        except (BinlogError, OSError, ValueError, RecursionError):
-            return None
-
-    def _check_claim(self) -> None:
-        """Who slept for so long that another took over must not write any more."""
-        told = self._claim()
-        if told is not None and told["id"] != self._id:
-            raise ArchiveError(
-                f"another archiver has taken over this archive (process {told['process']} on {told['host']})",
-                path=shown_url(self.store.url),
-            )
-
-    def _write_lock(self) -> None:
-        told = {
-            "id": self._id,
-            "process": os.getpid(),
-            "host": socket.gethostname(),
-            "updated": time.time(),
-            "valid": 3 * self._interval + 60,
-        }
-        self._write_small(_LOCK, json.dumps(told).encode())
+    def _renew(self) -> None:
+        self._claim.check()
+        self._claim.renew()
 
     def _write_small(self, name: str, data: bytes) -> None:
         self.store.write(name, io.BytesIO(data), len(data))
@@ -311,7 +283,7 @@ class Uploader:
     def upload_finished(self, path: str) -> None:
         """A log that does not grow any more; then the spool lets go of it."""
         with self._lock:
-            self._check_claim()
+            self._claim.check()
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
             with open(path, "rb") as source:
@@ -332,8 +304,7 @@ class Uploader:
             Its path, and how much of it.
         """
         with self._lock:
-            self._check_claim()
-            self._write_lock()
+            self._claim.check()
             if place is None or place == self._tail or place[0] in self._finished:
                 return
             path, size = place
@@ -350,17 +321,25 @@ class Uploader:
 
     def start(self, place: Callable[[], tuple[str, int] | None]) -> None:
         """Upload the growing log from now on, once in an interval."""
+        self._thread = self._every("archive-upload", lambda: self.upload_tail(place()))
 
-        def work() -> None:
-            while not self._ended.wait(self._interval):
+    def _every(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        """Work once in an interval, in a thread; of what takes longer, half of the time."""
+
+        def go_on() -> None:
+            pause = self._interval
+            while not self._ended.wait(pause):
+                began = time.monotonic()
                 try:
-                    self.upload_tail(place())
+                    work()
                 except BaseException as error:
                     self.error = error
                     return
+                pause = max(self._interval, time.monotonic() - began)
 
-        self._thread = threading.Thread(target=work, name="archive-upload", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=go_on, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def finish(self, place: tuple[str, int] | None) -> None:
         """Upload what is left."""

@@ -1,0 +1,133 @@
+"""Which archiver keeps a store: one at a time, whether or not the store can compare before it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from .._redaction import shown_url
+from ..errors import ArchiveError, BinlogError
+
+if TYPE_CHECKING:
+    from .store import Store
+
+_FOLDER = "archiver"
+_TOLD = {"process", "host", "updated", "valid"}
+_TRIES = 8
+_LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that began at once
+
+
+class Claim:
+    """One archiver's claim to a store.
+
+    Each archiver writes an object of its own (``archiver/NUMBER-ID.json``) and never another's, so that no
+    claim is lost, however long an archiver slept. Who takes over from a dead one takes a higher number. Who
+    begins writes first and looks again then: of two that begin at once at least one sees the other, and
+    withdraws. The store must list what was written, as those of Amazon, Google and Microsoft do.
+
+    Parameters
+    ----------
+    store : Store
+    valid : float
+        Seconds after which a claim that was not renewed is a dead archiver's.
+    """
+
+    def __init__(self, store: Store, valid: float) -> None:
+        self._store = store
+        self._valid = valid
+        self._id = secrets.token_hex(8)
+        self._name = ""
+
+    def begin(self) -> None:
+        """Claim the store.
+
+        Raises
+        ------
+        ArchiveError
+            Another archiver keeps it.
+        """
+        for _ in range(_TRIES):
+            before = self._names()
+            for name in before:
+                told = self._read(name)
+                if told is not None and time.time() - told["updated"] < told["valid"]:
+                    raise self._error(
+                        f"another archiver keeps this archive ({_who(told)}): stop it, or wait for"
+                        f" {told['valid']:.0f} s if it is dead"
+                    )
+            number = 1 + max(map(_number, before), default=0)
+            self._name = f"{number:06}-{self._id}.json"
+            self.renew()
+            others = [name for name in self._names() if name != self._name]
+            if all(name in before for name in others):
+                for name in others:
+                    self._remove(name)
+                return
+            self.end()
+            self._store.wait(random.uniform(0, _LONGEST_PAUSE))
+        raise self._error("another archiver begins at the same time: start this one again")
+
+    def renew(self) -> None:
+        """Tell that this archiver lives."""
+        told = {
+            "process": os.getpid(),
+            "host": socket.gethostname(),
+            "updated": time.time(),
+            "valid": self._valid,
+        }
+        data = json.dumps(told).encode()
+        self._store.write(f"{_FOLDER}/{self._name}", io.BytesIO(data), len(data))
+
+    def check(self) -> None:
+        """Who slept for so long that another took over must not write any more.
+
+        Raises
+        ------
+        ArchiveError
+        """
+        names = self._names()
+        if self._name in names and _number(names[-1]) <= _number(self._name):
+            return
+        told = self._read(names[-1]) if names and names[-1] != self._name else None
+        who = f" ({_who(told)})" if told is not None else ""
+        raise self._error(f"another archiver has taken over this archive{who}")
+
+    def end(self) -> None:
+        """Let another archiver have the store."""
+        self._remove(self._name)
+
+    def _names(self) -> list[str]:
+        """All claims, by number."""
+        names = [name for name in self._store.names(_FOLDER) if name.endswith(".json")]
+        return sorted(names, key=lambda name: (_number(name), name))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """What a claim tells; None: it is gone, or cannot be read."""
+        try:
+            told = json.loads(b"".join(self._store.read(f"{_FOLDER}/{name}")))
+            return told if isinstance(told, dict) and told.keys() >= _TOLD else None
+        except (BinlogError, OSError, ValueError, RecursionError):
+            return None
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(BinlogError):  # it ends by itself
+            self._store.remove(f"{_FOLDER}/{name}")
+
+    def _error(self, message: str) -> ArchiveError:
+        return ArchiveError(message, path=shown_url(self._store.url))
+
+
+def _number(name: str) -> int:
+    number = name.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def _who(told: dict[str, Any]) -> str:
+    return f"process {told['process']} on {told['host']}"

@@ -14,7 +14,7 @@ from .timeline import FAILOVER, GAP, NAME, RESET, Segment, Share, Timeline
 if TYPE_CHECKING:
     from .log_files import LogFile
 
-_LONGEST_TIMELINE = 16 << 20
+LONGEST_TIMELINE = 16 << 20
 EPOCH_SHIFT = 16  # of a log's number in its archive: segment above, the log's own number below
 
 
@@ -31,7 +31,7 @@ def timeline_among(place: Place, names: list[str]) -> Timeline | None:
         return None
     with place.open(path, False) as source:
         text = b""
-        while len(text) < _LONGEST_TIMELINE and (part := source.read(1 << 20)):
+        while len(text) < LONGEST_TIMELINE and (part := source.read(1 << 20)):
             text += part
     return Timeline.parse(text, path)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _NUMBERED = re.compile(r"(?P<base>.*)\.(?P<digits>[0-9]{1,19})(?P<packed>\.(?:gz|zst|xz))?", re.DOTALL)
 
-_SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
+SEGMENT = re.compile(r"timeline-[0-9]+")  # of an archive
 
 
 class LogName(NamedTuple):
@@ -48,7 +48,7 @@ class LogName(NamedTuple):
 def name_within(path: str) -> str:
     """The name that tells a log from others of its archive: with the folder of a later segment."""
     *_, folder, name = ["", *re.split(r"[/\\]", path)]
-    return f"{folder}/{name}" if _SEGMENT.fullmatch(folder) else name
+    return f"{folder}/{name}" if SEGMENT.fullmatch(folder) else name
 
 
 def unpacked(path: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._redaction import shown_cause
-from ..errors import cannot_read
+from ..errors import BinlogError, cannot_read
 from .sources import FileSource, Source
 
 _FIRST_READ_LEN = 256 << 10  # after a seek; doubled with each read
 _READ_AHEAD_LEN = 8 << 20
+_MARK_LEN = 16
 
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
@@ -152,13 +153,14 @@ class ObjectStore:
             if not path.endswith("/") and self._fs.get_file_info(inner).type is not FileType.Directory:
                 return None
             found = self._fs.get_file_info(FileSelector(inner))
-        return [self._outer(info.path) for info in found if info.type is FileType.File]
+        files = [info.path for info in found if info.type is FileType.File]
+        check_listed(files, inner, path)
+        return [self._outer(one) for one in files]
 
     def head(self, path: str, size: int) -> bytes | None:
         """The first bytes of a file."""
         with _telling(path), self._fs.open_input_file(self._inner(path)) as file:
-            data: bytes = file.read_at(size, 0)
-            return data
+            return ObjectSource(file, path, first_len=size).peek(size)
 
     def exists(self, path: str) -> bool:
         """Whether a file is there."""
@@ -189,13 +191,13 @@ class ObjectStore:
 class ObjectSource(FileSource):
     """An object, read by ranges that grow while it is read on, so that a look at its head stays cheap."""
 
-    def __init__(self, handle: Any, path: str) -> None:
+    def __init__(self, handle: Any, path: str, *, first_len: int = _FIRST_READ_LEN) -> None:
         super().__init__(handle, path, owned=True, splittable=True)
         with _telling(path):
             self._size: int = handle.size()
         self._next = 0  # the byte that `_fetch` gives next
         self._block = memoryview(b"")  # fetched from there on
-        self._ahead_len = _FIRST_READ_LEN
+        self._ahead_len = first_len
 
     @property
     def size(self) -> int | None:
@@ -207,14 +209,36 @@ class ObjectSource(FileSource):
             length = min(max(size, self._ahead_len), self._size - self._next)
             if length <= 0:
                 return b""
-            handle: Any = self._open_handle()
             with _telling(self.path):
-                self._block = memoryview(handle.read_at(length, self._next))
+                self._block = self._read_at(length)
             self._ahead_len = min(2 * self._ahead_len, _READ_AHEAD_LEN)
         data = bytes(self._block[:size])
         self._block = self._block[len(data) :]
         self._next += len(data)
         return data
+
+    def _read_at(self, length: int) -> memoryview:
+        """So many bytes from where we are.
+
+        Where an answer is shorter than it ought to be, pyarrow's S3 gives memory as it was for the rest, and
+        says that all came. So a mark lies where the last bytes go; what looks like the mark is asked for
+        again behind another.
+        """
+        handle: Any = self._open_handle()
+        block = bytearray(length)
+        mark = os.urandom(min(length, _MARK_LEN))
+        for _ in range(2):
+            block[-len(mark) :] = mark
+            handle.seek(self._next)
+            count = handle.readinto(block)
+            if count == length and block[-len(mark) :] != mark:
+                return memoryview(block).toreadonly()
+            mark = bytes(~byte & 0xFF for byte in mark)
+        raise BinlogError(
+            f"the store said that the log has {self._size} bytes, and does not send those from"
+            f" {self._next} to {self._next + length}",
+            path=self.path,
+        )
 
     def _move(self, position: int) -> None:
         if self._next <= position < self._next + len(self._block):
@@ -223,6 +247,20 @@ class ObjectSource(FileSource):
             self._block = memoryview(b"")
             self._ahead_len = _FIRST_READ_LEN
         self._next = position
+
+
+def check_listed(files: list[str], folder: str, path: str) -> None:
+    """Refuse files that a store lists and that do not lie in the folder that was asked for.
+
+    Raises
+    ------
+    BinlogError
+        The store leads elsewhere.
+    """
+    begin = folder.rstrip("/") + "/"
+    for file in files:
+        if not file.startswith(begin) or "/" in file[len(begin) :]:
+            raise BinlogError(f"the store lists {file[:255]!r}, which is not in this folder", path=path)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, BinaryIO, cast
 
 from .._redaction import shown_cause
-from ..errors import BinlogError, MissingExtraError
+from ..errors import BinlogError, MissingExtraError, cannot_read
+from .object_stores import check_listed
 from .sources import FileSource, Source
 
 # One range request fetches so many bytes ahead of what was asked for.
@@ -48,7 +49,10 @@ class Remote:
             entries = self._fs.ls(self._inner(path), detail=True)
         except Exception as exc:
             raise _error(path, exc) from shown_cause(exc)
-        return [self._fs.unstrip_protocol(e["name"]) for e in entries if e["type"] == "file"]
+        found = [e["name"] for e in entries if e["type"] == "file"]
+        if not web:
+            check_listed(found, self._inner(path), path)
+        return [self._fs.unstrip_protocol(one) for one in found]
 
     def head(self, path: str, size: int) -> bytes | None:
         """The first bytes of a file."""
@@ -72,6 +76,7 @@ class Remote:
             handle = self._fs.open(self._inner(path), "rb", block_size=block_len, cache_type="readahead")
         except Exception as exc:
             raise _error(path, exc) from shown_cause(exc)
+        _measure(handle)
         return cast(BinaryIO, handle)
 
     def _inner(self, path: str) -> str:
@@ -113,9 +118,25 @@ class RemoteSource(FileSource):
             raise _error(self.path, exc) from shown_cause(exc)
 
 
+def _measure(handle: Any) -> None:
+    """Have each range that a store sends counted: one that sends another would be taken at its word."""
+    cache = getattr(handle, "cache", None)
+    fetch = getattr(cache, "fetcher", None)
+    if cache is None or fetch is None:
+        return
+
+    def measured(start: int, end: int) -> bytes:
+        data: bytes = fetch(start, end)
+        if len(data) != end - start:
+            raise OSError(f"{end - start} bytes were asked for, {len(data)} came")
+        return data
+
+    cache.fetcher = measured
+
+
 def _known_scheme(url: str) -> str:
     return "s3://" + url[6:] if url.lower().startswith("s3a://") else url
 
 
 def _error(path: str, exc: Exception) -> BinlogError:
-    return BinlogError(f"cannot be read: {type(exc).__name__}: {exc}", path=path)
+    return cannot_read(exc, f"cannot be read: {type(exc).__name__}: {exc}", path)

@@ -6,7 +6,9 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ..errors import BinlogError
+from ..errors import BinlogError, GtidError
+from ..gtids import parse_gtid_set
+from .log_names import SEGMENT
 
 NAME = "timeline.json"  # in the archive's directory
 _VERSION = 1
@@ -104,7 +106,10 @@ class Timeline:
             if version != _VERSION:
                 raise BinlogError(f"timeline of version {version}: expected {_VERSION}", path=path)
             segments = tuple(_segment(one) for one in found["segments"])
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            folders = [one.folder for one in segments]
+            if len(set(folders)) < len(folders):  # its logs would come twice
+                raise ValueError("two segments have the same folder")
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError, GtidError) as error:
             raise BinlogError(f"not an archive's timeline: {error}", path=path) from error
         return cls(segments)
 
@@ -132,10 +137,17 @@ class Timeline:
 
 def _segment(found: dict[str, Any]) -> Segment:
     folder, seam, until = found["folder"], found["seam"], found["until"]
-    if not isinstance(folder, str) or "/" in folder or "\\" in folder or folder in (".", ".."):
-        raise ValueError(f"the folder {folder!r} is not below the archive")
+    if not isinstance(folder, str) or not (folder == "" or SEGMENT.fullmatch(folder)):
+        raise ValueError(f"the folder {folder!r} is not one of an archive")
     if seam is not None and seam not in SEAMS:
         raise ValueError(f"seam {seam!r}: expected one of {', '.join(SEAMS)}")
-    place = (str(until[0]), int(until[1])) if until is not None else None
-    before, settled = found["before"], found["settled"]
-    return Segment(folder, dict(found["server"]), str(found["begun"]), seam, before, settled, place)
+    before, settled, begun = found["before"], found["settled"], found["begun"]
+    place = None if until is None else (until[0], until[1])
+    texts = [begun, *(text for text in (before, settled) if text is not None), *(place or ())[:1]]
+    if not all(isinstance(text, str) for text in texts) or (
+        place and (type(place[1]) is not int or not 0 <= place[1] < 1 << 63)
+    ):
+        raise ValueError("a text or a position is something else")
+    if before is not None:
+        parse_gtid_set(before)
+    return Segment(folder, dict(found["server"]), begun, seam, before, settled, place)

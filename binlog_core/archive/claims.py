@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import random
+import re
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._redaction import shown_url
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from .store import Store
 
 _FOLDER = "archiver"
-_TOLD = {"process", "host", "updated", "valid"}
+_NAME = re.compile(r"(?P<number>[0-9]{6,18})-[0-9a-f]{16}\.json")
+_LONGEST = 64 << 10
 _TRIES = 8
 _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that began at once
 
@@ -105,16 +109,23 @@ class Claim:
 
     def _names(self) -> list[str]:
         """All claims, by number."""
-        names = [name for name in self._store.names(_FOLDER) if name.endswith(".json")]
+        names = [name for name in self._store.names(_FOLDER) if _NAME.fullmatch(name)]
         return sorted(names, key=lambda name: (_number(name), name))
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """What a claim tells; None: it is gone, or cannot be read."""
+        """What a claim tells; None: it is gone, or is not a claim.
+
+        Raises
+        ------
+        ArchiveError
+            It cannot be read.
+        """
         try:
-            told = json.loads(b"".join(self._store.read(f"{_FOLDER}/{name}")))
-            return told if isinstance(told, dict) and told.keys() >= _TOLD else None
-        except (BinlogError, OSError, ValueError, RecursionError):
+            told = json.loads(self._store.read_small(f"{_FOLDER}/{name}", _LONGEST) or b"")
+            claim = {key: kind(told[key]) for key, kind in _TOLD.items()}
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
+        return claim if math.isfinite(claim["updated"]) and math.isfinite(claim["valid"]) else None
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(BinlogError):  # it ends by itself
@@ -125,8 +136,21 @@ class Claim:
 
 
 def _number(name: str) -> int:
-    number = name.partition("-")[0]
-    return int(number) if number.isdecimal() else 0
+    found = _NAME.fullmatch(name)
+    return int(found["number"]) if found else 0
+
+
+def _shown(text: Any) -> str:
+    """What others may have written, as part of a message."""
+    return re.sub(r"[^ -~]", "?", str(text)[:255])
+
+
+_TOLD: dict[str, Callable[[Any], Any]] = {
+    "process": _shown,
+    "host": _shown,
+    "updated": float,
+    "valid": float,
+}
 
 
 def _who(told: dict[str, Any]) -> str:

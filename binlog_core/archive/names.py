@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_LOG_NAME = re.compile(r"(?P<base>[^./\\\0][^/\\\0]*)\.(?P<number>\d+)(?P<packed>\.zst)?")
+_LOG_NAME = re.compile(r"(?P<base>[^./\\\0][^/\\\0]*)\.(?P<number>[0-9]{1,19})(?P<packed>\.zst)?")
 
 
 def logs_among(names: list[str]) -> list[str]:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
 from .._redaction import shown_url
+from .._sources.archives import LONGEST_TIMELINE
 from .._sources.log_files import LogFile
 from .._sources.object_stores import arrow_filesystem
 from .._sources.places import Place, place_of
 from .._sources.timeline import NAME, Timeline
-from ..errors import ArchiveError, BinlogError
+from ..errors import ArchiveError, BinlogError, MissingFileError
 from .claims import Claim
-from .files import Files, put
+from .files import Files, put, told
 from .names import logs_among
 
 _PIECE = 8 << 20
@@ -62,10 +63,8 @@ class Store:
         def listed() -> list[str]:
             try:
                 found = self._place.files(self._url_of(folder).rstrip("/") + "/")
-            except BinlogError as error:
-                if isinstance(error.__cause__, FileNotFoundError) or "FileNotFound" in str(error):
-                    return []
-                raise
+            except MissingFileError:
+                return []
             return sorted(path.rpartition("/")[2] for path in found or ())
 
         return self._tried(listed, "list", folder)
@@ -75,6 +74,22 @@ class Store:
         with self._place.open(self._url_of(name), None) as source:
             while piece := source.read(_PIECE):
                 yield piece
+
+    def read_small(self, name: str, limit: int) -> bytes | None:
+        """The first bytes of an object; None: there is none."""
+
+        def content() -> bytes | None:
+            data = b""
+            try:
+                for piece in self.read(name):
+                    data += piece
+                    if len(data) >= limit:
+                        break
+            except MissingFileError:
+                return None
+            return data[:limit]
+
+        return self._tried(content, "read", name)
 
     def size(self, name: str) -> int:
         """Bytes of an object."""
@@ -207,7 +222,7 @@ class Uploader:
                     path=shown_url(self.store.url),
                 )
             return
-        self._timeline = b"".join(self.store.read(NAME))
+        self._timeline = self.store.read_small(NAME, LONGEST_TIMELINE) or b""
         timeline = Timeline.parse(self._timeline, shown_url(self.store.url))
         for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
             folder = segment.folder
@@ -248,12 +263,13 @@ class Uploader:
             for old in logs_among(names):
                 files.remove(os.path.join(path, old))
         target = os.path.join(self._spool, folder)
-        files.make_directory(target)
-        with open(os.path.join(target, name), "wb") as file:
-            for piece in self.store.read(f"{folder}/{name}" if folder else name):
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+        with told(target, "write into the spool"):
+            files.make_directory(target)
+            with open(os.path.join(target, name), "wb") as file:
+                for piece in self.store.read(f"{folder}/{name}" if folder else name):
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
         put(files, os.path.join(self._spool, NAME), self._timeline)
 
     def end(self) -> None:

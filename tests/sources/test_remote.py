@@ -380,9 +380,13 @@ def test_ranges_of_an_object_are_small_at_first_and_grow(s3):
         def tell(self) -> int:
             return 0
 
-        def read_at(self, length: int, offset: int) -> bytes:
-            self.asked.append((length, offset))
-            return bytes(min(length, self.size() - offset))
+        def seek(self, offset: int) -> None:
+            self.offset = offset
+
+        def readinto(self, buffer: bytearray) -> int:
+            self.asked.append((len(buffer), self.offset))
+            buffer[:] = bytes(len(buffer))
+            return len(buffer)
 
         def close(self) -> None:
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
-from ..lake.destination import MANIFEST, check_manifest, open_filesystem
+from ..lake.destination import MANIFEST, check_manifest, load_json, open_filesystem
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images
@@ -95,8 +94,7 @@ def write_current(
     source, target = os.fspath(changes).rstrip("/"), os.fspath(output).rstrip("/")
     filesystem, path = open_filesystem(source, storage_options)
     try:
-        with filesystem.open_input_stream(f"{path}/{MANIFEST}") as stream:
-            manifest = json.loads(stream.read())
+        manifest = load_json(filesystem, f"{path}/{MANIFEST}")
     except (OSError, ValueError, RecursionError) as error:
         raise BinlogError(f"no export of Parquet is there: {error}", path=source) from error
     check_manifest(manifest, source)

@@ -23,7 +23,7 @@ from ...errors import BinlogError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitResult
 from ..access import Access
-from ..lake.destination import open_filesystem
+from ..lake.destination import load_json, open_filesystem
 from ..lake.results import ExportState, TableResult, WrittenSplit
 from ..plan.parts import check_numbers, index_of, whole_logs
 
@@ -66,8 +66,7 @@ class Resuming:
         if self._filesystem.get_file_info(self._path).type is FileType.NotFound:
             return None
         try:
-            with self._filesystem.open_input_stream(self._path) as stream:
-                told = json.loads(stream.read())
+            told = load_json(self._filesystem, self._path)
             if told.pop("format") != _FORMAT:
                 raise ValueError("another format")
             return ExportState(**told)

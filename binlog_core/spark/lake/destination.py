@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MANIFEST = "_manifest.json"
 _MANIFEST_FORMAT = 2
 _NOTE = ".error.json"
+_LONGEST_JSON = 256 << 20
 _MOVING_THREADS = 32
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
@@ -115,6 +116,20 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     return filesystem, inner.rstrip("/")
 
 
+def load_json(filesystem: Any, path: str) -> Any:
+    """What a JSON file holds.
+
+    Raises
+    ------
+    OSError, ValueError, RecursionError
+        It cannot be read, is longer than any that we write, or is not JSON.
+    """
+    with filesystem.open_input_file(path) as file:
+        if (size := file.size()) > _LONGEST_JSON:
+            raise ValueError(f"{size} bytes long: at most {_LONGEST_JSON} are expected")
+        return json.loads(file.read())
+
+
 class Destination(ABC):
     """The output of one export.
 
@@ -181,8 +196,7 @@ class Destination(ABC):
             )
             if not notes:
                 return None
-            with self.filesystem.open_input_stream(notes[-1]) as stream:
-                note = json.loads(stream.read())
+            note = load_json(self.filesystem, notes[-1])
             kind = getattr(errors, note.pop("kind"))
             if not issubclass(kind, BinlogError):  # whoever writes into the output may name anything
                 return None
@@ -210,8 +224,7 @@ class Destination(ABC):
         if self.filesystem.get_file_info(path).type is not FileType.File:
             return None
         try:
-            with self.filesystem.open_input_stream(path) as stream:
-                return json.loads(stream.read())
+            return load_json(self.filesystem, path)
         except (ValueError, RecursionError) as error:
             raise BinlogError(f"not a file that an export wrote: {error}", path=path) from error
 

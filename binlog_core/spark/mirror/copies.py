@@ -20,7 +20,7 @@ from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
-from ..lake.destination import directory_name, open_filesystem
+from ..lake.destination import directory_name, load_json, open_filesystem
 from .state import Lake, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted
 
@@ -303,9 +303,8 @@ def _done(lake: Lake, table: str, copy: Copy) -> dict[int, Copied]:
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         number = info.base_name.removesuffix(".json")
         try:
-            with lake.filesystem.open_input_stream(info.path) as stream:
-                out[int(number)] = Copied(table, int(number), **json.loads(stream.read()))
-        except ValueError:  # cut off by whatever ended that run
+            out[int(number)] = Copied(table, int(number), **load_json(lake.filesystem, info.path))
+        except (ValueError, TypeError, RecursionError):  # cut off by whatever ended that run
             continue
     return out
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ..._decode.selection import matches_name
 from ...errors import MirrorError
-from ..lake.destination import directory_name, open_filesystem
+from ..lake.destination import directory_name, load_json, open_filesystem
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
 _FORMAT = 1
@@ -185,9 +185,8 @@ class Lake:
         if self.filesystem.get_file_info(path).type is not FileType.File:
             return None
         try:
-            with self.filesystem.open_input_stream(path) as stream:
-                return MirrorState.of_json(json.loads(stream.read()))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            return MirrorState.of_json(load_json(self.filesystem, path))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:

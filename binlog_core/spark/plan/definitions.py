@@ -27,6 +27,8 @@ from ...splits import Split
 from ..access import Access
 from ..rows.timeline import Timeline
 
+_LONGEST_TEXT = 256 << 20
+
 
 def follow_definitions(
     logs: Iterable[Split],
@@ -122,9 +124,10 @@ def from_text(text: str) -> DdlTracker:
         It is not such a text.
     """
     try:
-        known = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
+        unpacking = zlib.decompressobj()
+        known = json.loads(unpacking.decompress(base64.b64decode(text, validate=True), _LONGEST_TEXT))
         return DdlTracker(map(_table, known["tables"]), database_charsets=known["charsets"])
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BinlogError("the offset's definitions cannot be read: another version wrote them") from error
 
 

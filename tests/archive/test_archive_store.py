@@ -239,6 +239,64 @@ def test_a_dead_archivers_claim_ends(target: Any, tmp_path: Path) -> None:
     assert store.names("archiver") == []
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        b"x" * (1 << 20),
+        b"[" * 200_000,
+        b"[]",
+        b'{"id": "x", "process": 1, "host": "h", "updated": "now", "valid": 90}',
+        b'{"id": "x", "process": 1, "host": "h", "updated": 1e999, "valid": 90}',
+    ],
+    ids=["long", "deep", "list", "text", "infinite"],
+)
+def test_what_is_no_claim_stops_nobody(claim: bytes, target: Any, tmp_path: Path) -> None:
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    store.write("archiver.json", io.BytesIO(claim), len(claim))
+    archive(busy(FakeServer(), 3), target, tmp_path)
+    assert ids(target) == [1, 2, 3]
+
+
+def test_a_claim_is_shown_without_commands_for_a_terminal(target: Any, tmp_path: Path) -> None:
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    told = {"id": "x", "process": "\x1b[2J", "host": 1000 * "h\x9b", "updated": time.time(), "valid": 90}
+    data = json.dumps(told).encode()
+    store.write("archiver.json", io.BytesIO(data), len(data))
+    with pytest.raises(ArchiveError, match="another archiver keeps") as caught:
+        archive(busy(FakeServer(), 3), target, tmp_path)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 1000
+
+
+def test_a_claim_that_cannot_be_read_is_not_passed_over(
+    target: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two archivers would write, each over the other's claim."""
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    store.write("archiver.json", io.BytesIO(b"{}"), 2)
+    read = Store.read
+
+    def failing(self: Store, name: str) -> Iterator[bytes]:
+        if name == "archiver.json":
+            raise binlog_core.BinlogError("the store fails")
+        return read(self, name)
+
+    monkeypatch.setattr(Store, "read", failing)
+    with pytest.raises(ArchiveError, match="fails to read"):
+        archive(busy(FakeServer(), 3), target, tmp_path)
+
+
+def test_names_in_a_store_that_are_not_those_of_logs(target: Any, tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, target, tmp_path)
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    for name in ("mysql-bin." + "9" * 500, "mysql-bin.\u0661", "..bin.000001", "a\\b.000009"):
+        store.write(name, io.BytesIO(b"x"), 1)
+    spool = tmp_path / "another machine"
+    archive(server, target, spool)
+    assert {path.name for path in spool.iterdir()} <= {*server.logs, NAME, ".lock"}
+    assert ids(target) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("times", [2, 10**9])
 def test_a_store_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int

@@ -285,6 +285,13 @@ def test_a_timeline_that_is_not_one_is_an_error(tmp_path: Path) -> None:
         {"segments": [good["segments"][0] | {"folder": "../x"}]},
         {"segments": [good["segments"][0] | {"seam": "other"}]},
         {"segments": [good["segments"][0] | {"until": [1]}]},
+        {"segments": [good["segments"][0] | {"until": ["x", 1 << 63]}]},
+        {"segments": [good["segments"][0] | {"until": ["x", float("inf")]}]},
+        {"segments": [good["segments"][0] | {"until": [5, 5]}]},
+        {"segments": [good["segments"][0] | {"before": 5}]},
+        {"segments": [good["segments"][0] | {"before": "x"}]},
+        {"segments": [good["segments"][0] | {"folder": "a\0b"}]},
+        {"segments": 2 * good["segments"]},  # each row would come twice
     ):
         path.write_text(json.dumps(good | change))
         with pytest.raises(binlog_core.BinlogError, match="timeline"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 _FOLDER = "archiver"
-_NAME = re.compile(r"(?P<number>[0-9]{6,18})-[0-9a-f]{16}\.json")
+_NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
 _LONGEST = 64 << 10
 _TRIES = 8
 _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that began at once

@@ -19,7 +19,6 @@ from ._settings import Settings
 from ._sources.log_files import resolve
 from ._sources.places import is_server
 from ._threads import processors
-from .conditions import Condition, condition_of
 from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
 from .schema.definitions import load
@@ -27,6 +26,7 @@ from .schema.definitions import load
 if TYPE_CHECKING:
     from ._decode.selection import Place
     from ._options import Keys, OnError, Op, Path, Start, Target
+    from .conditions import Condition
     from .schema.definitions import SchemaSource
     from .schema.given import Schema
 
@@ -211,11 +211,16 @@ def open(
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
             raise ValueError(f"start={start} is behind stop={stop}")
+    condition = None
+    if where is not None:
+        from .conditions import condition_of
+
+        condition = condition_of(where, limits or DEFAULT_LIMITS)
     selection = Selection(
         tables=names(tables),
         exclude_tables=names(exclude_tables),
         columns=columns_by_pattern(columns),
-        where=condition_of(where, limits or DEFAULT_LIMITS),
+        where=condition,
         ops=ops_mask(ops),
         server_id=server_id,
         rows_v0=rows_v0,

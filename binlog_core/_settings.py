@@ -13,7 +13,6 @@ from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
 from ._sources.log_names import name_within, unpacked
 from ._tables.given_names import NamesMet
-from .conditions import Condition, condition_of
 from .errors import BinlogError
 from .gtids import GtidSet, parse_gtid_set
 from .limits import Limits
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from ._sources.follow import Follower
     from ._sources.log_files import LogFile, LogFiles
     from ._sources.sources import Source
+    from .conditions import Condition
     from .server.source import ServerFollower
 
 
@@ -110,6 +110,8 @@ class Settings:
         if columns is not None:
             selection.columns = columns_by_pattern(columns)
         if where is not None:
+            from .conditions import condition_of
+
             selection.where = condition_of(where, self.limits)
         return selection
 

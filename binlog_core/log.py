@@ -16,7 +16,6 @@ import numpy as np
 
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
-from ._decode.ddl_before import follow_statements
 from ._decode.group import Group
 from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
@@ -28,11 +27,10 @@ from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
 from ._threads import PART_BYTES, ThreadedPass
-from ._walk.event_walk import HeaderFilter, events_of, headers_of
+from ._walk.event_walk import HeaderFilter, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
-from .conditions import Condition
 from .errors import NotABinlogError
 from .limits import Limits
 from .passes import Pass, Reading
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from ._settings import Settings
     from ._sources.follow import Follower
     from ._sources.sources import Source
+    from .conditions import Condition
     from .events import Event
     from .schema.definitions import Definitions
     from .server.source import ServerFollower
@@ -207,6 +206,8 @@ class Log:
                 raise TypeError(f"types= takes type codes, not {type(code).__name__}")
             if not 0 <= code < 256:
                 raise ValueError(f"types={code}: a type code is 0 to 255")
+
+        from ._walk.typed_events import events_of
 
         def read(reading: Reading) -> Iterator[Event]:
             for decoder in self._decoders(reading, self.settings.selection, follow=self.settings.follow):
@@ -539,6 +540,8 @@ class Log:
         first, _ = self.settings.file_range(self.files)
         if position <= 4 and not first:
             return
+        from ._decode.ddl_before import follow_statements
+
         for i, file in enumerate(self.files[: first + 1]):
             if self.sources.is_read_once(i) or file.chained:  # a stream, of a server maybe
                 report.add(

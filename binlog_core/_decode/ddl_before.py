@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._format.event_types import EventType
 from .._format.statements import may_change_definitions
-from .._walk.event_walk import events_of
+from .._walk.typed_events import events_of
 from ..events import QueryEvent
 from ..report import Report
 from .log_decoder import LogDecoder

@@ -6,48 +6,40 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
-from .._format.compression import inflate_columns, payload_chunks
+from .._format.compression import payload_chunks
 from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription, parse_next_descriptor
 from .._format.rows_events import inflate_rows_event
-from .._format.statements import changes_rows, kind_of_aside, may_change_definitions
+from .._format.statements import changes_rows, may_change_definitions
 from .._gtid_fields import gtid_of
-from .._subsets import only, whole_changes
 from .._walk.anchors import NOT_IN_PARTS
 from .._walk.packed import PackedEvents
 from .._walk.salvage import Resumption
 from .._walk.track import Tail, Track, asked_from
-from ..batch import ChangeBatch
 from ..errors import (
     BinlogError,
     DecodeError,
-    DecompressionError,
     EncryptionError,
     MissingExtraError,
     StrictError,
     TruncatedError,
 )
-from ..events import (
-    EventHeader,
-    MariadbGtidListEvent,
-    PreviousGtidsEvent,
-    QueryEvent,
-    XaPrepareEvent,
-    parse_event,
-)
+from ..gtids import GtidSet
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
-from .executed import Executed, Snapshot, last_of_domains
-from .group import Aside, Group
+from .at_hand import parse_at_hand, query_body
+from .executed import Executed, last_of_domains
+from .gathering import Gathering
+from .group import Group
 from .gtid_selection import is_selected
 from .log_plans import LogPlans, definitions_of_transaction
-from .merge import without_first
 from .selection import Selection
 
 if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
-    from ..gtids import GtidSet, MariadbGtidSet
+    from ..events import QueryEvent, XaPrepareEvent
+    from ..gtids import MariadbGtidSet
     from ..schema.definitions import Definitions
     from ..server.source import ServerFollower
 
@@ -67,8 +59,6 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
 )
 _IGNORABLE_FLAG = 0x0080
 _PREPARED_XA = 64  # flag of MariaDB's GTID event
-_MOST_ASIDES = 4096  # of a group
-_ASIDE_BYTES = 4096  # of a statement that are kept
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
 
 
@@ -144,14 +134,20 @@ class LogDecoder:
         )
         self._stop_at(selection.stop_position)
         self._anchors = 0 if selection.stop_position is None else selection.stop_anchor
-        self._view = source.view()
-        self._asides: list[Aside] | None = [] if selection.asides else None
-        self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
-        self._resume_records = 0
         self._executed = executed or Executed()
         if source.gtids is not None:
             self._executed.contain(source.gtids)
-        self._done_records = selection.done_records or source.done_records  # that are still to be dropped
+        self._gathering = Gathering(
+            source,
+            loop,
+            self._plans,
+            selection=selection,
+            executed=self._executed,
+            limits=limits,
+            report=report,
+            skip_errors=skip_errors,
+        )
+        self._asides = self._gathering.asides
 
     @property
     def format(self) -> FormatDescription | None:
@@ -167,6 +163,10 @@ class LogDecoder:
     def resume_position(self) -> int:
         """The last transaction boundary."""
         return int(self._loop.resume_position)
+
+    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
+        """What has ended of all that was read, and how many records of what has not."""
+        return self._gathering.checkpoint()
 
     @property
     def position(self) -> int:
@@ -250,7 +250,7 @@ class LogDecoder:
         return (
             self._loop.in_transaction
             or self.track.lacks_bytes
-            or self._done_records > 0
+            or self._gathering.done_records > 0
             or self.format is not self._first_format
         )
 
@@ -272,11 +272,11 @@ class LogDecoder:
         except BinlogError as error:
             # Nothing that was good is lost: what was gathered comes before the error.
             self._plans.count_silence()
-            if self._loop.records or self._asides:
-                yield from self._take_group()
+            if self._gathering.has_rows or self._asides:
+                yield from self._gathering.take()
             raise asked_from(error, asked).located(path=self.path) from error.__cause__
         if self._loop.has_news or self._asides:
-            yield from self._take_group()
+            yield from self._gathering.take()
         self._plans.count_silence()
 
     def _walk(self) -> Iterator[Group]:
@@ -288,14 +288,14 @@ class LogDecoder:
                     self._feed(0)
                     continue
                 if track.follower is not None:
-                    if self._has_to_tell:
-                        yield from self._take_group()  # nobody waits for rows while we wait for bytes
+                    if self._gathering.has_to_tell:
+                        yield from self._gathering.take()  # nobody waits for rows while we wait for bytes
                     if track.waits():
                         continue
                 if not self._finish():
                     return
             elif status == _rows.GROUP:
-                yield from self._take_some()
+                yield from self._gathering.take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
                 self._plans.add(mariadb=self._is_mariadb)
@@ -304,12 +304,12 @@ class LogDecoder:
                     yield from self._on_event()
                 except BinlogError as error:
                     self._skip_or_raise(error)
-                if self._asides is not None and len(self._asides) >= _MOST_ASIDES:
-                    yield from self._take_group()
+                if self._asides.many:
+                    yield from self._gathering.take()
             elif status == _rows.ERROR:
                 if track.follower is not None and self._may_be_torn(loop.failure()):
-                    if self._has_to_tell:
-                        yield from self._take_group()
+                    if self._gathering.has_to_tell:
+                        yield from self._gathering.take()
                     torn = int(loop.failure()["position"])
                     if track.read_again(torn):
                         self._feed(torn - track.base)
@@ -326,109 +326,10 @@ class LogDecoder:
                 self._stop_at(self._stop, self._anchors)
                 self._anchors, self.stopped_at = 0, None
 
-    def _take_some(self) -> Iterator[Group]:
-        """The group, unless it holds nothing but transactions whose rows events were empty."""
-        for group in self._take_group():
-            if group.batches or self._asides is not None:
-                yield group
-        self.source.check_size()
-
-    def _take_group(self) -> Iterator[Group]:
-        """What was gathered.
-
-        Raises
-        ------
-        DecompressionError
-            A value of a compressed column; what lies before its event has been yielded.
-        """
-        self._plans.count_silence()
-        batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self.path)
-        self._executed.add(self._loop.take_gtids())
-        if dropped := self._done_records:
-            batches, self._done_records = without_first(batches, self._done_records)
-        broken: DecompressionError | None = None
-        for index in special:
-            batch = batches[index]
-            failed: dict[int, DecompressionError] = {}
-            if batch.plan is not None and batch.plan.compressed:
-                batch.buffer = inflate_columns(
-                    batch.array,
-                    batch.columns,
-                    batch.buffer,
-                    limit=self.limits.decompressed_bytes,
-                    path=self.path,
-                    table=batch.table.full_name,
-                    failed=failed,
-                )
-            if len(batch.invalid):
-                first = batch.invalid[0]
-                self.report.add(
-                    "invalid_dates",
-                    path=self.path,
-                    offset=batch.position_of(first["record"]),
-                    table=batch.table.full_name,
-                    column=batch.table.columns[first["column"]].name,
-                    count=len(batch.invalid),
-                )
-            if failed and self.skip_errors:
-                batches[index] = self._without(batch, failed)
-            elif failed:
-                error = failed[min(failed)]
-                if broken is None or (error.offset or 0) < (broken.offset or 0):
-                    broken = error
-        end_position = int(self._loop.position)
-        if broken is not None:
-            end_position = broken.offset or 0
-            batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
-            batches = [batch for batch in batches if len(batch)]
-            self._resume_records += sum(map(len, batches))
-        else:
-            self._resume_position = self.resume_position
-            self._resume_records = self._loop.open_records
-            if dropped:
-                batches = [batch for batch in batches if len(batch)]
-        batches = self._plans.matching(batches)
-        asides: list[Aside] = []
-        if self._asides:
-            asides, self._asides = [one for one in self._asides if one.position < end_position], []
-        if broken is None or batches or asides:
-            progress = self._progress(), self._resume_records, self.source.server
-            yield Group(
-                batches, transactions, self.path, end_position, self._resume_position, asides, *progress
-            )
-        if broken is not None:
-            raise broken
-
-    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
-        """What has ended of all that was read, and how many records of what has not."""
-        self._executed.add(self._loop.take_gtids())
-        return self._progress().gtids(), int(self._loop.open_records)
-
-    def _progress(self) -> Snapshot:
-        running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None
-        return self._executed.snapshot(running)
-
-    def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
-        """A batch without the changes of some records, which are reported."""
-        kept, changes = whole_changes(batch, failed)
-        for record in changes:
-            error = failed[record]
-            self.report.add(
-                "skipped_changes",
-                path=self.path,
-                offset=error.offset,
-                table=error.table,
-                column=error.column,
-                detail=error.message,
-            )
-            row = int(batch.array["image"]["row"][record])
-            self._lose_rows(error.offset or 0, f"a change of {error.table}: {error.message}", row)
-        return only(batch, kept)
-
     def _make_room_for_a_plan(self) -> Iterator[Group]:
         if not self._plans.has_room():
-            if self._loop.records:
-                yield from self._take_group()
+            if self._gathering.has_rows:
+                yield from self._gathering.take()
             self._plans.clear()
 
     # ------------------------------------------------------------ bytes
@@ -443,19 +344,13 @@ class LogDecoder:
         """Of the window, where the loop stands."""
         return len(self.track.window) - int(self._loop.left)
 
-    @property
-    def _has_to_tell(self) -> bool:
-        if self._asides is None:
-            return bool(self._loop.records)
-        return bool(self._loop.records or self._asides or self._loop.has_news)
-
     def _finish(self) -> bool:
         """No more bytes come: whether the log goes on, behind an event whose length is not valid."""
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
             return False
-        self._lose_rows(broken_at, "an event that is not whole")
+        self._asides.lose(broken_at, "an event that is not whole")
         self._go_on(found, broken_at)
         return True
 
@@ -471,17 +366,17 @@ class LogDecoder:
         kind, offset = int(loop.event_type), int(loop.event_position)
         if kind == EventType.QUERY:
             database, statement = loop.query()
-            self._note_statement(statement, database)
+            self._asides.note_statement(statement, database)
             yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
         elif loop.without_map:
             self.report.add("rows_without_table_map", path=self.path, offset=offset)
-            self._lose_rows(offset, "rows of a table whose table map was not seen")
+            self._asides.lose(offset, "rows of a table whose table map was not seen")
         elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
             self._note_gtids_before(kind)
         elif kind == EventType.XA_PREPARE:
             self._note_xa_prepare()
         elif kind == EventType.TABLE_MAP:
-            self._note("lost", "the beginning of a transaction is not in what was read")
+            self._asides.note("lost", "the beginning of a transaction is not in what was read")
         elif kind == EventType.TRANSACTION_PAYLOAD:
             chunks = payload_chunks(
                 loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
@@ -509,59 +404,27 @@ class LogDecoder:
                 and kind == EventType.MARIADB_GTID
                 and loop.event_body()[12] & _PREPARED_XA
             ):
-                self._note("xa start")
+                self._asides.note("xa start")
         elif kind == EventType.MARIADB_QUERY_COMPRESSED:
-            header = EventHeader(offset, int(loop.event_timestamp), kind, 0, int(loop.event_length), 0, 0)
-            assert self.format is not None
-            event = parse_event(header, loop.event_body(), self.format, self.path)
-            assert isinstance(event, QueryEvent)
+            event: QueryEvent = self._parse()
             loop.end_statement()
-            compressed = event
-            self._note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
-            yield from self._on_statement(event.query_bytes, offset, lambda: compressed)
+            self._asides.note_statement(event.query_bytes, event.database.encode("utf-8", "surrogateescape"))
+            yield from self._on_statement(event.query_bytes, offset, lambda: event)
         elif kind in _LOAD_EVENTS:
             loop.end_statement()
             self.report.add("statement_changes", path=self.path, offset=offset, detail="LOAD DATA")
-            self._note("statement", "LOAD DATA")
+            self._asides.note("statement", "LOAD DATA")
         elif kind in ROWS_EVENTS_V0:
             self.report.add("rows_v0", path=self.path, offset=offset)
-            self._lose_rows(offset, "rows events of version 0")
+            self._asides.lose(offset, "rows events of version 0")
         elif kind == EventType.MARIADB_START_ENCRYPTION:
             self._on_start_encryption(offset)
         elif kind == EventType.INCIDENT:
             self.report.add("incidents", path=self.path, offset=offset)
-            self._lose_rows(offset, "an incident: the server says that events are missing")
+            self._asides.lose(offset, "an incident: the server says that events are missing")
         elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
             self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
-            self._lose_rows(offset, f"an event of unknown type {kind}")
-
-    # ------------------------------------------------------------ what is told besides rows
-
-    def _note(self, kind: str, text: str = "", database: str = "") -> None:
-        """Something about the event at hand."""
-        loop = self._loop
-        if self._asides is not None and loop.is_selected:
-            place = int(loop.event_position), int(loop.row_in_event)
-            self._asides.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
-
-    def _note_statement(self, statement: bytes, database: bytes) -> None:
-        if self._asides is not None and (kind := kind_of_aside(statement)) is not None:
-            text = statement[:_ASIDE_BYTES].decode("utf-8", "replace")
-            self._note(kind, text, database.decode("utf-8", "replace"))
-
-    def _note_xa_prepare(self) -> None:
-        loop = self._loop
-        assert self.format is not None
-        header = EventHeader(
-            int(loop.event_position), 0, EventType.XA_PREPARE, 0, int(loop.event_length), 0, 0
-        )
-        event = parse_event(header, loop.event_body(), self.format, self.path)
-        assert isinstance(event, XaPrepareEvent)
-        self._note("xa prepare", f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}")
-
-    def _lose_rows(self, position: int, text: str, row: int = 0) -> None:
-        if self._asides is not None:
-            self._asides.append(Aside("lost", position, row, text, "", position))
+            self._asides.lose(offset, f"an event of unknown type {kind}")
 
     def _on_statement(
         self, statement: bytes, offset: int, whole: Callable[[], QueryEvent]
@@ -576,8 +439,8 @@ class LogDecoder:
         ):
             event = whole()  # before the group is taken: the loop still has it at hand
             transaction = int(self._loop.transaction_position)
-            if self._loop.records:
-                yield from self._take_group()
+            if self._gathering.has_rows:
+                yield from self._gathering.take()
             assert self.format is not None
             definitions.follow(
                 event,
@@ -588,43 +451,30 @@ class LogDecoder:
             )
             self._plans.clear()
 
+    def _parse(self, body: bytes | memoryview | None = None) -> Any:
+        assert self.format is not None
+        return parse_at_hand(self._loop, self.format, self.path, body)
+
     def _query_event(self, database: bytes, statement: bytes) -> QueryEvent:
         """The QUERY event at hand with its status variables."""
-        loop = self._loop
         assert self.format is not None
-        header = EventHeader(
-            int(loop.event_position),
-            int(loop.event_timestamp),
-            EventType.QUERY,
-            0,
-            int(loop.event_length),
-            0,
-            0,
-        )
-        # Up to the statement's end: events inside a payload have no checksum to cut off.
-        header_length, lengths, _, _ = self.format.core_arrays()
-        body = loop.event_bytes()[header_length:]
-        end = int(lengths[EventType.QUERY]) + len(database) + 1 + len(statement)
-        if lengths[EventType.QUERY] >= 13:
-            end += int.from_bytes(body[11:13], "little")  # status variables
-        event = parse_event(header, body[:end], self.format, self.path)
-        assert isinstance(event, QueryEvent)
+        event: QueryEvent = self._parse(query_body(self._loop, self.format, database, statement))
         return event
 
+    def _note_xa_prepare(self) -> None:
+        event: XaPrepareEvent = self._parse()
+        text = f"X'{event.gtrid.hex()}',X'{event.bqual.hex()}',{event.format_id}"
+        self._asides.note("xa prepare", text)
+
     def _note_gtids_before(self, kind: int) -> None:
-        loop = self._loop
-        assert self.format is not None
-        header = EventHeader(int(loop.event_position), 0, kind, 0, int(loop.event_length), 0, 0)
-        self._executed.add(loop.take_gtids())
+        self._executed.add(self._loop.take_gtids())
         try:
-            event = parse_event(header, loop.event_body(), self.format, self.path)
+            if kind == EventType.PREVIOUS_GTIDS:  # not as typed event: almost every log begins with one
+                self._executed.contain(GtidSet.from_bytes(self._loop.event_body()))
+            else:
+                self._executed.contain(last_of_domains(self._parse().gtids))
         except BinlogError:  # nothing but positions needs it
             self._executed.forget()
-            return
-        if isinstance(event, PreviousGtidsEvent):
-            self._executed.contain(event.gtid_set)
-        elif isinstance(event, MariadbGtidListEvent):
-            self._executed.contain(last_of_domains(event.gtids))
 
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
@@ -644,8 +494,8 @@ class LogDecoder:
         description = parse_next_descriptor(
             self._loop.event_bytes(), offset, self.path, self.format, verify_checksum=self.verify
         )
-        if self._loop.records:
-            yield from self._take_group()
+        if self._gathering.has_rows:
+            yield from self._gathering.take()
         if description.is_mariadb != self.format.is_mariadb:
             self._plans.clear()  # the vendors count metadata differently
         self._set_format(description)
@@ -676,7 +526,7 @@ class LogDecoder:
             if status == _rows.MORE or status == _rows.STOP:
                 return
             if status == _rows.GROUP:
-                yield from self._take_some()
+                yield from self._gathering.take_some()
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
                 self._plans.add(mariadb=self._is_mariadb)
@@ -706,7 +556,7 @@ class LogDecoder:
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
         self.report.lose(self.path, self._loop.event_position, self._loop.position)
-        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
+        self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _on_error(self) -> bool:
         """Raise, or count, pass over and say whether to stop here."""
@@ -721,7 +571,7 @@ class LogDecoder:
             if info["fault"] == _rows.WRONG_POSITION and self.selection.in_parts:
                 error.message += NOT_IN_PARTS
             raise error
-        self._lose_rows(position, f"a damaged event: {error.message}")
+        self._asides.lose(position, f"a damaged event: {error.message}")
         found = self.track.pass_over(position, length, error.message, self._loop.doubtful_position)
         self._go_on(found, position)
         return found.offset is None
@@ -735,7 +585,7 @@ class LogDecoder:
         if not self.skip_errors or info["fault"] == _rows.WRONG_LENGTH:
             raise error
         self.report.add("skipped_events", path=self.path, offset=info["position"], detail=error.message)
-        self._lose_rows(int(self._loop.event_position), f"a damaged event: {error.message}")
+        self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _go_on(self, found: Resumption, position: int) -> None:
         """Have the loop go on behind an event that was passed over."""

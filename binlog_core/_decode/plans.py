@@ -27,12 +27,12 @@ from .._tables.column_types import (
     Kind,
 )
 from .._tables.tables import Column, Table, image_dtype, record_dtype
-from ..conditions import Condition
-from .compiled_conditions import CompiledCondition, compile_condition
-from .conditions import BoundCondition, bind
 
 if TYPE_CHECKING:
     from .._pushdown import PushedFilters
+    from ..conditions import Condition
+    from .compiled_conditions import CompiledCondition
+    from .conditions import BoundCondition
 
 _TEMPORAL_OPS = {  # type code: name, bytes before the fraction
     MYSQL_TYPE_TIME2: ("TIME2", 3),
@@ -162,14 +162,12 @@ def plan_of(
 ) -> Plan:
     """A plan made anew; as :meth:`Plans.plan_of`."""
     count = len(table.columns)
-    own = None if where is None else where.of(table)
-    condition = None if own is None else bind(own, table)
+    condition, compiled = _conditions_of(table, where)
     nullable = bytes([c.nullable is not False for c in table.columns])
     if table.undecodable is not None:
         dtype = np.dtype([("image", image_dtype(count)), ("row", np.dtype([("raw", SPAN_DTYPE)]))])
         return Plan((), dtype, bytes(count * _OP.size), (), nullable, raw=True, condition=condition)
     columns, handed_over = table.columns, None
-    compiled = None if condition is None else compile_condition(condition, table)
     if wanted is not None:
         columns = tuple([c for c in columns if c.name in wanted])
         if condition is not None and compiled is None and not condition.columns.issubset(wanted):
@@ -190,6 +188,20 @@ def plan_of(
         handed_over=handed_over,
         scan=None if compiled is None else _scan_of(table, compiled),
     )
+
+
+def _conditions_of(
+    table: Table, where: Condition | PushedFilters | None
+) -> tuple[BoundCondition | None, CompiledCondition | None]:
+    """What a table's rows have to meet, and the same for the loop where it can decide it."""
+    own = None if where is None else where.of(table)
+    if own is None:
+        return None, None
+    from .compiled_conditions import compile_condition
+    from .conditions import bind
+
+    condition = bind(own, table)
+    return condition, compile_condition(condition, table) if table.undecodable is None else None
 
 
 def _scan_of(table: Table, compiled: CompiledCondition) -> Scan:

@@ -16,7 +16,6 @@ from .._tables import charsets
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
-from ..conditions import Condition
 from ..errors import SchemaError
 from ..limits import Limits
 from ..position import Position
@@ -24,6 +23,7 @@ from .gtid_selection import AnyGtidSet
 
 if TYPE_CHECKING:
     from .._pushdown import PushedFilters
+    from ..conditions import Condition
 
 Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]

@@ -25,8 +25,9 @@ from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
 from .._reading import files_of
 from .._sources.sources import BufferSource
 from .._threads import processors
-from .._walk.event_walk import Damage, Run, bodies_in, packed_events, walk
+from .._walk.event_walk import Damage, Run, walk
 from .._walk.track import Track
+from .._walk.typed_events import bodies_in, packed_events
 from ..batch import OUTCOMES
 from ..errors import BinlogError, ChecksumError, DecompressionError
 from ..events import parse_event

@@ -17,7 +17,7 @@ from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
 from .._format.event_types import EventType
 from .._format.statements import may_change_definitions
-from .._walk.event_walk import events_of
+from .._walk.typed_events import events_of
 from ..events import QueryEvent
 from ..limits import Limits
 from ..report import Report

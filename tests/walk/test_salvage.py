@@ -21,7 +21,7 @@ from support.writer import Log, Table
 
 import binlog_core
 from binlog_core.errors import DecodeError
-from binlog_core.inspect.verify import verify as verdict_of
+from binlog_core.inspect.verify import verify_log as verdict_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..._format.event_types import GTID_EVENTS, EventType
 from ..._sources.log_names import name_within
-from ..._walk.event_walk import events_of
 from ..._walk.track import Track
+from ..._walk.typed_events import events_of
 from ...errors import BinlogError
 from ...events import GtidEvent, QueryEvent, XaPrepareEvent
 from ...report import Report

@@ -1,0 +1,60 @@
+"""What a log has besides rows, for those who replay them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._format.statements import kind_of_aside
+from .group import Aside
+
+if TYPE_CHECKING:
+    from .._core._rows import Decoder
+
+_MOST = 4096  # of a group
+_STATEMENT_BYTES = 4096  # that are kept
+
+
+class Asides:
+    """Gathers them, if they are wanted, up to the next group.
+
+    Parameters
+    ----------
+    loop : Decoder
+    wanted : bool
+    """
+
+    def __init__(self, loop: Decoder, *, wanted: bool) -> None:
+        self.wanted = wanted
+        self._loop = loop
+        self._found: list[Aside] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def many(self) -> bool:
+        """So many that they are a group by themselves."""
+        return len(self._found) >= _MOST
+
+    def note(self, kind: str, text: str = "", database: str = "") -> None:
+        """Something about the event at hand."""
+        loop = self._loop
+        if self.wanted and loop.is_selected:
+            place = int(loop.event_position), int(loop.row_in_event)
+            self._found.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
+
+    def note_statement(self, statement: bytes, database: bytes) -> None:
+        """The statement at hand, unless it says nothing besides the rows."""
+        if self.wanted and (kind := kind_of_aside(statement)) is not None:
+            text = statement[:_STATEMENT_BYTES].decode("utf-8", "replace")
+            self.note(kind, text, database.decode("utf-8", "replace"))
+
+    def lose(self, position: int, text: str, row: int = 0) -> None:
+        """Rows that were logged there are not handed over."""
+        if self.wanted:
+            self._found.append(Aside("lost", position, row, text, "", position))
+
+    def take(self, end_position: int) -> list[Aside]:
+        """Those before a position; none are left."""
+        found, self._found = self._found, []
+        return [one for one in found if one.position < end_position]

@@ -1,0 +1,190 @@
+"""The groups of a log: what the loop has gathered, taken over and made whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .._format.compression import inflate_columns
+from .._gtid_fields import gtid_of
+from .._subsets import only, whole_changes
+from ..batch import ChangeBatch
+from ..errors import DecompressionError
+from .asides import Asides
+from .executed import Executed, Snapshot
+from .group import Group
+from .merge import without_first
+
+if TYPE_CHECKING:
+    from .._core._rows import Decoder
+    from .._sources.sources import Source
+    from ..gtids import GtidSet, MariadbGtidSet
+    from ..limits import Limits
+    from ..report import Report
+    from .log_plans import LogPlans
+    from .selection import Selection
+
+
+class Gathering:
+    """Takes the groups of one source out of the loop.
+
+    Parameters
+    ----------
+    source : Source
+    loop : Decoder
+    plans : LogPlans
+    selection : Selection
+    executed : Executed
+        The GTIDs of the pass so far.
+    limits : Limits
+    report : Report
+    skip_errors : bool
+
+    Attributes
+    ----------
+    asides : Asides
+    done_records : int
+        Row images that are still to be dropped: who resumes has them already.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        loop: Decoder,
+        plans: LogPlans,
+        *,
+        selection: Selection,
+        executed: Executed,
+        limits: Limits,
+        report: Report,
+        skip_errors: bool,
+    ) -> None:
+        self.asides = Asides(loop, wanted=selection.asides)
+        self.done_records = selection.done_records or source.done_records
+        self._source = source
+        self._path = source.path
+        self._view = source.view()
+        self._loop = loop
+        self._plans = plans
+        self._executed = executed
+        self._limits = limits
+        self._report = report
+        self._skip_errors = skip_errors
+        self._resume_position = max(selection.start_position or 0, source.begin)  # of the last group
+        self._resume_records = 0
+
+    @property
+    def has_rows(self) -> bool:
+        """Rows have been gathered since the last group."""
+        return bool(self._loop.records)
+
+    @property
+    def has_to_tell(self) -> bool:
+        """Something has been gathered that a user of the pass waits for."""
+        return self.has_rows or (self.asides.wanted and bool(self.asides or self._loop.has_news))
+
+    def take_some(self) -> Iterator[Group]:
+        """The group, unless it holds nothing but transactions whose rows events were empty."""
+        for group in self.take():
+            if group.batches or self.asides.wanted:
+                yield group
+        self._source.check_size()
+
+    def take(self) -> Iterator[Group]:
+        """What was gathered.
+
+        Raises
+        ------
+        DecompressionError
+            A value of a compressed column; what lies before its event has been yielded.
+        """
+        self._plans.count_silence()
+        batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self._path)
+        self._executed.add(self._loop.take_gtids())
+        if dropped := self.done_records:
+            batches, self.done_records = without_first(batches, self.done_records)
+        broken: DecompressionError | None = None
+        for index in special:
+            batch = batches[index]
+            failed = self._inflated(batch)
+            self._count_invalid_dates(batch)
+            if failed and self._skip_errors:
+                batches[index] = self._without(batch, failed)
+            elif failed:
+                error = failed[min(failed)]
+                if broken is None or (error.offset or 0) < (broken.offset or 0):
+                    broken = error
+        end_position = int(self._loop.position)
+        if broken is not None:
+            end_position = broken.offset or 0
+            batches = [only(batch, batch.array["image"]["position"] < end_position) for batch in batches]
+            batches = [batch for batch in batches if len(batch)]
+            self._resume_records += sum(map(len, batches))
+        else:
+            self._resume_position = int(self._loop.resume_position)
+            self._resume_records = self._loop.open_records
+            if dropped:
+                batches = [batch for batch in batches if len(batch)]
+        batches = self._plans.matching(batches)
+        asides = self.asides.take(end_position)
+        if broken is None or batches or asides:
+            progress = self._progress(), self._resume_records, self._source.server
+            yield Group(
+                batches, transactions, self._path, end_position, self._resume_position, asides, *progress
+            )
+        if broken is not None:
+            raise broken
+
+    def _inflated(self, batch: ChangeBatch) -> dict[int, DecompressionError]:
+        """Unpack the values of compressed columns in place; the records of which one cannot be unpacked."""
+        failed: dict[int, DecompressionError] = {}
+        if batch.plan is not None and batch.plan.compressed:
+            batch.buffer = inflate_columns(
+                batch.array,
+                batch.columns,
+                batch.buffer,
+                limit=self._limits.decompressed_bytes,
+                path=self._path,
+                table=batch.table.full_name,
+                failed=failed,
+            )
+        return failed
+
+    def _count_invalid_dates(self, batch: ChangeBatch) -> None:
+        if not len(batch.invalid):
+            return
+        first = batch.invalid[0]
+        self._report.add(
+            "invalid_dates",
+            path=self._path,
+            offset=batch.position_of(first["record"]),
+            table=batch.table.full_name,
+            column=batch.table.columns[first["column"]].name,
+            count=len(batch.invalid),
+        )
+
+    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
+        """What has ended of all that was read, and how many records of what has not."""
+        self._executed.add(self._loop.take_gtids())
+        return self._progress().gtids(), int(self._loop.open_records)
+
+    def _progress(self) -> Snapshot:
+        running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None
+        return self._executed.snapshot(running)
+
+    def _without(self, batch: ChangeBatch, failed: dict[int, DecompressionError]) -> ChangeBatch:
+        """A batch without the changes of some records, which are reported."""
+        kept, changes = whole_changes(batch, failed)
+        for record in changes:
+            error = failed[record]
+            self._report.add(
+                "skipped_changes",
+                path=self._path,
+                offset=error.offset,
+                table=error.table,
+                column=error.column,
+                detail=error.message,
+            )
+            row = int(batch.array["image"]["row"][record])
+            self.asides.lose(error.offset or 0, f"a change of {error.table}: {error.message}", row)
+        return only(batch, kept)

@@ -1,0 +1,177 @@
+"""Typed events of a log, made of the runs of the walk."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._format.compression import payload_chunks
+from .._format.event_types import EventType
+from .._format.format_description import FormatDescription
+from ..errors import BinlogError, DecodeError
+from ..events import EventHeader, GtidEvent, OpaqueEvent, parse_event
+from .event_walk import ALL, DESCRIPTORS, HeaderFilter, Part, Run, runs_of
+from .packed import PackedEvents
+from .track import DAMAGED_LENGTH, Track
+
+if TYPE_CHECKING:
+    from ..events import Event
+
+_COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED)
+_TRANSACTION_BOUNDS = np.array(
+    [*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS], np.uint8
+)
+_INNER_HEADER = struct.Struct("<IBIIIH")
+
+
+def events_of(
+    track: Track,
+    types: Collection[int] | None = None,
+    where: HeaderFilter | None = None,
+    part: Part = ALL,
+) -> Iterator[Event]:
+    """Typed events in file order; what cannot be parsed raises, or comes as opaque with on_error="skip".
+
+    With `types` or `where` others are passed over unparsed.
+    """
+    commits = _CommitTimes(track)
+    for run in runs_of(track, part):
+        yield from _events_in(run, track, types, where, commits)
+
+
+def _events_in(
+    run: Run,
+    track: Track,
+    types: Collection[int] | None,
+    where: HeaderFilter | None,
+    commits: _CommitTimes,
+) -> Iterator[Event]:
+    """The typed events of a run, and those packed into them."""
+    chosen = np.arange(len(run.headers))
+    if types is not None:
+        wanted = np.array(sorted({*types, EventType.TRANSACTION_PAYLOAD}), np.uint8)
+        chosen = np.flatnonzero(np.isin(run.headers["type_code"], wanted))
+    if where is not None:
+        chosen = chosen[where(run.headers[chosen])]
+    commits.begin(run)
+    for i, (fields, body) in zip(chosen.tolist(), bodies_in(run, run.headers[chosen]), strict=True):
+        if types is None or fields.type_code in types:
+            event = _parse(track, fields, body, run.description)
+            yield _placed(event, track, commits.at(i, event))
+        if fields.type_code == EventType.TRANSACTION_PAYLOAD:
+            inner = packed_events(track, fields, body, run.description)
+            try:
+                for event in inner:
+                    if types is None or event.type_code in types:
+                        yield _placed(event, track, commits.at(i))
+            except DecodeError as error:
+                if not track.skip_errors:
+                    raise
+                track.report.add(
+                    "skipped_events", path=track.path, offset=fields.position, detail=error.message
+                )
+                track.report.lose(track.path, fields.position, fields.position + fields.event_length)
+    commits.end()
+
+
+class _CommitTimes:
+    """When the transactions were committed that the events of a log belong to.
+
+    MySQL's GTID event tells it. What follows belongs to its transaction, up to the next of those events and
+    of those that stand between transactions. Of events that nobody asked for none is parsed but these, and of
+    these only those that a wanted event follows.
+    """
+
+    def __init__(self, track: Track) -> None:
+        self._track = track
+        self._latest: int | None = None  # of the last event that was looked at
+
+    def begin(self, run: Run) -> None:
+        """Go on with a run."""
+        self._run = run
+        self._bounds = np.flatnonzero(np.isin(run.headers["type_code"], _TRANSACTION_BOUNDS)).tolist()
+        self._passed = 0  # of these
+
+    def at(self, index: int, event: Event | None = None) -> int | None:
+        """Of the event at a place of the run, which is not before that of the last call."""
+        while self._passed < len(self._bounds) and self._bounds[self._passed] <= index:
+            self._passed += 1
+            following = self._passed == len(self._bounds) or self._bounds[self._passed] > index
+            if following:
+                bound = self._bounds[self._passed - 1]
+                self._latest = self._told(event if event is not None and bound == index else bound)
+        return self._latest
+
+    def end(self) -> None:
+        """The run is over: a transaction may go on behind it."""
+        self.at(len(self._run.headers))
+
+    def _told(self, found: Event | int) -> int | None:
+        if isinstance(found, int):
+            header = self._run.headers[found : found + 1]
+            if header["type_code"][0] not in _COMMIT_TIMED:
+                return None
+            ((fields, body),) = bodies_in(self._run, header)
+            try:
+                found = parse_event(fields, body, self._run.description, self._track.path)
+            except BinlogError:  # it says so where it is asked for
+                return None
+        return found.immediate_commit_timestamp if isinstance(found, GtidEvent) else None
+
+
+def bodies_in(run: Run, headers: np.ndarray) -> Iterator[tuple[EventHeader, memoryview]]:
+    """Header and body of some events of a run."""
+    description = run.description
+    for header in headers.tolist():
+        fields = EventHeader(*header)
+        begin = fields.position - run.base
+        end = begin + fields.event_length - description.checksum_length_of(fields.type_code)
+        yield fields, run.window[begin + description.header_length_of(fields.type_code) : end]
+
+
+def _parse(track: Track, fields: EventHeader, body: memoryview, description: FormatDescription) -> Event:
+    try:
+        event = parse_event(fields, body, description, track.path)
+    except BinlogError as error:
+        if not track.skip_errors:
+            raise
+        track.report.add("skipped_events", path=track.path, offset=fields.position, detail=error.message)
+        event = OpaqueEvent(*fields, body=bytes(body))
+    return event
+
+
+def _placed(event: Event, track: Track, commit_time: int | None) -> Event:
+    object.__setattr__(event, "path", track.path)  # frozen for everybody else
+    object.__setattr__(event, "commit_time", commit_time)
+    return event
+
+
+def packed_events(
+    track: Track,
+    outer: EventHeader,
+    body: memoryview,
+    description: FormatDescription,
+    unwanted: Collection[int] = (),
+) -> Iterator[Event]:
+    """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
+    inner = replace(description, header_length=_INNER_HEADER.size, checksum_algorithm=0)
+    chunks = payload_chunks(body, limit=track.limits.payload_bytes, path=track.path, offset=outer.position)
+    packed = PackedEvents(chunks, track.limits, track.path, outer.position, outer.type_code)
+    for window in packed:
+        data = memoryview(window)
+        at = 0
+        while len(data) - at >= _INNER_HEADER.size:
+            timestamp, kind, server_id, length, next_position, flags = _INNER_HEADER.unpack_from(data, at)
+            if length < _INNER_HEADER.size:
+                raise DecodeError(DAMAGED_LENGTH, path=track.path, offset=outer.position, type_code=kind)
+            if length > len(data) - at:
+                break
+            if kind not in unwanted:
+                fields = EventHeader(outer.position, timestamp, kind, server_id, length, next_position, flags)
+                yield _parse(track, fields, data[at + _INNER_HEADER.size : at + length], inner)
+            at += length
+        packed.left = len(data) - at

@@ -18,6 +18,7 @@ _FLAGS = FIRST_EVENT + 17  # of the descriptor: the first event of a log
 _IN_USE = 0x01
 _DESCRIPTION = 15
 _HEADER_LENGTH = 19
+_PIECE = 1 << 20  # bytes compared at a time
 _SYNCING = ThreadPoolExecutor(1, "archive-sync")  # begins its thread with the first that is to be synced
 # Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
 _SENT_OTHERWISE = (slice(13, 19), slice(_HEADER_LENGTH + 52, _HEADER_LENGTH + 56), slice(-4, None))
@@ -195,6 +196,10 @@ class GrowingLog:
 
     def _is_same(self, data: memoryview, position: int) -> bool:
         """Whether the log holds these bytes; False: it lost some in a power cut."""
+        pieces = range(0, len(data), _PIECE)
+        return all([self._is_same_piece(data[at : at + _PIECE], position + at) for at in pieces])
+
+    def _is_same_piece(self, data: memoryview, position: int) -> bool:
         here = bytearray(self.read(len(data), position))
         if position <= _FLAGS < position + len(here):
             here[_FLAGS - position] = here[_FLAGS - position] & ~_IN_USE | data[_FLAGS - position] & _IN_USE

@@ -354,7 +354,8 @@ class Dump:
         if packets.written < packets.unread:
             packets.compact(self._buffer, self._buffer)
         if len(self._buffer) - packets.fill < _BUFFER // 4:
-            larger = bytearray(2 * len(self._buffer))
+            # All of a large event at once: to double step by step would hold it twice while it is moved.
+            larger = bytearray(max(2 * len(self._buffer), packets.event_length + _BUFFER))
             packets.compact(self._buffer, larger)
             self._buffer = larger
         room = memoryview(self._buffer)[packets.fill :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -92,6 +93,37 @@ def test_it_goes_on_behind_torn_events(server: FakeServer, tmp_path: Path) -> No
     for size in sizes:
         path.write_bytes(data[:size])
         archive(server, tmp_path, seed=size)
+        assert path.read_bytes() == data
+
+
+def test_what_is_there_is_compared_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.archive.growing._PIECE", 16)
+    server = FakeServer("5.6.24", checksum=False)
+    for _ in range(3):
+        server.transaction()
+    archive(server, tmp_path)
+    sizes = []
+
+    class Watched(Files):
+        def read(self, descriptor: int, size: int, position: int) -> bytes:
+            sizes.append(size)
+            return super().read(descriptor, size, position)
+
+    archive(server, tmp_path, files=Watched())
+    assert len(sizes) > 10 and max(sizes) <= 16
+    assert_same(server, tmp_path)
+    path = tmp_path / server.current
+    data = path.read_bytes()
+    notes = [match.start() + 10 for match in re.finditer(b"x{20}", data)]
+    assert len(notes) == 3
+    for at in notes:
+        path.write_bytes(data[:at] + b"y" + data[at + 1 :])
+        with pytest.raises(binlog_core.DivergedError) as caught:
+            archive(server, tmp_path)
+        assert caught.value.offset == at
+    for at in notes:  # zeros are what a power cut leaves
+        path.write_bytes(data[:at] + b"\0" + data[at + 1 :])
+        archive(server, tmp_path)
         assert path.read_bytes() == data
 
 

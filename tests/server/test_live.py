@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,6 +125,12 @@ def test_large_events_come_in_pieces(connection: Any) -> None:
         changes = list(rows_of(log))
     assert notes(changes) == ["large", "after"]
     assert list(changes[0].after.values())[2] == b"x" * size
+    tracemalloc.start()
+    with ServerStream(Address.of(SERVER), *start, follow=False) as stream:
+        assert max(len(run.events) for run in stream) > size
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * size  # it is held once, also while it comes
     limits = binlog_core.Limits(event_bytes=1 << 20)
     with (
         binlog_core.open(SERVER, start=start, limits=limits) as log,

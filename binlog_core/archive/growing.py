@@ -196,8 +196,10 @@ class GrowingLog:
 
     def _is_same(self, data: memoryview, position: int) -> bool:
         """Whether the log holds these bytes; False: it lost some in a power cut."""
-        pieces = range(0, len(data), _PIECE)
-        return all([self._is_same_piece(data[at : at + _PIECE], position + at) for at in pieces])
+        same = True
+        for at in range(0, len(data), _PIECE):
+            same &= self._is_same_piece(data[at : at + _PIECE], position + at)
+        return same
 
     def _is_same_piece(self, data: memoryview, position: int) -> bool:
         here = bytearray(self.read(len(data), position))

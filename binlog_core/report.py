@@ -47,6 +47,7 @@ KINDS = {
     "rows_v0": "rows events of version 0, whose values the log does not tell",
     "schema_misfits": "table definitions that do not fit the rows",
     "ddl_not_followed": "schema changes that could not be followed",
+    "hidden_definitions": "tables whose definitions the server does not show",
     "unproved_definitions": "tables were changed later, and nothing tells what they looked like before",
     "unmatched_names": "names were given that nothing in what was read has",
     "file_gaps": "numbers missing between the files",
@@ -71,6 +72,7 @@ _QUIET = frozenset(("invalid_dates", "format_notes"))
 # What a warning says besides.
 _REMEDIES = {
     "unnamed_columns": "c0, c1 … stand for them, schema= gives them",
+    "hidden_definitions": "the user needs a right on them, SELECT say, or they were dropped since",
     "unknown_signs": "their values are read as signed, schema= tells",
     "unknown_charsets": "their values are bytes, schema= or charset= tells",
 }

@@ -233,8 +233,12 @@ class ServerDefinitions(Definitions):
 
     def _defined(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         found = super()._defined(table, report, path=path, offset=offset)
+        if found is not table or all(column.named for column in table.columns):
+            return found
         one = self._unproved.get((table.database, table.name))
-        if one is not None and found is table and not all(column.named for column in table.columns):
+        if one is None and found.full_name in self._undefined:
+            report.add("hidden_definitions", path=path, offset=offset, table=table.full_name)
+        elif one is not None:
             report.add(
                 "unproved_definitions",
                 path=path,

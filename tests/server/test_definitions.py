@@ -111,6 +111,24 @@ def test_what_was_changed_later_is_not_guessed(connection: Any) -> None:
         list(log.rows(f"{DATABASE}.t"))
 
 
+def test_tables_that_the_user_may_not_see(connection: Any) -> None:
+    start = now(connection)
+    run(connection, "CREATE USER blind IDENTIFIED BY 'p'", "GRANT REPLICATION SLAVE ON *.* TO blind")
+    run(connection, "INSERT INTO t VALUES (1, 'new', 'a', 'n')")
+    url = SERVER.replace(SERVER.split("//")[1].split("@")[0], "blind")
+    try:
+        with (
+            pytest.warns(binlog_core.BinlogWarning, match="SELECT"),
+            binlog_core.open(url, start=start, schema="server", server={"password": "p"}) as log,
+        ):
+            [change] = log.rows(f"{DATABASE}.*")
+        assert "c0" in change.after
+        assert log.report.hidden_definitions == 1
+        assert log.report.first["hidden_definitions"].table == f"{DATABASE}.t"
+    finally:
+        run(connection, "DROP USER blind")
+
+
 def test_from_now_on(connection: Any) -> None:
     run(connection, "ALTER TABLE t CHANGE n m TEXT")
     with binlog_core.open(SERVER, start="now", schema="server", follow=True, strict=True) as log:

@@ -27,7 +27,8 @@ from binlog_core._core import _packets
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
 from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
-from binlog_core._format.format_description import FormatDescription, detect
+from binlog_core._format.descriptors import detect
+from binlog_core._format.format_description import FormatDescription
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps

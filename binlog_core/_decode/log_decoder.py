@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
 from .._format.compression import payload_chunks
+from .._format.descriptors import parse_next_descriptor
 from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
-from .._format.format_description import FormatDescription, parse_next_descriptor
+from .._format.format_description import FormatDescription
 from .._format.rows_events import inflate_rows_event
 from .._format.statements import changes_rows, may_change_definitions
 from .._gtid_fields import gtid_of

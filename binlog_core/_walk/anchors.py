@@ -8,14 +8,10 @@ import numpy as np
 
 from .._core import _resync
 from .._core._rows import FAULTS, WRONG_POSITION
+from .._format.descriptors import LogState, detect
 from .._format.event_types import GTID_EVENTS, EventType
-from .._format.format_description import (
-    FIRST_EVENT_POSITION,
-    FormatDescription,
-    LogState,
-    detect,
-    split_server_version,
-)
+from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._format.server_versions import split_server_version
 from .resync import READ_LEN, Boundaries, Window, head_of
 
 if TYPE_CHECKING:

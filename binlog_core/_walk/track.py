@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._core import _rows
-from .._format.format_description import FormatDescription, LogState, detect, parse_next_descriptor
+from .._format.descriptors import LogState, detect, parse_next_descriptor
+from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError, TruncatedError
 from ..limits import DEFAULT_LIMITS, Limits
 from .resync import READ_LEN, Boundaries, Window

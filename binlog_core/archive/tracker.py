@@ -9,8 +9,9 @@ import numpy as np
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._core._trail import Trail
 from .._decode.gtid_selection import AnyGtidSet
+from .._format.descriptors import parse_format_description
 from .._format.event_types import EventType
-from .._format.format_description import FormatDescription, parse_format_description
+from .._format.format_description import FormatDescription
 from .._tables.side_dtypes import GTID_RUN_DTYPE
 from ..errors import ArchiveError, ChecksumError
 from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event

@@ -19,7 +19,9 @@ from .._tables.tables import records_at_a_time
 from ..batch import ChangeBatch
 from ..errors import BinlogError, MissingExtraError, SchemaError
 from ..limits import DEFAULT_LIMITS, Limits
-from ..replay.scripts import FlashbackScript, ReplayScript, Script
+from ..replay.flashback_script import FlashbackScript
+from ..replay.replay_script import ReplayScript
+from ..replay.scripts import Script
 from ..replay.statements import StatementMaker
 from .readable import change_lines
 from .text import csv_field, csv_line, csv_values, json_lines

@@ -6,12 +6,8 @@ the range and not in the script is named, in the script and to who asked for it.
 
 from __future__ import annotations
 
-import datetime as dt
-import os
 import re
-import tempfile
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,48 +16,21 @@ import numpy as np
 
 from .._decode.group import Aside
 from .._format.statements import changes_rows, first_word
-from .._gtid_fields import gtid_text
-from .._redaction import shown_statement
 from ..batch import OUTCOMES
-from ..errors import BinlogError
-from ..limits import DEFAULT_LIMITS, Limits
+from ..limits import Limits
 from .literals import quote_name
+from .script_lines import comment, told_place, told_statement
 from .statements import StatementMaker
 
 if TYPE_CHECKING:
     from .._decode.group import Group
     from ..batch import ChangeBatch
 
-SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on
-_CHARSETS_WITH_BACKSLASHES = "'big5', 'cp932', 'gb18030', 'gbk', 'sjis'"  # in the second byte of a character
-# A client that reads its input in such a character set is stopped before anything is changed. Nothing here is
-# read otherwise by it, but a script that was edited, or joined to another, may be.
-_PROBE = (
-    f"SET @binlog_core_probe = IF(@@character_set_client IN ({_CHARSETS_WITH_BACKSLASHES}),"
-    " 'run the client with --default-character-set=utf8mb4', 'DO 0');",
-    "PREPARE binlog_core_probe FROM @binlog_core_probe;",
-    "EXECUTE binlog_core_probe;",
-    "DEALLOCATE PREPARE binlog_core_probe;",
-)
-# The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
-# dates that no calendar has as they are, and rows in any order of their foreign keys.
-SESSION = (
-    "SET NAMES utf8mb4;",
-    "SET @OLD_TIME_ZONE = @@SESSION.time_zone, @OLD_SQL_MODE = @@SESSION.sql_mode;",
-    "SET @OLD_FOREIGN_KEY_CHECKS = @@SESSION.foreign_key_checks;",
-    "SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
-    " foreign_key_checks = 0;",
-)
-POSTAMBLE = (
-    "SET SESSION time_zone = @OLD_TIME_ZONE, sql_mode = @OLD_SQL_MODE;",
-    "SET SESSION foreign_key_checks = @OLD_FOREIGN_KEY_CHECKS;",
-)
 
 _UNKNOWN, _COMMITTED, _ROLLED_BACK, _PREPARED = range(4)
 assert OUTCOMES[_COMMITTED] == "committed"
-_LINES = 1 << 20  # characters that are written at a time
+LINES = 1 << 20  # characters that are written at a time
 _MOST_TOLD = 100
-_MOST_OF_A_STATEMENT = 200  # characters that are told
 _SAVEPOINT = re.compile(
     r"(?P<verb>SAVEPOINT|ROLLBACK\s+TO(?:\s+SAVEPOINT)?|RELEASE\s+SAVEPOINT)\s+(?P<name>.+)",
     re.IGNORECASE | re.DOTALL,
@@ -236,7 +205,7 @@ class Script(ABC):
         if aside.kind == "statement":
             statement = aside.text.encode()
             changed = changes_rows(statement) or first_word(statement) in _TAKES_ROWS
-            self._miss(path, aside, _told_statement(aside), changed=changed)
+            self._miss(path, aside, told_statement(aside), changed=changed)
         if aside.kind in ("xa commit", "xa rollback"):
             self._end_xa(path, aside)
         elif self._open is not None:
@@ -335,263 +304,6 @@ class Script(ABC):
 
     @abstractmethod
     def _end(self, *, broken: bool) -> None: ...
-
-
-class ReplayScript(Script):
-    """What the log did, as it comes; a prepared XA transaction where it is committed.
-
-    Parameters
-    ----------
-    file, maker, tell, mariadb, limits
-        As for `Script`.
-    """
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        maker: StatementMaker,
-        tell: Callable[[str], None],
-        *,
-        mariadb: bool,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=False, limits=limits)
-        self._lines: list[str] = []
-        self._waits = 0  # characters of lines
-        self._kept: _Kept | None = None
-        self._line_(*preamble(mariadb=self._mariadb))
-
-    def _place(self) -> int:
-        return len(self._kept) if self._kept is not None else 0
-
-    def _write(self, change: str) -> None:
-        if self._open is not None and self._open.xa:
-            if self._kept is None:
-                self._kept = _Kept(self._most_kept)
-            self._kept.add(change)
-        else:
-            self._line_(change)
-
-    def _write_begin(self, transaction: Transaction) -> None:
-        if not transaction.xa:
-            self._line_(comment(transaction.told), "BEGIN;")
-
-    def _write_savepoint(self, statement: str) -> None:
-        self._write(statement)
-
-    def _write_note(self, text: str) -> None:
-        self._line_(text)
-
-    def _commit(self, transaction: Transaction) -> None:
-        if transaction.lost:
-            self._roll_back(transaction, transaction.holes[0])
-            return
-        self._write_kept(transaction)
-        self._line_("COMMIT;")
-
-    def _roll_back(self, transaction: Transaction, why: str) -> None:
-        self._write_kept(transaction)
-        self._tell(f"not committed, since {why}: transaction of {transaction.told}")
-        self._line_("ROLLBACK;")
-
-    def _write_kept(self, transaction: Transaction) -> None:
-        if not transaction.xa:
-            return
-        self._line_(comment(transaction.told), "BEGIN;")
-        if self._kept is not None:
-            for i in range(transaction.first, transaction.last):
-                self._line_(self._kept[i])
-
-    def _line_(self, *lines: str) -> None:
-        for line in lines:
-            self._lines.append(line)
-            self._waits += len(line)
-        if self._waits > _LINES:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._lines:
-            self._lines.append("")
-            self._file.write("\n".join(self._lines).encode("ascii"))
-            self._lines, self._waits = [], 0
-
-    def _end(self, *, broken: bool) -> None:
-        self._line_(*POSTAMBLE)
-        self._flush()
-        if self._kept is not None:
-            self._kept.close()
-
-
-class FlashbackScript(Script):
-    """What takes the changes back, the last transaction first.
-
-    Statements are kept in a temporary file until the end is known; in memory there are 8 bytes for each.
-
-    Parameters
-    ----------
-    file, maker, tell, mariadb, limits
-        As for `Script`.
-    partial : bool
-        Take back what can be, also of transactions that cannot be taken back whole.
-    """
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        maker: StatementMaker,
-        tell: Callable[[str], None],
-        *,
-        mariadb: bool,
-        partial: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        super().__init__(file, maker, tell, mariadb=mariadb, inverse=True, limits=limits)
-        self._partial = partial
-        self._kept = _Kept(self._most_kept)
-        self._order = array("Q")  # pairs: the lines of what is written, of a note or a transaction
-        self._incomplete = 0
-
-    def _place(self) -> int:
-        return len(self._kept)
-
-    def _write(self, change: str) -> None:
-        self._kept.add(change)
-
-    def _write_begin(self, transaction: Transaction) -> None:
-        self._kept.add(comment(f"takes back {transaction.told}"))
-
-    def _write_savepoint(self, statement: str) -> None:
-        pass
-
-    def _write_note(self, text: str) -> None:
-        self._order.extend((len(self._kept), 0))
-        self._kept.add(text)
-
-    def _commit(self, transaction: Transaction) -> None:
-        if transaction.goes_back:
-            self._roll_back(transaction, "it goes back to a savepoint")
-            return
-        if transaction.holes:
-            self._incomplete += 1
-            self._tell(
-                f"not taken back whole, since {transaction.holes[0]}: transaction of {transaction.told}"
-            )
-        self._order.extend((transaction.first, transaction.last))
-
-    def _roll_back(self, transaction: Transaction, why: str) -> None:
-        self._incomplete += 1
-        self._tell(f"not taken back, since {why}: transaction of {transaction.told}")
-
-    def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
-        self._incomplete += changed
-        super()._miss(path, aside, text, changed=changed)
-
-    def _flush(self) -> None:
-        pass
-
-    def _end(self, *, broken: bool) -> None:
-        try:
-            if broken:
-                return
-            if self._incomplete and not self._partial:
-                raise BinlogError(
-                    f"what cannot be taken back whole: {self._incomplete:,} transactions or statements in the"
-                    " range; choose another range, or take back the rest (--partial)"
-                )
-            self._write_all()
-        finally:
-            self._kept.close()
-
-    def _write_all(self) -> None:
-        self._out(preamble(mariadb=self._mariadb))
-        for i in range(len(self._order) - 2, -1, -2):
-            first, last = self._order[i], self._order[i + 1]
-            self._out((self._kept[first],))
-            if last:
-                self._out(("BEGIN;",))
-                for k in range(last - 1, first, -1):
-                    self._out((self._kept[k],))
-                self._out(("COMMIT;",))
-        self._out(POSTAMBLE)
-
-    def _out(self, lines: Iterator[str] | tuple[str, ...]) -> None:
-        for line in lines:
-            self._file.write(line.encode("ascii") + b"\n")
-
-
-def preamble(*, mariadb: bool) -> Iterator[str]:
-    """What stands in front of a script's statements."""
-    if mariadb:
-        yield SANDBOX
-    yield "# For a client with --default-character-set=utf8mb4"
-    yield from _PROBE
-    yield from SESSION
-
-
-class _Kept:
-    """Statements in a temporary file, by number.
-
-    Parameters
-    ----------
-    most : int
-        Bytes.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._file = tempfile.TemporaryFile(prefix="binlog-core-")  # noqa: SIM115  (closed in close)
-        self._ends = array("Q", [0])
-        self._written = 0
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def add(self, statement: str) -> None:
-        self._file.write(statement.encode("ascii"))
-        end = self._ends[-1] + len(statement)
-        if end > self._most:
-            raise BinlogError(
-                f"the statements that wait take more than Limits.spool_bytes={self._most}:"
-                " choose a smaller range"
-            )
-        self._ends.append(end)
-
-    def __getitem__(self, i: int) -> str:
-        if self._written < self._ends[-1]:
-            self._file.flush()
-            self._written = self._ends[-1]
-        begin, end = self._ends[i], self._ends[i + 1]
-        parts = []
-        while begin < end:
-            part = os.pread(self._file.fileno(), end - begin, begin)
-            if not part:
-                raise OSError("the temporary file is shorter than what was written to it")
-            parts.append(part)
-            begin += len(part)
-        return b"".join(parts).decode("ascii")
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def comment(text: str) -> str:
-    """One line of ASCII that is not executed, whatever a path, a GTID's tag or a statement holds."""
-    return "# " + "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
-
-
-def told_place(path: str, record: np.void) -> str:
-    """A transaction for people: where and when it was, and its GTID."""
-    moment = dt.datetime.fromtimestamp(int(record["timestamp"]), dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
-    gtid = gtid_text(record)
-    place = f"{path}, position {int(record['begin_position'])}, {moment} UTC"
-    return f"{place}, GTID {gtid}" if gtid else place
-
-
-def _told_statement(aside: Aside) -> str:
-    text = " ".join(shown_statement(aside.text).split())
-    if len(text) > _MOST_OF_A_STATEMENT:
-        text = text[: _MOST_OF_A_STATEMENT - 1] + "…"
-    return f"use {aside.database}; {text}" if aside.database else text
 
 
 def _xid(text: str) -> str:

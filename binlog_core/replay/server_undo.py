@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BinlogError, ServerError
 from .literals import quote_name, quote_text
-from .scripts import SESSION
+from .script_lines import SESSION
 from .undo import UndoPlan, UndoRow, ident_of
 
 if TYPE_CHECKING:

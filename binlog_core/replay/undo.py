@@ -16,7 +16,8 @@ from .._opening import open as open_log
 from ..errors import BinlogError, SchemaError
 from ..report import BinlogWarning
 from .literals import is_plain, prepared
-from .scripts import POSTAMBLE, Script, Transaction, comment, preamble, told_place
+from .script_lines import POSTAMBLE, comment, preamble, told_place
+from .scripts import Script, Transaction
 from .statements import BatchStatements, Literals, StatementMaker, TableStatements
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from support.golden import Golden, golden_logs, old_logs
 from support.writer import Log
 
 from binlog_core._core import _resync
-from binlog_core._format.format_description import FormatDescription, detect
+from binlog_core._format.descriptors import detect
+from binlog_core._format.format_description import FormatDescription
 from binlog_core._sources.sources import BufferSource, FileSource
 from binlog_core._walk.resync import Boundaries, head_of
 from binlog_core.errors import BinlogError

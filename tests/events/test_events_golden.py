@@ -12,7 +12,8 @@ from support.golden import DATA, SERVERS, Golden
 from support.plain_walk import iterate, iterate_payload
 
 from binlog_core import events as ev
-from binlog_core._format.format_description import FormatDescription, detect
+from binlog_core._format.descriptors import detect
+from binlog_core._format.format_description import FormatDescription
 from binlog_core.errors import BinlogError
 
 # Encrypted logs are for the tests of the sources.

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from binlog_core import events as ev
-from binlog_core._format.format_description import FormatDescription, artificial_description, detect
+from binlog_core._format.descriptors import detect
+from binlog_core._format.format_description import FormatDescription, artificial_description
 from binlog_core.errors import DecodeError
 from support.writer.log import Log
 

@@ -6,15 +6,15 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from binlog_core._format.event_types import EventType
-from binlog_core._format.format_description import (
-    FormatDescription,
+from binlog_core._format.descriptors import (
     LogState,
     detect,
     format_description_checksum,
     parse_format_description,
     parse_start_v3,
 )
+from binlog_core._format.event_types import EventType
+from binlog_core._format.format_description import FormatDescription
 from binlog_core.events import Event, EventHeader, TransactionPayloadEvent, parse_event
 
 

@@ -30,8 +30,10 @@ from binlog_core._sources.log_files import resolve
 from binlog_core.cli.output import printable
 from binlog_core.cli.text import csv_line, json_line
 from binlog_core.inspect.verify import verify_log
+from binlog_core.replay.flashback_script import FlashbackScript
 from binlog_core.replay.literals import is_plain, quote_name, quote_text
-from binlog_core.replay.scripts import FlashbackScript, ReplayScript, comment
+from binlog_core.replay.replay_script import ReplayScript
+from binlog_core.replay.script_lines import comment
 from binlog_core.replay.statements import StatementMaker
 
 PACKAGE = Path(binlog_core.__file__).parent

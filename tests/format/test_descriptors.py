@@ -7,16 +7,16 @@ import zlib
 
 import pytest
 
-from binlog_core._format.event_types import EventType
-from binlog_core._format.format_description import (
+from binlog_core._format.descriptors import (
     LogState,
-    artificial_description,
     detect,
     format_description_checksum,
     parse_format_description,
     parse_start_v3,
-    split_server_version,
 )
+from binlog_core._format.event_types import EventType
+from binlog_core._format.format_description import artificial_description
+from binlog_core._format.server_versions import split_server_version
 from binlog_core.errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 
 MAGIC = b"\xfebin"

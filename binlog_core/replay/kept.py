@@ -1,0 +1,55 @@
+"""Statements that wait for what comes behind them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+
+from ..errors import BinlogError
+
+
+class Kept:
+    """Statements in a temporary file, by number.
+
+    Parameters
+    ----------
+    most : int
+        Bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._file = tempfile.TemporaryFile(prefix="binlog-core-")  # noqa: SIM115  (closed in close)
+        self._ends = array("Q", [0])
+        self._written = 0
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, statement: str) -> None:
+        self._file.write(statement.encode("ascii"))
+        end = self._ends[-1] + len(statement)
+        if end > self._most:
+            raise BinlogError(
+                f"the statements that wait take more than Limits.spool_bytes={self._most}:"
+                " choose a smaller range"
+            )
+        self._ends.append(end)
+
+    def __getitem__(self, i: int) -> str:
+        if self._written < self._ends[-1]:
+            self._file.flush()
+            self._written = self._ends[-1]
+        begin, end = self._ends[i], self._ends[i + 1]
+        parts = []
+        while begin < end:
+            part = os.pread(self._file.fileno(), end - begin, begin)
+            if not part:
+                raise OSError("the temporary file is shorter than what was written to it")
+            parts.append(part)
+            begin += len(part)
+        return b"".join(parts).decode("ascii")
+
+    def close(self) -> None:
+        self._file.close()

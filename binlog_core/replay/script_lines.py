@@ -1,0 +1,71 @@
+"""What stands in scripts besides statements: the session that they need, and comments."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._decode.group import Aside
+from .._gtid_fields import gtid_text
+from .._redaction import shown_statement
+
+if TYPE_CHECKING:
+    pass
+
+SANDBOX = r"/*M!999999\- enable the sandbox mode */ "  # to MariaDB's client: no commands from here on
+_CHARSETS_WITH_BACKSLASHES = "'big5', 'cp932', 'gb18030', 'gbk', 'sjis'"  # in the second byte of a character
+# A client that reads its input in such a character set is stopped before anything is changed. Nothing here is
+# read otherwise by it, but a script that was edited, or joined to another, may be.
+_PROBE = (
+    f"SET @binlog_core_probe = IF(@@character_set_client IN ({_CHARSETS_WITH_BACKSLASHES}),"
+    " 'run the client with --default-character-set=utf8mb4', 'DO 0');",
+    "PREPARE binlog_core_probe FROM @binlog_core_probe;",
+    "EXECUTE binlog_core_probe;",
+    "DEALLOCATE PREPARE binlog_core_probe;",
+)
+# The session in which the statements mean what they say: TIMESTAMP in UTC, zero in AUTO_INCREMENT columns and
+# dates that no calendar has as they are, and rows in any order of their foreign keys.
+SESSION = (
+    "SET NAMES utf8mb4;",
+    "SET @OLD_TIME_ZONE = @@SESSION.time_zone, @OLD_SQL_MODE = @@SESSION.sql_mode;",
+    "SET @OLD_FOREIGN_KEY_CHECKS = @@SESSION.foreign_key_checks;",
+    "SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES',"
+    " foreign_key_checks = 0;",
+)
+POSTAMBLE = (
+    "SET SESSION time_zone = @OLD_TIME_ZONE, sql_mode = @OLD_SQL_MODE;",
+    "SET SESSION foreign_key_checks = @OLD_FOREIGN_KEY_CHECKS;",
+)
+_MOST_OF_A_STATEMENT = 200  # characters that are told
+
+
+def preamble(*, mariadb: bool) -> Iterator[str]:
+    """What stands in front of a script's statements."""
+    if mariadb:
+        yield SANDBOX
+    yield "# For a client with --default-character-set=utf8mb4"
+    yield from _PROBE
+    yield from SESSION
+
+
+def comment(text: str) -> str:
+    """One line of ASCII that is not executed, whatever a path, a GTID's tag or a statement holds."""
+    return "# " + "".join(c if " " <= c <= "~" and c != "\\" else "?" for c in text)
+
+
+def told_place(path: str, record: np.void) -> str:
+    """A transaction for people: where and when it was, and its GTID."""
+    moment = dt.datetime.fromtimestamp(int(record["timestamp"]), dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    gtid = gtid_text(record)
+    place = f"{path}, position {int(record['begin_position'])}, {moment} UTC"
+    return f"{place}, GTID {gtid}" if gtid else place
+
+
+def told_statement(aside: Aside) -> str:
+    text = " ".join(shown_statement(aside.text).split())
+    if len(text) > _MOST_OF_A_STATEMENT:
+        text = text[: _MOST_OF_A_STATEMENT - 1] + "…"
+    return f"use {aside.database}; {text}" if aside.database else text

@@ -127,12 +127,6 @@ class Log:
         return self._size
 
     @property
-    def file_count(self) -> int:
-        """Files from the one that holds `start` to the one that holds `stop`."""
-        first, last = self.settings.file_range(self.files)
-        return last - first + 1
-
-    @property
     def total_size(self) -> int | None:
         """Bytes of all local files as they are stored; None where one is not such a file."""
         try:

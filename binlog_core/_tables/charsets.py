@@ -51,11 +51,6 @@ class Charset:
     _decode: Callable[[bytes], str] | None = field(repr=False, compare=False)
 
     @property
-    def is_one_byte(self) -> bool:
-        """True where every character is one byte."""
-        return self.max_char_len == 1
-
-    @property
     def space(self) -> bytes:
         """The encoded space, with which CHAR is padded."""
         if self.codec is not None and self.min_char_len > 1:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
 from .._gtid_fields import gtid_of
+from .._sources.log_names import LogName
 from ..errors import (
     AuthenticationError,
     BinlogError,
@@ -503,5 +504,5 @@ def _random_id() -> int:
 
 
 def _number(file: str) -> tuple[str, int]:
-    base, _, number = file.rpartition(".")
-    return base, int(number) if number.isdecimal() else 0
+    name = LogName.of(file)
+    return (name.base, name.number) if name is not None else (file, 0)

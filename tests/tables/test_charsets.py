@@ -197,7 +197,6 @@ def test_binary_gives_no_text() -> None:
 def test_tables_of_one_byte_sets() -> None:
     latin1, dec8, utf8 = charsets.get("latin1"), charsets.get("dec8"), charsets.get("utf8mb4")
     assert latin1 is not None and dec8 is not None and utf8 is not None
-    assert latin1.is_one_byte and not utf8.is_one_byte
     assert utf8.table is None
     assert latin1.table is not None and dec8.table is not None
     assert len(latin1.table) == 256

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
+
+from .replay.literals import time_text
 
 
 class JsonText:
@@ -51,3 +55,26 @@ def _finite(value: Any) -> Any:
         case list() | tuple():
             return [_finite(one) for one in value]
     return value
+
+
+def plain(value: Any) -> Any:
+    """A value of a row in types that JSON has.
+
+    DECIMAL as text with all its digits, dates and times as MySQL prints them (UTC with its offset), bytes as
+    ``{"hex": …}``.
+    """
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case dt.datetime():
+            return value.isoformat(" ")
+        case dt.date():
+            return value.isoformat()
+        case dt.timedelta():
+            return time_text(value)
+        case bytes() | bytearray() | memoryview():
+            return {"hex": value.hex()}
+    return value
+
+
+encode_plain = JsonText(default=plain).encode

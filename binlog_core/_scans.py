@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import glob
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from ._change_columns import CHANGE_COLUMNS
 from ._core._capsules import schema_capsule, stream_capsule
+from ._core._values import RowReader
 from ._gtid_fields import gtid_text
+from ._json_text import encode_plain
 from ._pushdown import pushed_condition
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
-from .arrow.batch import ArrowBatch
+from .arrow.batch import ArrowBatch, change_column
 from .arrow.types import ArrowField, ChangeColumn, ValueOptions, arrow_field, struct_field
 from .batch import OUTCOMES, TRANSACTION_DTYPE, ChangeBatch
 from .batches import empty_batch, fitted
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from .log import Log
 
 _EVENTS_CHUNK = 4096
+_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4  # of image["op"]
 _EVENT_COLUMNS = {
     "file": None,
     "position": np.uint64,
@@ -246,9 +249,10 @@ class ChangesScan(Scan):
         own = {column.name for column in columns}
         self._log, self._name, self._columns, self._options = log, name, columns, options
         self._where: dict[str, Any] = {} if where is None else {"where": where}
-        self._extras = tuple(name for name in CHANGE_COLUMNS if name not in own)
-        self.names = (*(column.name for column in columns), *self._extras)
-        self.least = self._extras[0]
+        self.own = tuple(column.name for column in columns)
+        self.about = tuple(name for name in CHANGE_COLUMNS if name not in own)
+        self.names = (*self.own, *self.about)
+        self.least = self.about[0]
 
     def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
         scan = self
@@ -268,14 +272,120 @@ class ChangesScan(Scan):
         for batch in self._log.batches(pattern, {pattern: names}, **self._where).take(prepared):
             yield prepared.of(batch)
 
+    def images(self, columns: Collection[str]) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
+        """Batches of pyarrow's, and the op of each image: an update's lie side by side."""
+        import pyarrow
+
+        pattern = glob.escape(self._name)
+        chosen = tuple(column for column in self._columns if column.name in columns)
+        names = [column.name for column in chosen]
+        prepared = Prepared(lambda batch: pyarrow.record_batch(self._of(batch, chosen, columns)))
+        for batch in self._log.batches(pattern, {pattern: names}, **self._where).take(prepared):
+            yield prepared.of(batch), batch.array["image"]["op"]
+
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
         chosen = tuple(column for column in self._columns if column.name in columns)
         return self._of(empty_batch(chosen), chosen, columns).fields()
 
     def _of(self, batch: ChangeBatch, chosen: tuple[Column, ...], columns: Collection[str]) -> ArrowBatch:
-        wanted = [name for name in self._extras if name in columns]
+        wanted = [name for name in self.about if name in columns]
         fit, mapped = fitted(chosen, batch, drop=True)
         return ArrowBatch(fit, columns=mapped, change_columns=wanted, **self._options)
+
+
+class AllChangesScan(Scan):
+    """Row images of all tables: `_table`, `image` (JSON, less the columns that it lacks), `CHANGE_COLUMNS`.
+
+    Parameters
+    ----------
+    log : Log
+    """
+
+    least = "_table"
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.names = ("_table", "image", *CHANGE_COLUMNS)
+
+    def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
+        return self._of(empty_batch(()), columns).fields()
+
+    def arrays(self, columns: Collection[str]) -> Iterator[object]:
+        values: dict[str, Any] = {} if "image" in columns else {"columns": {"*": ()}}
+        for group in self._log.groups(**values):
+            for batch in group.batches:
+                if batch.table.undecodable is None:
+                    yield self._of(batch, columns).export()[1]
+
+    @staticmethod
+    def _of(batch: ChangeBatch, columns: Collection[str]) -> ArrowBatch:
+        extras = []
+        if "_table" in columns:
+            numbers = np.zeros(len(batch), np.uint32)
+            extras.append(ChangeColumn("_table", numbers, labels=(batch.table.full_name,)))
+        if "image" in columns:
+            labels = [encode_plain(column.name) + b": " for column in batch.columns]
+            images = RowReader(batch, None, "raise").row_texts(
+                "json", labels, b", ", encode_plain, gaps=False
+            )
+            codes = {image: code for code, image in enumerate(dict.fromkeys(images))}
+            numbers = np.array([codes[image] for image in images], np.uint32)
+            texts = tuple(f"{{{image.decode()}}}" for image in codes)
+            extras.append(ChangeColumn("image", numbers, labels=texts or ("",)))
+        extras += [change_column(batch, name, None) for name in CHANGE_COLUMNS if name in columns]
+        return ArrowBatch(batch, columns=(), change_columns=False, extras=extras)
+
+
+class ChangedRowsScan:
+    """Changed rows of one table, before and after side by side; needs pyarrow.
+
+    Parameters
+    ----------
+    images : ChangesScan
+        Its row images.
+    """
+
+    def __init__(self, images: ChangesScan) -> None:
+        self._images = images
+
+    def only(self, columns: Collection[str] | None, _filter: str | None = None) -> Any:
+        """A pyarrow.RecordBatchReader of some columns: ``before_…`` and ``after_…`` of the table's, then
+        `CHANGE_COLUMNS`, of which `_change_type` is insert, update or delete. None: of all.
+        """
+        import pyarrow as pa
+
+        own, about = self._images.own, self._images.about
+
+        def chosen(names: Iterable[str], beginning: str = "") -> list[str]:
+            return [name for name in names if columns is None or f"{beginning}{name}" in columns]
+
+        sides = chosen(own, "before_"), chosen(own, "after_")
+        extras = chosen(about) or ["_row"]
+        wanted = {*sides[0], *sides[1], *extras}
+        schema = pa.schema(self._images.only(wanted))
+        kind = pa.dictionary(pa.uint32(), pa.string())
+        fields = [pa.field(f"before_{name}", schema.field(name).type) for name in sides[0]]
+        fields += [pa.field(f"after_{name}", schema.field(name).type) for name in sides[1]]
+        fields += [pa.field(n, kind) if n == "_change_type" else schema.field(n) for n in extras]
+
+        def rows() -> Iterator[Any]:
+            for images, ops in self._images.images(wanted):
+                heads = np.flatnonzero(ops != _POSTIMAGE)
+                op = ops[heads]
+                before = pa.array(heads, mask=op == _INSERT)
+                after = pa.array(heads + (op == _PREIMAGE), mask=op == _DELETE)
+                found = [images[name].take(before) for name in sides[0]]
+                found += [images[name].take(after) for name in sides[1]]
+                for name in extras:
+                    if name == "_change_type":
+                        labels = pa.array(["insert", "update", "delete"])
+                        codes = np.searchsorted((_INSERT, _PREIMAGE, _DELETE), op).astype(np.uint32)
+                        found.append(pa.DictionaryArray.from_arrays(pa.array(codes), labels))
+                    else:
+                        found.append(images[name].take(pa.array(heads)))
+                yield pa.RecordBatch.from_arrays(found, schema=pa.schema(fields))
+
+        return pa.RecordBatchReader.from_batches(pa.schema(fields), rows())
 
 
 class _PlainScan(Scan):

@@ -77,7 +77,7 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     def __init__(self, read: Callable[..., Any]) -> None:
         # Dataset's own __init__ only says that nobody should call it.
         self._read = read
-        self._schema = pyarrow.schema(read(None))
+        self._schema = pyarrow.RecordBatchReader.from_stream(read(None)).schema
 
     @property
     def schema(self) -> pyarrow.Schema:

@@ -6,8 +6,13 @@
 >>> con.sql("FROM changes('shop.orders') WHERE _change_type = 'delete'")    # doctest: +SKIP
 
 ``changes('database.table')`` has the columns of the table, null where a row image lacks one, then
-`CHANGE_COLUMNS`; an update is two rows. ``events`` has the log's events, ``transactions`` those transactions
-that change rows. All are read anew for each query, group by group: nothing is kept.
+`CHANGE_COLUMNS`; an update is two rows. ``database.table`` is the same, where no other database of the
+connection has that name. ``changes()`` has the row images of all tables: `_table`, the `image` as JSON, and
+`CHANGE_COLUMNS`. ``changed_rows('database.table')`` has one row for each changed row: ``before_…`` and
+``after_…`` of each column, then `CHANGE_COLUMNS`, where `_change_type` is insert, update or delete; it needs
+pyarrow.
+``events`` has the log's events, ``transactions`` those transactions that change rows. All are read anew for
+each query, group by group: nothing is kept.
 
 Only the columns that a query needs are decoded. DuckDB tells them to a dataset of pyarrow's kind
 (`binlog_core.dataset`); of other Arrow streams it reads every column, and so it does without pyarrow.
@@ -17,12 +22,15 @@ A DECIMAL of more than 38 digits is text: DuckDB has no wider ones.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
 from ._reading import log_of
 from ._scans import (
+    AllChangesScan,
+    ChangedRowsScan,
     ChangesScan,
     EventsScan,
     Scan,
@@ -32,6 +40,7 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
+from ._tables.given_names import near_names
 from .errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -43,11 +52,14 @@ if TYPE_CHECKING:
 __all__ = ["CHANGE_COLUMNS", "connect", "query", "register"]
 
 _PREFIX = "binlog:"  # of the names under which scans are registered: no table of the user's has one such
-_MACRO = (
-    "CREATE OR REPLACE TEMP MACRO changes(name) AS TABLE"
-    f" FROM query_table('\"{_PREFIX}' || hex(encode(name)) || '\"')"
-)
-_UNKNOWN = re.compile(rf"name {_PREFIX}(?P<table>[0-9A-F]*) does not exist")
+_ROWS = "rows:"  # of names under which changed rows are registered
+_MACROS = [
+    f"CREATE OR REPLACE TEMP MACRO {macro} AS TABLE"
+    f" FROM query_table('\"{_PREFIX}{kind}' || hex(encode(name)) || '\"')"
+    for macro, kind in (("changes(name := '')", ""), ("changed_rows(name)", _ROWS))
+]
+_UNKNOWN = re.compile(rf"name {_PREFIX}(?:{_ROWS})?(?P<table>[0-9A-F]*) does not exist")
+_NO_TABLE = re.compile(r"Table with name (?P<name>\w+|\"[^\"]+\") does not exist")
 _VIEWS = {
     "events": (
         "SELECT file, position, to_timestamp(timestamp) AS timestamp, server_id, event_length, type,"
@@ -95,7 +107,9 @@ def _register_views(con: duckdb.DuckDBPyConnection, log: Log) -> None:
     for name, scan in (("events", EventsScan(log)), ("transactions", TransactionsScan(log))):
         con.register(_PREFIX + name, _scanned(scan))
         _run(con, f'CREATE OR REPLACE TEMP VIEW {name} AS {_VIEWS[name]} FROM "{_PREFIX}{name}"')
-    _run(con, _MACRO)
+    con.register(_PREFIX, _scanned(AllChangesScan(log)))
+    for macro in _MACROS:
+        _run(con, macro)
 
 
 def _register_changes(
@@ -105,10 +119,34 @@ def _register_changes(
     wanted: Collection[str],
 ) -> None:
     """Make some of the tables known: DuckDB keeps each of their columns, whether a query needs it or not."""
+    alike = Counter(name.lower() for name in tables)
     for name, full_name in by_any_name(tables).items():
         if full_name in wanted:
             changes = ChangesScan(log, full_name, tables[full_name], wide_decimals="text")
             con.register(_PREFIX + _exactly(name), _scanned(changes))
+            _register_changed_rows(con, name, changes)
+            if name == full_name and alike[name.lower()] == 1:
+                _register_name(con, name)
+
+
+def _register_changed_rows(con: duckdb.DuckDBPyConnection, name: str, changes: ChangesScan) -> None:
+    try:
+        from .dataset import ScannedDataset
+    except MissingExtraError:
+        return
+    con.register(_PREFIX + _ROWS + _exactly(name), ScannedDataset(ChangedRowsScan(changes).only))
+
+
+def _register_name(con: duckdb.DuckDBPyConnection, full_name: str) -> None:
+    """Let ``database.table`` be its changes, in a database in memory: nothing is left in the user's own."""
+    database, _, table = (part.replace('"', '""') for part in full_name.partition("."))
+    known = "SELECT database_name FROM duckdb_databases() UNION SELECT schema_name FROM duckdb_schemas()"
+    ours = f"SELECT 1 FROM duckdb_views() WHERE lower(database_name) = lower(?) AND sql LIKE '%{_PREFIX}%'"
+    if not con.execute(ours, [database]).fetchall():
+        if database.lower() in (str(one).lower() for (one,) in con.execute(known).fetchall()):
+            return
+        _run(con, f"ATTACH ':memory:' AS \"{database}\"")
+    _run(con, f'CREATE OR REPLACE VIEW "{database}".main."{table}" AS FROM "{_PREFIX}{_exactly(full_name)}"')
 
 
 def _exactly(name: str) -> str:
@@ -143,9 +181,14 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
     con = con or connect()
     import duckdb
 
+    words = set(re.findall(r"\w+", sql.lower()))
+
     def written(full_name: str) -> bool:
-        names = (full_name, full_name.partition(".")[2])
-        return any("'" + name.replace("'", "''") + "'" in sql for name in names)
+        own = full_name.partition(".")[2]
+        quotes = (
+            f"{quote}{name.replace(quote, 2 * quote)}{quote}" for name in (full_name, own) for quote in "'\""
+        )
+        return own.lower() in words or any(text in sql for text in quotes)
 
     tables = find_tables(log, written)
     known = set(filter(written, tables))
@@ -157,6 +200,11 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
         except duckdb.CatalogException as error:
             unknown = _UNKNOWN.search(str(error))
             if unknown is None:
+                missing = _NO_TABLE.search(str(error))
+                name = missing["name"].strip('"') if missing is not None else ""
+                qualified = "." in name or f".{name.lower()}" in sql.lower()
+                if name and qualified and near_names(name, tables):
+                    raise unknown_table(name, tables) from None
                 raise
             # A name that the query computes, maybe.
             name = bytes.fromhex(unknown["table"]).decode("utf-8", "replace")

@@ -91,6 +91,69 @@ def test_who_deleted_this_row_when_in_which_transaction(log: Log) -> None:
     ]
 
 
+def test_a_table_goes_by_its_name(log: Log, tmp_path: Path) -> None:
+    for name in (TABLE, '"shop"."naïve_table_a"', "shop.Route66_b", "SHOP.ROUTE66_B"):
+        table = TABLE if "na" in name else "shop.Route66_b"
+        want = ask(log, f"select count(*) from changes('{table}')")
+        assert ask(log, f"select count(*) from {name}") == want
+    con = duckdb.connect(tmp_path / "own.duckdb")
+    sql_over_logs.register(con, log)
+    sql_over_logs.register(con, log)
+    assert con.sql("select count(*) from shop.Route66_b").fetchall() == [(3,)]
+    assert (
+        con.sql(
+            "select schema_name from duckdb_schemas() where database_name = 'own' and not internal"
+        ).fetchall()
+        == []
+    )
+    with pytest.raises(SchemaError, match=r"'shop.rute66_b'.*near: shop.Route66_b"):
+        ask(log, "from shop.rute66_b")
+    with pytest.raises(SchemaError, match=r"'rute66_b'.*near: shop.Route66_b"):
+        ask(log, f"from {TABLE} join shop.rute66_b using (id)")
+
+
+def test_names_of_the_user_come_first(log: Log) -> None:
+    con = duckdb.connect()
+    con.execute("create schema shop; create table shop.Route66_b as select 'mine' as whose")
+    sql_over_logs.register(con, log)
+    assert con.sql("select whose from shop.Route66_b").fetchall() == [("mine",)]
+    assert con.sql("select count(*) from changes('shop.Route66_b')").fetchall() == [(3,)]
+
+
+def test_changes_of_all_tables(log: Log) -> None:
+    counts = Counter((f"{c['db']}.{c['table']}", c["op"]) for c in GTID.truth)
+    found = ask(
+        log, "select _table, replace(_change_type, '_postimage', ''), count(*) from changes()"
+        " where _change_type <> 'update_preimage' group by all",
+    )  # fmt: skip
+    assert {(table, kind): count for table, kind, count in found} == counts
+    ids = ask(log, "select (image->>'id')::int from changes() where _change_type = 'delete' order by 1")
+    assert ids == [(c["before"]["id"],) for c in GTID.truth if c["op"] == "delete"]
+    assert ask(log, "select count(image) from changes()") == [
+        (sum(1 + (c["op"] == "update") for c in GTID.truth),)
+    ]
+
+
+def test_before_and_after_side_by_side(log: Log, decoded: set[str]) -> None:
+    changes = [c for c in GTID.truth if f"{c['db']}.{c['table']}" == TABLE]
+    found = ask(
+        log, f"select _change_type, before_id, after_id, before_n, after_n from changed_rows('{TABLE}')"
+        " order by _position, _row",
+    )  # fmt: skip
+
+    def value(change: dict[str, Any], side: str, name: str) -> Any:
+        image = change[side]
+        return None if image is None or image.get(name) is None else int(image[name])
+
+    assert decoded == {"id", "n"}
+    assert found == [
+        (c["op"], *(value(c, side, name) for name in ("id", "n") for side in ("before", "after")))
+        for c in changes
+    ]
+    assert {c["op"] for c in changes} == {"insert", "update", "delete"}
+    assert ask(log, f"select count(*) from changed_rows('{TABLE}')") == [(len(changes),)]
+
+
 def test_events(log: Log) -> None:
     want = [(e["pos"], e["type"]) for e in GTID.events if e["pos"] != e["end"]]
     assert ask(log, "select position, type from events order by all")[: len(want)] == want
@@ -303,6 +366,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert ran.lines[0] == "id,_gtid"
     assert len(ran.lines) == 2
     assert run("sql", sql, GTID.path, "-f", "table").code == 0
+    assert run("sql", "select count(*) as n from shop.route66_b", GTID.path).lines == ["n", "3"]
     assert run("sql", sql, "-", "-f", "jsonl", stdin=GTID.data).text.startswith('{"id": ')
     ran = run("sql", "from changes('shop.rute66_b')", GTID.path)
     assert (ran.code, ran.out) == (1, b"")

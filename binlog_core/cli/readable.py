@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from .._json_text import plain
 from ..history import changed_values
 from .output import moment, printable
-from .text import plain
 
 if TYPE_CHECKING:
     from .._core._values import RowChange

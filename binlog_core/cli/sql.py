@@ -10,11 +10,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from .._json_text import plain
 from ..errors import BinlogError
 from .options import LogOptions, RangeOptions, spread
 from .output import errors_as_lines, is_terminal, printable, results, standard_output
 from .progress import patience
-from .text import csv_line, json_line, plain
+from .text import csv_line, json_line
 
 _MOST_ROWS = 1000  # of a table for people
 _BATCH = 1000
@@ -24,7 +25,7 @@ _LEAST_WIDTH = 9  # characters of a column in a table, borders included
 @spread
 def sql(
     query: Annotated[
-        str, typer.Argument(help="SELECT … FROM changes('shop.orders'), events or transactions.")
+        str, typer.Argument(help="SELECT … FROM shop.orders, changes(), events or transactions.")
     ],
     logs: LogOptions,
     part: RangeOptions,
@@ -39,15 +40,19 @@ def sql(
         typer.Option(help="SQL file, or mysql://… of a server, with definitions; or ddl: those in the log."),
     ] = None,
 ) -> None:
-    """Ask DuckDB: changes('database.table') has row images, events and transactions the rest of the logs.
+    """Ask DuckDB: database.table has row images, events and transactions the rest of the logs.
 
     Images have the table's columns and _change_type (insert, update_preimage, update_postimage, delete),
     _commit_timestamp, _timestamp, _gtid, _server_id, _file, _position, _row, _transaction and _xid.
+    changes('database.table') is the same where names differ in case only, changes() has the images of all
+    tables as JSON, changed_rows('database.table') has before_… and after_… of a row side by side.
     Only the columns that the query names are decoded.
 
     Examples:
 
-      binlog-core sql "select * from changes('shop.orders') where _change_type = 'delete'" mysql-bin.000042
+      binlog-core sql "select * from shop.orders where _change_type = 'delete'" mysql-bin.000042
+
+      binlog-core sql "select before_total, after_total from changed_rows('shop.orders')" mysql-bin.000042
 
       binlog-core sql "select type, count(*) from events group by all order by 2 desc" mysql-bin.000042
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +11,12 @@ from numpy.typing import NDArray
 
 from .._core._values import RowReader
 from .._gtid_fields import gtid_text
-from .._json_text import JsonText
+from .._json_text import encode_plain as _encode
+from .._json_text import plain
 from ..batch import ChangeBatch
-from ..replay.literals import time_text
 
 if TYPE_CHECKING:
     from .._decode.group import Group
-
-_encode = JsonText(default=lambda value: plain(value)).encode
 
 
 def json_line(record: dict[str, Any]) -> bytes:
@@ -46,26 +42,6 @@ def csv_field(value: Any) -> str:
     if text and not any(c in text for c in ',"\r\n') and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'
-
-
-def plain(value: Any) -> Any:
-    """A value of a row in types that JSON has.
-
-    DECIMAL as text with all its digits, dates and times as MySQL prints them (UTC with its offset), bytes as
-    ``{"hex": …}``.
-    """
-    match value:
-        case Decimal():
-            return format(value, "f")
-        case dt.datetime():
-            return value.isoformat(" ")
-        case dt.date():
-            return value.isoformat()
-        case dt.timedelta():
-            return time_text(value)
-        case bytes() | bytearray() | memoryview():
-            return {"hex": value.hex()}
-    return value
 
 
 # ---------------------------------------------------------------- whole columns

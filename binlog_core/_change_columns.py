@@ -17,11 +17,12 @@ CHANGE_COLUMNS = (
     "_gtid",
     "_transaction",
     "_xid",
+    "_thread_id",
 )
 DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_row")
 
 # What a condition may ask for besides the table's columns.
-CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type")
+CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type", "_thread_id")
 
 # Of the change feeds of lakes, and what these have on demand. `_commit_version` and `_change_ordinal` order
 # the changes of several logs: a batch alone does not tell them.

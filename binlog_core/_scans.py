@@ -59,6 +59,7 @@ _TRANSACTION_COLUMNS = {
     "gtid": None,
     "server_id": np.uint32,
     "xid": np.uint64,
+    "thread_id": np.uint32,
     "outcome": None,
     "row_images": np.int64,
 }
@@ -489,6 +490,7 @@ class TransactionsScan(_PlainScan):
                     gtid_text(one) or "",
                     int(one["server_id"]),
                     int(one["xid"]),
+                    int(one["thread_id"]),
                     OUTCOMES[one["outcome"]],
                     count,
                 )

@@ -278,8 +278,8 @@ class ChangeBatch(Records):
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
             event in the file) and `_row` (number of the row within the event); or some of these and
             of `_timestamp` (of the event), `_server_id`, `_file`, `_gtid` (text, empty where the transaction
-            has none), `_transaction` (offset of its first event), `_xid` (0 where it has none), in the
-            order wanted.
+            has none), `_transaction` (offset of its first event), `_xid` (0 where it has none), `_thread_id`
+            (of the connection, 0 where the log does not tell), in the order wanted.
         extras : sequence of ChangeColumn
             Columns of the caller's to follow those; their values are one for each exported row.
         rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None

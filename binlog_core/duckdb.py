@@ -70,7 +70,8 @@ _VIEWS = {
         " to_timestamp(timestamp) AS timestamp,"
         " CASE WHEN commit_time >= 0 THEN make_timestamptz(commit_time) ELSE to_timestamp(timestamp) END"
         " AS commit_timestamp,"
-        " nullif(gtid, '') AS gtid, server_id, nullif(xid, 0) AS xid, outcome, row_images"
+        " nullif(gtid, '') AS gtid, server_id, nullif(xid, 0) AS xid, nullif(thread_id, 0) AS thread_id,"
+        " outcome, row_images"
     ),
 }
 

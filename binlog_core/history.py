@@ -244,6 +244,7 @@ def _transaction(path: str, record: np.void) -> Transaction:
         deletes=0,
         tables={},
         outcome=OUTCOMES[record["outcome"]],
+        thread_id=int(record["thread_id"]) or None,
     )
 
 

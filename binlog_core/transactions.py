@@ -143,7 +143,7 @@ def transactions(
     most : int or None
         Give no more; None: all, of which those in log order take no memory.
     details : bool
-        Also thread, user and statement.
+        Also user and statement.
     **options
         For `binlog_core.open`.
 
@@ -176,7 +176,7 @@ def transactions(
 
 
 def describe(log: Log, chosen: Iterable[Transaction]) -> None:
-    """Add thread, user and statement to some transactions of a log of one file."""
+    """Add user and statement to some transactions of a log of one file."""
     heads = Heads(chosen)
     if len(heads):
         for event in log.events(DETAIL_TYPES, where=heads.mask):
@@ -184,7 +184,7 @@ def describe(log: Log, chosen: Iterable[Transaction]) -> None:
 
 
 class Heads:
-    """The beginnings of some transactions of one file, where thread and statement are told.
+    """The beginnings of some transactions of one file, where user and statement are told.
 
     Parameters
     ----------
@@ -300,6 +300,7 @@ class Block:
             deletes=deletes,
             tables=self.tables(i),
             outcome=OUTCOMES[record["outcome"]],
+            thread_id=int(record["thread_id"]) or None,
         )
 
 

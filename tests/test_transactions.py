@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import DATA, golden_logs
+from support.golden import DATA, Golden, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
-from binlog_core.transactions import Transaction, transactions
+from binlog_core.transactions import DETAIL_TYPES, Transaction, transactions
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 A = Table("shop", "a", [("id", "INT")])
@@ -77,7 +78,8 @@ def test_in_log_order(group_rows: int) -> None:
     assert [(one.begin_position, one.end_position) for one in found] == places
     assert [one.gtid for one in found] == [f"{UUID}:{i}" for i in (1, 2, 3)]
     assert [one.statement for one in found] == ["SET PASSWORD = '***'", None, None]
-    assert [told(one)[5:7] for one in transactions(data, details=False)] == [(None, None)] * 3
+    alone = [told(one)[5:7] for one in transactions(data, details=False)]
+    assert alone == [(7, None), (8, None), (7, None)]
     assert [told(one) for one in transactions(data, most=1)] == WANTED[:1]
 
 
@@ -114,6 +116,52 @@ def test_compressed_transactions_tell_their_thread() -> None:
         threads = {event.thread_id for event in log.events() if getattr(event, "query", "") == "BEGIN"}
     assert {one.thread_id for one in transactions(golden.path)} <= threads
     assert [one.thread_id for one in transactions(golden.path, by="bytes", most=3)] != [None] * 3
+
+
+@pytest.mark.parametrize("golden", [g for g in golden_logs() if not g.open_arguments], ids=str)
+def test_the_loop_tells_the_thread_that_events_tell(golden: Golden) -> None:
+    with binlog_core.open(golden.path) as log:
+        found = list(transactions(log, details=False))
+        events = list(log.events(DETAIL_TYPES))
+    for one in found:
+        alone = replace(one, thread_id=None)
+        for event in events:
+            if one.begin_position <= event.position < (one.end_position or 1 << 62):
+                alone.learn(event)
+        assert one.thread_id == alone.thread_id
+
+
+def test_rows_events_and_undo_of_a_thread(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    path = tmp_path / "bin.000001"
+    path.write_bytes(written()[0])
+
+    def ops(*options: str) -> list[str]:
+        return [json.loads(line)["op"] for line in run("rows", path, "-f", "jsonl", *options).lines]
+
+    assert ops("--thread-id", "8") == ["insert"] * 10 + ["delete"] * 4
+    assert ops("--thread-id", "7", "--where", "id = 2") == ["update"] * 3
+    assert len(ops("--thread-id", "7,8")) == 18
+    assert ops("--thread-id", "9") == []
+    assert run("rows", path, "--thread-id", "x").code == 2
+    events = [json.loads(line) for line in run("events", path, "--thread-id", "8", "-f", "jsonl").lines]
+    assert [one["type"] for one in events] == [
+        "Gtid", "Query", "Table_map", "Write_rows", "Table_map", "Delete_rows", "Xid",
+    ]  # fmt: skip
+    some = run("events", path, "--thread-id", "7", "--type", "Write_rows", "-f", "jsonl").lines
+    assert [json.loads(one)["table"] for one in some] == ["shop.b"]
+    report = json.loads(run("undo", path, "--thread-id", "8", "-o", tmp_path / "undo.sql", "--json").text)
+    assert {row["action"] for row in report["rows"]} == {"delete", "insert"}
+    assert len(report["transactions"]) == 1
+    assert "`other`.`a`" not in (tmp_path / "undo.sql").read_text()
+    ran = run("undo", path, "--thread-id", "8", "--rewrite-db", "shop=other", "-o", tmp_path / "other.sql")
+    assert ran.code == 0, ran.err
+    text = (tmp_path / "other.sql").read_text()
+    assert "`other`.`a`" in text
+    assert "`shop`." not in text
+    assert run("undo", path, "--thread-id", "8", "--rewrite-db", "shop").code == 2
 
 
 def run_of(*arguments: object) -> Any:

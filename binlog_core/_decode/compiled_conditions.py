@@ -150,7 +150,7 @@ class _Compiler:
         elif isinstance(test, Constant):
             self._put("CONSTANT", test, low=test.state)
         elif isinstance(test, MetaTest):
-            code = "SERVER" if test.name == "_server_id" else "COMMIT"
+            code = {"_server_id": "SERVER", "_thread_id": "THREAD"}.get(test.name, "COMMIT")
             self._each(test.spans, lambda span: self._put(code, test, **_ends(span)))
         else:
             raise _NotForTheLoop

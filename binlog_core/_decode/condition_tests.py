@@ -215,7 +215,7 @@ class OpTest(Test):
 
 @dataclass(frozen=True, slots=True)
 class MetaTest(Test):
-    """`_server_id` and `_commit_timestamp`: in one of some spans."""
+    """`_server_id`, `_thread_id` (0 is not known) and `_commit_timestamp`: in one of some spans."""
 
     name: str
     spans: tuple[Span, ...]
@@ -223,6 +223,8 @@ class MetaTest(Test):
     def states(self, records: Records) -> States:
         if self.name == "_server_id":
             values = records.image["server_id"].astype(np.int64)
+        elif self.name == "_thread_id":
+            values = records.batch.transactions["thread_id"][records.image["transaction"]].astype(np.int64)
         else:
             transactions = records.batch.transactions[records.image["transaction"]]
             values = transactions["commit_time"].copy()
@@ -233,7 +235,10 @@ class MetaTest(Test):
             low = -(1 << 63) if span.low is None else max(span.low, -(1 << 63))
             high = (1 << 63) - 1 if span.high is None else min(span.high, (1 << 63) - 1)
             found |= (values >= low) & (values <= high) & (low <= high)
-        return np.where(found, np.uint8(TRUE), np.uint8(FALSE))
+        states = np.where(found, np.uint8(TRUE), np.uint8(FALSE))
+        if self.name == "_thread_id":
+            states[(values == 0) & ~found] = UNKNOWN
+        return states
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -259,6 +259,8 @@ class _Binder:
         assert isinstance(node, Comparison | OneOf | Like | IsNull)
         name = node.ref.name
         if isinstance(node, IsNull):
+            if name == "_thread_id":
+                return MetaTest("", name, (Span(0, 0),))
             return GtidTest("", None) if name == "_gtid" else Constant("", FALSE)
         literals = _literals(node)
         if any(literal.value is None for literal in literals):
@@ -279,11 +281,13 @@ class _Binder:
         op = node.op if isinstance(node, Comparison) else "="
         spans = []
         for literal in literals:
-            if name == "_server_id":
+            if name in ("_server_id", "_thread_id"):
                 if isinstance(literal.value, str | bytes):
                     raise _pseudo_misfit(name, literal, "a number")
                 assert literal.value is not None
-                spans.append(span_of(op, Fraction(literal.value)))
+                span = span_of(op, Fraction(literal.value))
+                known = name == "_server_id" or (span.low is not None and span.low > 0)
+                spans.append(span if known else replace(span, low=1))
                 continue
             fields = fields_of(literal, zone=True)
             if fields is None:

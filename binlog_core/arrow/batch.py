@@ -12,6 +12,7 @@ from .._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .._core._capsules import schema_capsule, stream_capsule
 from .._core._columns import array_address, export_batch, export_columns
 from .._gtid_fields import gtid_text
+from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
 from .shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
@@ -211,9 +212,10 @@ def change_column(batch: ChangeBatch, name: str, rows: NDArray[np.integer[Any]] 
     if name == "_transaction":
         begins = batch.transactions["begin_position"] if len(image) else np.empty(0, np.uint64)
         return ChangeColumn(name, begins[image["transaction"]])
-    if name == "_xid":
-        xids = batch.transactions["xid"] if len(image) else np.empty(0, np.uint64)
-        return ChangeColumn(name, xids[image["transaction"]])
+    if name in ("_xid", "_thread_id"):
+        column = name[1:]
+        each = batch.transactions[column] if len(image) else np.empty(0, TRANSACTION_DTYPE[column])
+        return ChangeColumn(name, each[image["transaction"]])
     raise SchemaError(f"unknown change column {name!r}; known: {', '.join(CHANGE_COLUMNS)}")
 
 

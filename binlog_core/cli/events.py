@@ -18,7 +18,7 @@ from ..events.describe import Describer
 from ..gtids import Gtid, MariadbGtid
 from ..log import Log
 from .checks import check_tables
-from .options import FollowOptions, LogOptions, RangeOptions, server_ids, spread
+from .options import FollowOptions, LogOptions, RangeOptions, ids, spread
 from .output import errors_as_lines, is_terminal, moment, note, printable, standard_output
 from .text import json_line
 
@@ -34,6 +34,7 @@ _OUTSIDE = frozenset(  # of any transaction
         EventType.STOP,
     )
 )
+_QUERIES = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
 _SEPARATOR = "  "
 
 
@@ -74,6 +75,10 @@ def events(
     server_id: Annotated[
         str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
     ] = None,
+    thread_id: Annotated[
+        str | None,
+        typer.Option(metavar="IDS", help="Transactions of this connection only, or of several: 67,68."),
+    ] = None,
     grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
     form: Annotated[
         Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
@@ -100,7 +105,7 @@ def events(
     types = type_codes(kind)
     following.check(logs, part)
     with errors_as_lines():
-        servers = server_ids(server_id)
+        servers, threads = ids(server_id, "--server-id"), ids(thread_id, "--thread-id")
         only = servers[0] if len(servers) == 1 else None
         places = part.places(logs)
         with logs.open(passes=bool(table), follow=following.follow, server_id=only, **places) as log:
@@ -110,7 +115,8 @@ def events(
             any_events = False
             file = standard_output()
             gtids = _Gtids(include_gtids, exclude_gtids)
-            for path, event, told, name in _events(log, gtids.needed(types)):
+            found = _events(log, gtids.needed(types, threads=bool(threads)))
+            for path, event, told, name in _of_threads(found, threads) if threads else found:
                 if servers and event.server_id not in servers:
                     continue
                 any_events = True
@@ -177,6 +183,28 @@ def _events(log: Log, types: frozenset[int] | None) -> Iterator[tuple[str, Event
             yield one.files[0].name, event, told, describer.table_of(event)
 
 
+def _of_threads(
+    found: Iterator[tuple[str, Event, str, str | None]], threads: list[int]
+) -> Iterator[tuple[str, Event, str, str | None]]:
+    """Those of some connections: the thread is told by a transaction's BEGIN, behind its GTID, or there."""
+    here: int | None = None
+    waiting: list[tuple[str, Event, str, str | None]] = []
+    for one in found:
+        event = one[1]
+        if isinstance(event, GtidEvent | MariadbGtidEvent):
+            here, waiting = getattr(event, "thread_id", None), [one]
+            if here is None:
+                continue
+        elif event.type_code in _OUTSIDE:
+            here, waiting = None, []
+        else:
+            here = event.thread_id if isinstance(event, QueryEvent) else here
+            waiting.append(one)
+        if here in threads:
+            yield from waiting
+        waiting = []
+
+
 class _Gtids:
     """Whether events are in a wanted transaction, one event after the other.
 
@@ -190,9 +218,11 @@ class _Gtids:
         self._gtid: Gtid | MariadbGtid | None = None
         self.unmet = self._include is not None  # no transaction was in the wanted set
 
-    def needed(self, types: frozenset[int] | None) -> frozenset[int] | None:
-        """Types of events that have to be read to tell."""
-        return types if types is None or not self._choose else types | GTID_EVENTS
+    def needed(self, types: frozenset[int] | None, *, threads: bool) -> frozenset[int] | None:
+        """Types of events that have to be read to tell; also of which thread they are."""
+        if types is None:
+            return None
+        return types | (GTID_EVENTS if self._choose or threads else set()) | (_QUERIES if threads else set())
 
     def wants(self, event: Event) -> bool:
         """Whether the event that comes next is wanted; those outside of transactions are in no set."""

@@ -291,6 +291,13 @@ class RowOptions:
     server_id: Annotated[
         str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
     ] = None
+    thread_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IDS",
+            help="Changes of this connection only, or of several: 67,68. MariaDB logs it from 11.8 on.",
+        ),
+    ] = None
     schema: Annotated[
         str | None,
         typer.Option(
@@ -313,11 +320,13 @@ class RowOptions:
                 raise typer.BadParameter(f"--op {name!r} is not insert, update or delete")
         if self.charset is not None and not charsets.is_text(self.charset):
             raise typer.BadParameter(f"--charset {self.charset!r} is not a character set of text")
-        servers = server_ids(self.server_id)
+        servers = ids(self.server_id, "--server-id")
         where = self.where
-        if len(servers) > 1:
-            chosen = f"_server_id in ({', '.join(map(str, servers))})"
-            where = chosen if where is None else f"({where}) and {chosen}"
+        threads = ids(self.thread_id, "--thread-id")
+        for name, numbers in (("_server_id", servers[1:] and servers), ("_thread_id", threads)):
+            if numbers:
+                chosen = f"{name} in ({', '.join(map(str, numbers))})"
+                where = chosen if where is None else f"({where}) and {chosen}"
         return {
             "tables": self.patterns(),
             "exclude_tables": self.exclude_table,
@@ -347,14 +356,22 @@ class RowOptions:
         return [t if "." in t else f"{d}.{t}" for t in self.table for d in databases]
 
 
-def server_ids(text: str | None) -> list[int]:
-    """Of ``--server-id``; none: of every server."""
+def ids(text: str | None, option: str) -> list[int]:
+    """Of ``--server-id`` or ``--thread-id``; none: all."""
     if text is None:
         return []
     found = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) < 1 << 32 for part in found):
-        raise typer.BadParameter(f"--server-id {text!r}: expected a number below 2**32, or several: 7,8")
+        raise typer.BadParameter(f"{option} {text!r}: expected a number below 2**32, or several: 7,8")
     return list(map(int, found))
+
+
+def rewritten(names: list[str] | None) -> dict[str, str]:
+    """Of ``--rewrite-db``: new names of databases by the old ones."""
+    found = dict(one.replace("->", "=", 1).partition("=")[::2] for one in names or ())
+    if not all(found) or not all(found.values()):
+        raise typer.BadParameter("--rewrite-db: expected FROM=TO")
+    return found
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ..errors import BinlogError, SchemaError
 from ..log import Log
 from .checks import check_columns, check_tables, unknown_column
 from .files import output
-from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, spread
+from .options import FollowOptions, LogOptions, RangeOptions, RowOptions, rewritten, spread
 from .output import errors_as_lines, is_terminal, note, results
 from .progress import progress
 from .writers import (
@@ -100,9 +100,7 @@ def rows(
         raise typer.BadParameter("--partial goes with --flashback")
     if rewrite_db and form != "sql":
         raise typer.BadParameter("--rewrite-db goes with --format sql")
-    databases = dict(one.replace("->", "=", 1).partition("=")[::2] for one in rewrite_db or ())
-    if not all(databases) or not all(databases.values()):
-        raise typer.BadParameter("--rewrite-db: expected FROM=TO")
+    databases = rewritten(rewrite_db)
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
         raise typer.BadParameter("--follow goes with text, jsonl, debezium, csv and sql on standard output")

@@ -48,7 +48,6 @@ def transactions(
         Literal["table", "thread", "user", "server"] | None,
         typer.Option(help="Sums of them, instead of each."),
     ] = None,
-    thread_id: Annotated[int | None, typer.Option(min=0, help="Those of this connection only.")] = None,
     form: Annotated[
         Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
     ] = "text",
@@ -69,32 +68,14 @@ def transactions(
     with errors_as_lines(), logs.open(passes=True, **selection.selection(), **part.places(logs)) as log:
         if per is not None:
             with patience("reading the logs"):
-                every = transactions_of(log, details=per in ("thread", "user") or thread_id is not None)
-                sums = _sums(_of_thread(every, thread_id), per)
+                sums = _sums(transactions_of(log, details=per == "user"), per)
             _show_sums(sums, per, by, limit, form)
             return
         most = limit if limit is not None or by == "position" else 20
         with patience("reading the logs"):
-            if thread_id is None:
-                found = transactions_of(log, by=by, most=most)
-            else:
-                found = _chosen(_of_thread(transactions_of(log), thread_id), by, most)
+            found = transactions_of(log, by=by, most=most)
             found = found if by == "position" else iter(list(found))
         _show(found, form)
-
-
-def _of_thread(found: Iterator[Transaction], thread_id: int | None) -> Iterator[Transaction]:
-    return (one for one in found if thread_id is None or one.thread_id == thread_id)
-
-
-def _chosen(found: Iterator[Transaction], by: str, most: int | None) -> Iterator[Transaction]:
-    if by != "position":
-        name = "changes" if by == "rows" else by
-        found = iter(sorted(found, key=lambda one: getattr(one, name), reverse=True))
-    for i, one in enumerate(found):
-        if i == most:
-            return
-        yield one
 
 
 def _show(found: Iterator[Transaction], form: str) -> None:

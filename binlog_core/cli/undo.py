@@ -14,7 +14,7 @@ from ..replay import ServerUndo, UndoPlan, plan_undo
 from ..replay.undo import Action
 from ..server.connection import Connection
 from .files import output
-from .options import LogOptions, RangeOptions, RowOptions, spread
+from .options import LogOptions, RangeOptions, RowOptions, rewritten, spread
 from .output import errors_as_lines, note, printable, results
 from .progress import patience
 
@@ -46,6 +46,10 @@ def undo(
     partial: Annotated[
         bool, typer.Option("--partial", help="Also where not all in the range can be taken back.")
     ] = False,
+    rewrite_db: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FROM=TO", help="Take it back in a database of another name; can be repeated."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON; needs --check or -o.")] = False,
 ) -> None:
     """Take back what some transactions did to some rows: a script, or with --check on the server itself.
@@ -72,6 +76,7 @@ def undo(
     narrow = ("tables", "exclude_tables", "ops", "gtids", "server_id", "where")
     if all(one is None for one in ranged) and not any(chosen.get(name) for name in narrow):
         raise typer.BadParameter("say what to take back: --include-gtids, --start and --stop, --table …")
+    databases = rewritten(rewrite_db)
     if execute and check is None:
         raise typer.BadParameter("--execute goes with --check")
     if as_json and check is None and to is None:
@@ -81,7 +86,8 @@ def undo(
     with errors_as_lines():
         address = logs.address(check, "--check") if check is not None else None
         with patience("reading the logs"):
-            plan = plan_undo(logs.files, partial=partial, **logs.arguments(), **chosen, **part.places(logs))
+            options = logs.arguments() | chosen | part.places(logs)
+            plan = plan_undo(logs.files, partial=partial, databases=databases, **options)
         notes = plan.notes
         if address:
             with Connection(address) as connection, patience("asking the server"):

@@ -187,8 +187,7 @@ class ServerUndo:
         tables = list(dict.fromkeys(row.table for row in self.plan.rows))
         plans = {row.table: row.plan for row in self.plan.rows}
         for name in tables:
-            table = plans[name].table
-            database, its = quote_text(table.database), quote_text(table.name)
+            database, its = quote_text(plans[name].database), quote_text(plans[name].table.name)
             place = f"TABLE_SCHEMA = {database} AND TABLE_NAME = {its}"
             rows = self._ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
             self._columns[name] = {str(column): _is_made(str(extra or "")) for column, extra in rows}
@@ -220,10 +219,10 @@ class ServerUndo:
 
     def _foreign_keys(self) -> Iterator[tuple[str, list[str], str, list[str]]]:
         """Child, its columns, parent, its columns: of the foreign keys from and to the tables."""
-        plans = {row.table: row.plan.table for row in self.plan.rows}
+        plans = {row.table: row.plan for row in self.plan.rows}
         seen: set[tuple[str, ...]] = set()
-        for table in plans.values():
-            database, name = quote_text(table.database), quote_text(table.name)
+        for plan in plans.values():
+            database, name = quote_text(plan.database), quote_text(plan.table.name)
             rows = self._ask(
                 "SELECT CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,"
                 " REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME"

@@ -240,6 +240,7 @@ class TableStatements:
                 " give a schema"
             )
         self.table = table
+        self.database = database
         self.columns = columns
         # Text as the bytes of the log: what a literal with its character set means to the letter.
         raw = (replace(c, charset=None) if c.kind is Kind.TEXT else c for c in columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import io
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
@@ -191,7 +192,13 @@ class UndoPlan:
             line(text)
 
 
-def plan_undo(target: Target, *, partial: bool = False, **options: Unpack[LogOptions]) -> UndoPlan:
+def plan_undo(
+    target: Target,
+    *,
+    partial: bool = False,
+    databases: Mapping[str, str] | None = None,
+    **options: Unpack[LogOptions],
+) -> UndoPlan:
     """Plan how the changes of some transactions are taken back.
 
     Parameters
@@ -201,6 +208,8 @@ def plan_undo(target: Target, *, partial: bool = False, **options: Unpack[LogOpt
         twice.
     partial : bool
         Also where not all of it can be taken back.
+    databases : mapping of str to str, optional
+        Names of databases, where the rows are to be taken back under other ones.
     **options
         For `binlog_core.open`: what of the logs is taken back, by `start`, `stop`, `gtids`, `tables`, `ops`,
         `where` …, and how they are read.
@@ -220,7 +229,7 @@ def plan_undo(target: Target, *, partial: bool = False, **options: Unpack[LogOpt
         the log has not all old values. As reading the logs does.
     """
     with open_log(target, **options) as log:
-        collector = _Collector(log)
+        collector = _Collector(log, databases)
         for group in log.groups(asides=True):
             collector.add(group)
         collector.close()
@@ -274,7 +283,7 @@ class _BatchChanges:
 class _Collector(Script):
     """Folds the changes of transactions that were committed."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, databases: Mapping[str, str] | None = None) -> None:
         self.notes: list[str] = []
         self.transactions: list[str] = []
         self.incomplete = 0
@@ -285,7 +294,7 @@ class _Collector(Script):
         description = log.format
         super().__init__(
             io.BytesIO(),
-            StatementMaker(description),
+            StatementMaker(description, databases),
             self.notes.append,
             mariadb=description.is_mariadb,
             inverse=True,

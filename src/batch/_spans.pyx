@@ -129,6 +129,7 @@ def twins():
             "tag": <size_t> &trx.tag - <size_t> &trx,
             "xid": <size_t> &trx.xid - <size_t> &trx,
             "outcome": <size_t> &trx.outcome - <size_t> &trx,
+            "thread_id": <size_t> &trx.thread_id - <size_t> &trx,
         }),
         "invalid_date_t": (sizeof(invalid_date_t), {
             "record": <size_t> &date.record - <size_t> &date,

@@ -31,6 +31,7 @@ cdef packed struct transaction_t:   # twin of TRANSACTION_DTYPE
     uint8_t[32] tag                 # MySQL 8.3 and later; filled up with NUL
     uint64_t xid                    # of the XID event; 0: none
     uint8_t outcome                 # outcome_t
+    uint32_t thread_id              # of the connection; 0: the log does not tell
 
 
 cdef packed struct invalid_date_t:  # twin of INVALID_DATE_DTYPE: a date that no calendar has

@@ -35,8 +35,9 @@ cdef enum test_code_t:              # names in TESTS of _rows.pyx
     TEST_OP = 9                     # the state of each op
     TEST_SERVER = 10                # server_id from `low` to `high`
     TEST_COMMIT = 11                # microseconds of the commit from `low` to `high`
-    TEST_CONSTANT = 12              # `low` is the state
-    TEST_CODES = 13
+    TEST_THREAD = 12                # thread_id from `low` to `high`; 0 is not known
+    TEST_CONSTANT = 13              # `low` is the state
+    TEST_CODES = 14
 
 
 cdef enum form_t:                   # of a value in its record; names in FORMS of _rows.pyx
@@ -125,6 +126,7 @@ cdef struct looked_at_t:
     uint8_t op                      # of the first
     bint whole                      # no column is absent
     int64_t commit_time
+    uint32_t thread_id
 
 
 cdef inline void free_condition(condition_t* condition) noexcept nogil:
@@ -459,6 +461,9 @@ cdef inline void run_test(const looked_at_t* at, const test_t* test, const uint8
             elif code == TEST_SERVER:
                 states[i] = (STATE_TRUE if test.low <= <int64_t> (<const image_t*> record).server_id <= test.high
                              else STATE_FALSE)
+            elif code == TEST_THREAD:
+                states[i] = (STATE_TRUE if test.low <= <int64_t> at.thread_id <= test.high
+                             else STATE_FALSE if at.thread_id else STATE_UNKNOWN)
             elif code == TEST_COMMIT:
                 states[i] = STATE_TRUE if test.low <= at.commit_time <= test.high else STATE_FALSE
             else:

@@ -224,6 +224,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     at.op = image.op
     at.whole = before.whole and (behind == NULL or behind.whole)
     at.commit_time = trx.commit_time if trx.commit_time >= 0 else <int64_t> trx.timestamp * 1000000
+    at.thread_id = trx.thread_id
     at.first = 0
     while at.first < seen.count and found == DECODE_OK:
         at.records = seen.records.data + <size_t> at.first * scan.record_len

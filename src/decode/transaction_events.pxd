@@ -16,7 +16,7 @@ from wire.codes cimport (
     DECODE_OK, FORMAT_DESCRIPTION_EVENT, GTID_TAGGED_EVENT, MARIADB_GTID_EVENT, QUERY_EVENT, START_EVENT_V3,
     XA_PREPARE_EVENT,
 )
-from wire.cursor cimport Cursor, load_u64, remaining
+from wire.cursor cimport Cursor, load_u32, load_u64, remaining
 from wire.gtid cimport GTID_NONE, MARIADB_PREPARED_XA, MARIADB_STANDALONE, decode_gtid_event, gtid_t
 from wire.header cimport server_id_of, timestamp_of
 from wire.query cimport (
@@ -44,6 +44,7 @@ cdef inline void begin_transaction(transaction_t* trx, uint64_t position, uint32
     memset(trx.tag, 0, 32)
     trx.xid = 0
     trx.outcome = OUTCOME_UNKNOWN
+    trx.thread_id = 0
 
 
 cdef inline void put_gtid(transaction_t* trx, const gtid_t* gtid) noexcept nogil:
@@ -53,6 +54,7 @@ cdef inline void put_gtid(transaction_t* trx, const gtid_t* gtid) noexcept nogil
     trx.domain_id = gtid.domain_id
     trx.sequence_number = gtid.sequence_number
     trx.commit_time = gtid.commit_time
+    trx.thread_id = gtid.thread_id
 
 
 cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogil:
@@ -108,6 +110,7 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
     cdef uint32_t post_header_len = loop.descriptor.post_header_len[<int> QUERY_EVENT]
     cdef Cursor database
     cdef Cursor text
+    cdef uint32_t thread_id = load_u32(event.body.pos) if remaining(&event.body) >= 4 else 0
     cdef int kind
     if post_header_len == 0:
         return fail(loop, event.position, FAULT_NO_POST_HEADER, NO_TABLE)
@@ -116,6 +119,7 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
     kind = query_kind(&text)
     if kind == QUERY_BEGIN or kind == QUERY_XA_START:
         begin(loop, event, True)
+        loop.trx.record.thread_id = thread_id
     elif kind == QUERY_COMMIT or kind == QUERY_XA_COMMIT:
         end_transaction(loop, OUTCOME_COMMITTED)
     elif kind == QUERY_ROLLBACK or kind == QUERY_XA_ROLLBACK:
@@ -123,6 +127,8 @@ cdef inline int note_query(loop_t* loop, event_t event) noexcept nogil:
     elif kind == QUERY_XA_PREPARE:
         end_transaction(loop, OUTCOME_XA_PREPARED)
     elif kind == QUERY_OTHER:
+        if loop.trx.open and not loop.trx.record.thread_id:
+            loop.trx.record.thread_id = thread_id        # CREATE TABLE … SELECT has no BEGIN
         if loop.trx.open and not loop.trx.explicit:
             end_transaction(loop, OUTCOME_COMMITTED)     # a statement by itself
         return RUN_EVENT

@@ -15,7 +15,14 @@ cdef enum gtid_kind_t:
 
 cdef enum mariadb_gtid_flag_t:
     MARIADB_STANDALONE = 1        # one event follows, and no commit
+    MARIADB_GROUP_COMMIT = 2      # a commit id follows
     MARIADB_PREPARED_XA = 64      # rows up to XA PREPARE follow
+    MARIADB_COMPLETED_XA = 128    # XA COMMIT or XA ROLLBACK follows
+
+cdef enum mariadb_gtid_extra_t:
+    MARIADB_EXTRA_ENGINES = 1     # their number follows
+    MARIADB_EXTRA_END_ALTER = 4 | 8 # the sequence number of its beginning follows
+    MARIADB_EXTRA_THREAD = 16
 
 
 cdef enum:
@@ -24,6 +31,7 @@ cdef enum:
     LOGICAL_CLOCK = 2               # the only type
     COMMIT_TIME_LEN = 7
     MARIADB_GTID_LEN = 8 + 4 + 1    # sequence number, domain, flags
+    XA_HEAD_LEN = 4 + 1 + 1         # format, lengths
 
 
 cdef struct gtid_t:
@@ -34,6 +42,7 @@ cdef struct gtid_t:
     uint32_t server_id        # MariaDB's has it in the event's header
     uint64_t sequence_number
     int64_t commit_time       # microseconds since 1970 UTC; -1: not told
+    uint32_t thread_id        # MariaDB 11.8 and later; 0: not told
 
 
 # Each returns False where the event is too short; out was cleared.
@@ -117,7 +126,26 @@ cdef inline bint decode_mariadb_gtid(Cursor* cur, gtid_t* out, uint8_t* flags) n
     out.domain_id = take_u32(cur)
     out.kind = GTID_MARIADB
     flags[0] = take_u8(cur)
+    take_mariadb_thread(cur, flags[0], out)
     return True
+
+
+cdef inline void take_mariadb_thread(Cursor* cur, uint8_t flags, gtid_t* out) noexcept nogil:
+    # Behind optional fields; an event that ends before has none
+    cdef uint32_t before = 8 if flags & MARIADB_GROUP_COMMIT else 0
+    cdef uint8_t extra
+    if flags & (MARIADB_PREPARED_XA | MARIADB_COMPLETED_XA):
+        if remaining(cur) < before + XA_HEAD_LEN:
+            return
+        before += XA_HEAD_LEN + cur.pos[before + 4] + cur.pos[before + 5]   # lengths of gtrid and bqual
+    if remaining(cur) < before + 1:
+        return
+    skip(cur, before)
+    extra = take_u8(cur)
+    before = (1 if extra & MARIADB_EXTRA_ENGINES else 0) + (8 if extra & MARIADB_EXTRA_END_ALTER else 0)
+    if extra & MARIADB_EXTRA_THREAD and remaining(cur) >= before + 4:
+        skip(cur, before)
+        out.thread_id = take_u32(cur)
 
 
 cdef inline bint is_gtid_event(uint8_t kind) noexcept nogil:

@@ -27,6 +27,7 @@ from binlog_core._pushdown import pushed_condition
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import image_dtype
 from binlog_core.conditions import quoted, quoted_name
+from binlog_core.transactions import transactions
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
@@ -319,6 +320,31 @@ def test_about_the_change() -> None:
         server = int(log.headers()["server_id"][1])
         assert found(f"_server_id = {server}") == changes
         assert found(f"_server_id <> {server}") == []
+
+
+@pytest.mark.parametrize("by_numpy", [False, True])
+def test_about_the_thread(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transaction of MySQL has one; MariaDB does not tell it before 11.8: unknown, as NULL is."""
+    if by_numpy:
+        monkeypatch.setattr("binlog_core._decode.plans.compile_condition", lambda *_: None)
+    with binlog_core.open(str(DATA / "mysql97/gtid.binlog")) as log:
+        changes = list(log.rows())
+        threads = {one.thread_id for one in transactions(log)}
+        thread = max(filter(None, threads))
+        assert len(list(log.rows(where=f"_thread_id = {thread}"))) == sum(
+            one.changes for one in transactions(log) if one.thread_id == thread
+        )
+        assert list(log.rows(where=f"_thread_id in ({thread}, 0, 1000000)")) != []
+        assert list(log.rows(where="_thread_id is not null")) == changes
+        assert list(log.rows(where=f"_thread_id > {thread} or _thread_id is null")) == []
+        assert list(log.rows(where=f"not _thread_id > {thread}")) == changes
+    with binlog_core.open(str(DATA / "maria1011/dml_mixed.binlog")) as log:
+        changes = list(log.rows())
+        assert list(log.rows(where="_thread_id is null")) == changes != []
+        for where in ("_thread_id >= 0", "not _thread_id = 5", "_thread_id < 5", "_thread_id = 0"):
+            assert list(log.rows(where=where)) == []
+    with pytest.raises(ConditionError, match="_thread_id: expected a number"):
+        list(binlog_core.open(ORDERS).rows(where="_thread_id = 'x'"))
 
 
 def test_a_column_may_have_the_name_of_what_is_about_the_change() -> None:

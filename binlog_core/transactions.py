@@ -267,9 +267,10 @@ class Block:
 
     def top(self, by: str, most: int | None) -> list[int]:
         """The largest ones."""
-        sizes = self.sizes(by)
+        there = np.flatnonzero(self.images)  # a condition may have left no row of one
+        sizes = self.sizes(by)[there]
         count = len(sizes) if most is None else min(most, len(sizes))
-        found: list[int] = np.argpartition(sizes, len(sizes) - count)[len(sizes) - count :].tolist()
+        found: list[int] = there[np.argpartition(sizes, len(sizes) - count)[len(sizes) - count :]].tolist()
         return found if count else []
 
     def tables(self, i: int) -> dict[str, int]:
@@ -401,6 +402,8 @@ def _in_order(log: Log, most: int | None, *, details: bool) -> Iterator[Transact
             for i in range(len(block)):
                 if left == 0:
                     return
+                if not block.images[i]:
+                    continue
                 found = block.tell(i)
                 while event is not None and (event.position < found.end_position or not found.end_position):
                     if event.position >= found.begin_position:

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from ..inspect.hot_keys import hot_keys
 from ..inspect.report_page import report_page
 from ..inspect.summarize import summarize
 from .files import output
 from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines
 from .progress import progress
+
+_TABLES = 5  # of which the hot keys are looked for
 
 
 @spread
@@ -43,5 +46,7 @@ def report(
             logs.open(passes=True, **chosen) as log,
             progress(log) as bar,
         ):
-            page = report_page(summarize(log, bar), title=title)
+            found = summarize(log, bar)
+            keys = hot_keys(log, list(found.tables())[:_TABLES])
+            page = report_page(found, title=title, keys=keys)
             file.write(page.encode("utf-8", "backslashreplace"))

@@ -33,6 +33,7 @@ from ..gtids import GtidSet, MariadbGtidSet, uuid_text
 from ..transactions import DETAIL_TYPES, FRAMES, Block, Heads, Tallies
 from .summary import (
     MOST_SERVERS,
+    SIZES,
     TOP,
     FileSummary,
     LogSummary,
@@ -53,6 +54,8 @@ _MOST_STATEMENTS = 2000  # kept of each log; all are counted
 _STATEMENT_LEN = 400
 _MOST_SPANS = 1 << 22  # of transactions with rows; events in those beyond are parsed, at worst in vain
 _MERGE_AT = 4096  # intervals of GTIDs
+_PREIMAGE = 2  # of image["op"]
+_FIRST_HOUR = 3 * 24  # of the week: 1970 began on a Thursday
 _TOLD_TYPES = frozenset(
     (
         EventType.GTID,
@@ -133,6 +136,7 @@ class _Summarizer:
                 first = int(times.min())
                 out.first_timestamp = min(out.first_timestamp or first, first)
                 out.last_timestamp = max(out.last_timestamp, int(times.max()))
+                out.traffic.add("", "", times, headers["event_length"][headers["timestamp"] > 0])
             out.end_position = int(headers["position"][-1]) + int(headers["event_length"][-1])
             self._tell()
             yield headers["position"].copy(), headers["event_length"].copy()
@@ -178,6 +182,8 @@ class _Summarizer:
             moments = image["timestamp"][image["op"] == op]
             if len(moments):
                 self.out.activity.add(name, operation, moments)
+        hours = image["timestamp"][image["op"] != _PREIMAGE] // 3600 + _FIRST_HOUR
+        self.out.hours += np.bincount(hours % (7 * 24), minlength=7 * 24)
         counts = np.bincount(image["op"], minlength=5)
         seen = TableSummary(
             inserts=int(counts[1]),
@@ -193,7 +199,7 @@ class _Summarizer:
     def _count(self, block: Block) -> None:
         """Count transactions that are complete (or will never be)."""
         out = self.out
-        outcomes = np.bincount(block.transactions["outcome"], minlength=len(OUTCOMES))
+        outcomes = np.bincount(block.transactions["outcome"][block.images > 0], minlength=len(OUTCOMES))
         for outcome, count in enumerate(outcomes.tolist()):
             if count:
                 out.transactions[OUTCOMES[outcome]] += count
@@ -201,6 +207,11 @@ class _Summarizer:
         ends = np.where(end > 0, end, np.maximum(begin, np.uint64(out.end_position)))
         self.spans.add(begin, ends)
         self.gtids.add(block.transactions)
+        sizes = np.searchsorted(SIZES, block.sizes("rows"), side="right") - 1
+        known = sizes >= 0
+        for i, amounts in enumerate((None, block.sizes("bytes")[known])):
+            counted = np.bincount(sizes[known], amounts, minlength=len(SIZES))
+            out.sizes[:, i] += counted.astype(np.int64)
         out.largest = largest((*out.largest, *map(block.tell, block.top("bytes", TOP))))
         out.longest = longest((*out.longest, *map(block.tell, block.top("seconds", TOP))))
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ _MOST_BUCKETS = 2048
 _MOST_BUCKETS_OF_ALL = 1 << 18
 
 OPERATIONS = ("insert", "update", "delete")
+SIZES = (1, 2, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # of transactions, by changed rows: from … on
 
 
 @dataclass(slots=True)
@@ -99,9 +100,16 @@ class Activity:
         self.counts: dict[tuple[str, str], Counter[int]] = {}
         self._buckets = 0
 
-    def add(self, table: str, operation: str, timestamps: NDArray[np.uint32]) -> None:
-        """Count changes at some times (seconds since 1970)."""
-        moments, counts = np.unique(timestamps // self.width, return_counts=True)
+    def add(
+        self,
+        table: str,
+        operation: str,
+        timestamps: NDArray[np.uint32],
+        amounts: NDArray[np.integer[Any]] | None = None,
+    ) -> None:
+        """Count changes at some times (seconds since 1970), or what there was of something then."""
+        moments, places = np.unique(timestamps // self.width, return_inverse=True)
+        counts = np.bincount(places, amounts).astype(np.int64)
         bucket = self.counts.setdefault((table, operation), Counter())
         before = len(bucket)
         for moment, count in zip(moments.tolist(), counts.tolist(), strict=True):
@@ -164,6 +172,12 @@ class FileSummary:
         In this log, and in those before it as this one tells.
     statement_count, definition_count : int
         Of statements that changed rows, and of DDL; `statements` holds the first of them.
+    activity, traffic : Activity
+        Changed rows, and bytes of events.
+    hours : ndarray, shape (168,)
+        Changed rows by hour of the week (UTC), Monday first.
+    sizes : ndarray, shape (len(SIZES), 2)
+        Transactions and their bytes, by the number of changed rows.
     """
 
     path: str
@@ -187,6 +201,9 @@ class FileSummary:
     definition_count: int = 0
     incidents: int = 0
     activity: Activity = field(default_factory=Activity)
+    traffic: Activity = field(default_factory=Activity)
+    hours: NDArray[np.int64] = field(default_factory=lambda: np.zeros(7 * 24, np.int64))
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(SIZES), 2), np.int64))
     compressed: bool = False
 
     def told_name(self, full_name: str) -> str:
@@ -252,10 +269,26 @@ class LogSummary:
 
     def activity(self) -> Activity:
         """Row changes over time."""
-        total = Activity()
-        for file in self.files:
-            total.merge(file.activity)
-        return total
+        return _merged(file.activity for file in self.files)
+
+    def traffic(self) -> Activity:
+        """Bytes of events over time, of the table "" and the operation ""."""
+        return _merged(file.traffic for file in self.files)
+
+    def hours(self) -> NDArray[np.int64]:
+        """Changed rows by hour of the week (UTC), Monday first; shape (168,)."""
+        return sum((file.hours for file in self.files), np.zeros(7 * 24, np.int64))
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Transactions and their bytes by the number of changed rows, as in SIZES."""
+        return sum((file.sizes for file in self.files), np.zeros((len(SIZES), 2), np.int64))
+
+
+def _merged(parts: Iterable[Activity]) -> Activity:
+    total = Activity()
+    for one in parts:
+        total.merge(one)
+    return total
 
 
 def largest(transactions: Iterable[Transaction]) -> list[Transaction]:

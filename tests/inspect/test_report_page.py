@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import shutil
 import struct
@@ -14,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.golden import DATA, Golden, golden_logs
+from support.writer import Log, Table
 
 import binlog_core
+from binlog_core.inspect.hot_keys import HotKey, hot_keys
 from binlog_core.inspect.report_page import report_page
 from binlog_core.inspect.report_page.charts import Timeline
 from binlog_core.inspect.summarize import summarize
-from binlog_core.inspect.summary import Activity, LogSummary
+from binlog_core.inspect.summary import SIZES, Activity, LogSummary
 
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -121,6 +124,81 @@ def test_activity_widens_and_keeps_every_row() -> None:
     other.add("a.b", "insert", moments[:3])
     other.merge(activity)
     assert sum(other.counts["a.b", "insert"].values()) == len(moments) + 3
+
+
+def busy() -> bytes:
+    """Transactions of 1, 1, 5 and 30 changed rows, on a Monday at 9, 9 and 10 h and on Tuesday at 0 h."""
+    log, table = Log("8.0.36"), Table("shop", "orders", [("id", "INT")], primary_key=["id"])
+    for moment, count in ((9, 1), (9.5, 1), (10, 5), (24, 30)):
+        log.timestamp = MONDAY + int(moment * 3600)
+        log.begin()
+        log.insert(table, [{"id": i} for i in range(count)])
+        log.commit()
+    log.begin()
+    log.update(table, [({"id": 3}, {"id": 300}), ({"id": 0}, {"id": 0})])
+    log.commit()
+    return log.getvalue()
+
+
+MONDAY = int(dt.datetime(2026, 11, 16, tzinfo=dt.UTC).timestamp())
+
+
+def test_sizes_hours_bytes_and_hot_keys() -> None:
+    with binlog_core.open(busy()) as log:
+        found = summarize(log)
+        hot = hot_keys(log, found.tables(), most=2)
+        headers = log.headers()
+        text = report_page(found, keys=hot)
+    counts = found.sizes()[:, 0].tolist()
+    assert dict(zip(SIZES, counts, strict=True)) == dict.fromkeys(SIZES, 0) | {1: 2, 2: 2, 10: 1}
+    hours = found.hours()
+    assert {i: int(n) for i, n in enumerate(hours) if n} == {9: 2, 10: 5, 24: 32}
+    wanted = {
+        moment: int(headers["event_length"][headers["timestamp"] == moment].sum())
+        for moment in set(headers["timestamp"].tolist())
+    }
+    traffic = found.traffic()
+    if traffic.width == 1:
+        assert dict(traffic.counts["", ""]) == wanted
+    assert sum(traffic.counts["", ""].values()) == sum(wanted.values())
+    # 0 was inserted four times and updated once, 3 twice; 1 and 2 twice
+    assert hot[0] == HotKey("shop.orders", "id=0", 5)
+    assert hot[1].changes == 3
+    assert hot[1].key == "id=3"
+    page = Page(text)
+    for told in ("Hot keys", "Sizes of transactions", "Hours of the week", "Throughput"):
+        assert told in page.texts, told
+    assert 'title="Tue 00:00 UTC: 32 changed rows"' in text
+    assert 'title="Mon 11:00 UTC: 0 changed rows"' in text
+    assert re.search(r'class="large"[^>]*><title>2026-11-17 00:00:00: [^<]*30 changed rows', text)
+
+
+def test_hot_keys_of_text_and_of_several_columns() -> None:
+    log = Log("8.0.36")
+    table = Table("shop", "t", [("a", "VARCHAR(9)"), ("b", "INT"), ("c", "INT")], primary_key=["a", "b"])
+    log.begin()
+    for number in (1, 2, 2, 3):
+        log.insert(table, [{"a": f"x{number}", "b": number, "c": 0}])
+    log.insert(Table("shop", "keyless", [("a", "INT")]), [{"a": 1}] * 3)
+    log.commit()
+    with binlog_core.open(log.getvalue()) as opened:
+        assert hot_keys(opened, ["shop.t", "shop.keyless"]) == [HotKey("shop.t", "a=x2, b=2", 2)]
+        assert hot_keys(opened, []) == []
+
+
+def test_hot_keys_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten thousand keys a hundred are kept at a time; the one of every tenth change is found."""
+    monkeypatch.setattr("binlog_core.inspect.hot_keys._MOST", 100)
+    log, table = Log("8.0.36"), Table("shop", "t", [("id", "INT")], primary_key=["id"])
+    for i in range(1000):
+        log.begin()
+        log.insert(table, [{"id": 7}, *({"id": 100 + 9 * i + k} for k in range(9))])
+        log.commit()
+    with binlog_core.open(log.getvalue(), limits=binlog_core.Limits(group_rows=50)) as opened:
+        (first, *others) = hot_keys(opened, ["shop.t"])
+    assert first.key == "id=7"
+    assert 500 <= first.changes <= 1000
+    assert not others
 
 
 def test_command_line(tmp_path: Path) -> None:

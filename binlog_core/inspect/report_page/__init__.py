@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
 
+import numpy as np
+
 from ...transactions import Transaction
-from ..summary import FileSummary, LogSummary
-from .charts import Marks, Timeline, activity_chart, bar, short, strip_chart
+from ..hot_keys import HotKey
+from ..summary import SIZES, FileSummary, LogSummary
+from .charts import (
+    NARROW,
+    WIDE,
+    Marks,
+    Timeline,
+    activity_chart,
+    bar,
+    short,
+    strip_chart,
+    throughput_chart,
+    week_chart,
+)
 from .style import CSS
 
 __all__ = ["report_page"]
@@ -18,9 +33,10 @@ _EVENT_COLORS = 7
 _STATEMENTS = 40
 _MARKS = 60
 _TABLES_OF_ONE = 3
+_LARGE = 5  # transactions that the time line marks
 
 
-def report_page(found: LogSummary, *, title: str | None = None) -> str:
+def report_page(found: LogSummary, *, title: str | None = None, keys: Sequence[HotKey] = ()) -> str:
     """The page.
 
     Parameters
@@ -29,6 +45,8 @@ def report_page(found: LogSummary, *, title: str | None = None) -> str:
         As `binlog_core.inspect.summarize.summarize` makes it.
     title : str, optional
         By default the names of the logs.
+    keys : sequence of HotKey
+        As `binlog_core.inspect.hot_keys.hot_keys` finds them.
 
     Returns
     -------
@@ -40,6 +58,9 @@ def report_page(found: LogSummary, *, title: str | None = None) -> str:
     parts = [_head(found, heading), _numbers(found)]
     if found.tables():
         parts += [_activity(found), _tables(found)]
+        if keys:
+            parts.append(_hot_keys(keys))
+        parts.append(f'<div class="pair">{_sizes(found)}{_week(found)}</div>')
     parts.append(
         '<div class="pair">'
         + _transactions(
@@ -109,16 +130,87 @@ def _activity(found: LogSummary) -> str:
     inside = [s for s in definitions if timeline.first <= s.timestamp <= timeline.last]
     marks.moments = [(s.timestamp, f"{_moment(s.timestamp)}: {s.text}") for s in inside[:_MARKS]]
     marks.gaps = _gaps(found)
+    marks.large = [(one.last_timestamp, _told(one)) for one in found.largest()[:_LARGE] if one.changes > 1]
     legend = "".join(f'<span><i class="{op}"></i>{op}s</span>' for op in ("insert", "update", "delete"))
     if marks.moments:
         legend += '<span><i class="markhead"></i>schema changes</span>'
     if marks.gaps:
         legend += '<span><i class="gap"></i>logs missing</span>'
-    chart = activity_chart(timeline, timeline.counts(activity), marks)
+    if marks.large:
+        legend += '<span><i class="large"></i>largest transactions</span>'
+    counts = timeline.counts(activity)
+    traffic = found.traffic()
+    rates = timeline.amounts(traffic)
+    seconds = max(1, timeline.bars * timeline.width)
+    rate = f"{_size(sum(rates) / seconds)}/s on average, {_size(max(rates) / timeline.width)}/s at most."
     return (
         '<section class="card"><h2>Activity</h2>'
         f'<p class="hint">Changed rows per {_duration(timeline.width)}.</p>'
-        f'{chart}<div class="legend">{legend}</div></section>'
+        f"{_both(lambda width: activity_chart(timeline, counts, marks, width))}"
+        f'<div class="legend">{legend}</div>'
+        f'<h2 class="below">Throughput</h2><p class="hint">Bytes of log per second, {rate}</p>'
+        f"{_both(lambda width: throughput_chart(timeline, rates, width))}</section>"
+    )
+
+
+def _both(chart: Callable[[float], str]) -> str:
+    """A chart for wide screens and for narrow ones."""
+    return f'<div class="on-wide">{chart(WIDE)}</div><div class="on-narrow">{chart(NARROW)}</div>'
+
+
+def _told(one: Transaction) -> str:
+    tables = ", ".join(f"{name} {count:,}" for name, count in list(one.tables.items())[:_TABLES_OF_ONE])
+    who = f", thread {one.thread_id}" if one.thread_id is not None else ""
+    return f"{_moment(one.last_timestamp)}: {_size(one.bytes)}, {one.changes:,} changed rows{who}: {tables}"
+
+
+def _sizes(found: LogSummary) -> str:
+    sizes = found.sizes()
+    most, every = int(sizes[:, 0].max()), max(1, int(sizes[:, 1].sum()))
+    rows = []
+    last = max(np.flatnonzero(sizes[:, 0]).tolist(), default=0)
+    for i, (count, size) in enumerate(sizes[: last + 1].tolist()):
+        first, end = SIZES[i], SIZES[i + 1] - 1 if i + 1 < len(SIZES) else 0
+        name = f"{first:,}" if first == end else f"{first:,} to {end:,}" if end else f"{first:,} or more"
+        told = f"{count:,} transactions, {_size(size)}"
+        rows.append(
+            f'<tr><td class="right">{name}</td>'
+            f'<td class="fill">{bar([("var(--m0)", count, told)], most)}</td>'
+            f'<td class="right">{short_count(count)}</td>'
+            f'<td class="right soft">{100 * size / every:.0f} %</td></tr>'
+        )
+    return (
+        '<section class="card"><h2>Sizes of transactions</h2>'
+        '<p class="hint">Transactions by changed rows, and their share of the bytes.</p>'
+        '<div class="scroll"><table><tr><th class="right">changed rows</th><th></th><th class="right">'
+        f'transactions</th><th class="right">bytes</th></tr>{"".join(rows)}</table></div></section>'
+    )
+
+
+def _week(found: LogSummary) -> str:
+    hours = found.hours().tolist()
+    return (
+        '<section class="card"><h2>Hours of the week</h2>'
+        f'<p class="hint">Changed rows in UTC; the fullest hour has {short_count(max(hours))}.</p>'
+        f"{week_chart(hours)}</section>"
+    )
+
+
+def _hot_keys(keys: Sequence[HotKey]) -> str:
+    most = max(one.changes for one in keys)
+    rows = "".join(
+        f'<tr><td class="half">{escape(_printable(one.table))}'
+        f" <code>{escape(_printable(one.key))}</code></td>"
+        f"<td>{bar([('var(--m0)', one.changes, f'{one.changes:,} changes')], most)}</td>"
+        f'<td class="right">{one.changes:,}</td></tr>'
+        for one in keys
+    )
+    return (
+        '<section class="card"><h2>Hot keys</h2><p class="hint">The rows that were changed most often, of the'
+        " most changed tables with a primary key.</p>"
+        '<div class="scroll"><table>'
+        '<tr><th>row</th><th></th><th class="right">changes</th></tr>'
+        f"{rows}</table></div></section>"
     )
 
 
@@ -160,7 +252,8 @@ def _tables(found: LogSummary) -> str:
         hint = f"The {_TABLES} most changed of {len(every):,}; each has its own scale over time."
     return (
         f'<section class="card"><h2>Tables</h2><p class="hint">{hint}</p><div class="scroll"><table>'
-        '<tr><th>table</th><th>over time</th><th>by operation</th><th class="right">rows</th>'
+        '<tr><th>table</th><th class="strip">over time</th><th>by operation</th>'
+        '<th class="right">changed rows</th>'
         f'<th class="right">bytes</th></tr>{"".join(rows)}</table></div></section>'
     )
 

@@ -61,15 +61,26 @@ svg text { fill: var(--soft); font: 11px system-ui, sans-serif; font-variant-num
 .grid { stroke: var(--line); }
 .axis { stroke: var(--soft); stroke-opacity: 0.5; }
 .bucket:hover rect { opacity: 0.75; }
+.traffic { fill: var(--m1); }
+.large { fill: var(--ink); background: var(--ink); stroke: var(--card); }
+.on-narrow { display: none; }
+.week { display: grid; grid-template-columns: 34px repeat(24, minmax(0, 1fr)); gap: 2px; font-size: 11px; }
+.week span { color: var(--soft); line-height: 20px; }
+.week .hour { grid-column: span 3; }
+.week b {
+  height: 20px; border-radius: 3px;
+  background: color-mix(in srgb, var(--m0) var(--share, 0%), var(--track));
+}
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th { text-align: left; color: var(--soft); font-weight: 500; font-size: 13px; }
+th { text-align: left; color: var(--soft); font-weight: 500; font-size: 13px; white-space: nowrap; }
 th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: middle; }
 tr:last-child td { border-bottom: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .name { font-weight: 550; overflow-wrap: anywhere; }
 .fill { width: 99%; }
+.half { width: 46%; overflow-wrap: anywhere; }
 .where code { white-space: nowrap; }
 .strip { width: 38%; min-width: 160px; }
 .bar {
@@ -83,5 +94,15 @@ code { font: 12.5px/1.45 ui-monospace, "SF Mono", Menlo, Consolas, monospace; ov
   white-space: nowrap;
 }
 .good { color: var(--good); } .bad { color: var(--bad); } .ddl { color: var(--mark); }
+@media (max-width: 560px) {
+  main { padding: 22px 12px 36px; }
+  h1 { font-size: 21px; overflow-wrap: anywhere; }
+  .card { padding: 14px 14px; }
+  .on-wide, .strip { display: none; }
+  .on-narrow { display: block; }
+  th, td { padding-right: 9px; }
+  th { white-space: normal; }
+  .bar { min-width: 44px; }
+}
 footer { color: var(--soft); font-size: 13px; margin-top: 26px; }
 """

@@ -1,0 +1,114 @@
+"""Which rows were changed most often, by their primary keys."""
+
+from __future__ import annotations
+
+import glob
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core._values import RowReader
+from .._subsets import only
+from .._tables.column_types import SPAN_KINDS
+
+if TYPE_CHECKING:
+    from ..batch import ChangeBatch
+    from ..log import Log
+
+_MOST = 1 << 17  # keys that are counted at the same time
+_POSTIMAGE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HotKey:
+    """A row that was changed often.
+
+    Parameters
+    ----------
+    table : str
+        "database.table".
+    key : str
+        ``id=42``.
+    changes : int
+        How often it was inserted, updated or deleted: of very many keys at least so often.
+    """
+
+    table: str
+    key: str
+    changes: int
+
+
+def hot_keys(log: Log, tables: Iterable[str], *, most: int = 10) -> list[HotKey]:
+    """The rows of some tables that were changed most often.
+
+    Parameters
+    ----------
+    log : Log
+        Read once more; only the columns of primary keys are decoded.
+    tables : iterable of str
+        "database.table". One whose primary key the log does not tell is passed over.
+    most : int
+        How many rows.
+
+    Returns
+    -------
+    list of HotKey
+        The hottest first; none that was changed only once.
+
+    Raises
+    ------
+    BinlogError
+        As reading the log does.
+    """
+    patterns = [glob.escape(table) for table in tables]
+    keys: dict[str, tuple[str, ...]] = {}
+    found_keys = log.groups(tables=patterns, columns={"*": ()}) if patterns else ()
+    for group in found_keys:
+        for batch in group.batches:
+            if batch.table.primary_key:
+                keys.setdefault(batch.table.full_name, tuple(batch.table.primary_key))
+        if len(keys) == len(patterns):
+            break
+    counts: dict[str, Counter[tuple[object, ...]]] = {name: Counter() for name in keys}
+    columns = {glob.escape(name): key for name, key in keys.items()}
+    for batch in log.batches(list(columns), columns) if columns else ():
+        key = keys[batch.table.full_name]
+        if set(key) <= {column.name for column in batch.columns}:
+            _count(batch, key, counts[batch.table.full_name])
+    found = [
+        HotKey(name, ", ".join(f"{c}={v}" for c, v in zip(keys[name], values, strict=True)), count)
+        for name, counter in counts.items()
+        for values, count in counter.most_common(most)
+        if count > 1
+    ]
+    return sorted(found, key=lambda one: -one.changes)[:most]
+
+
+def _count(batch: ChangeBatch, key: tuple[str, ...], counter: Counter[tuple[object, ...]]) -> None:
+    heads = only(batch, batch.array["image"]["op"] != _POSTIMAGE)
+    own = {column.name: column for column in batch.columns}
+    if len(key) == 1 and own[key[0]].kind not in SPAN_KINDS and heads.array["row"][key[0]].ndim == 1:
+        # Of each value one is looked at.
+        _, first, counts = np.unique(heads.array["row"][key[0]], return_index=True, return_counts=True)
+        kept = np.zeros(len(heads), np.bool_)
+        kept[first] = True
+        heads, amounts = only(heads, kept), counts[np.argsort(first)].tolist()
+    else:
+        amounts = [1] * len(heads)
+    reader = RowReader(heads, None, "skip")
+    values = zip(*(reader.column_values(name) for name in key), strict=True)
+    for one, count in zip(values, amounts, strict=True):
+        counter[tuple(map(_hashable, one))] += count
+    if len(counter) > _MOST:  # of all as much as the middle one has: those that are left had more
+        least = sorted(counter.values())[len(counter) // 2]
+        for one in list(counter):
+            counter[one] -= least
+            if counter[one] <= 0:
+                del counter[one]
+
+
+def _hashable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

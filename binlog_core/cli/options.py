@@ -275,7 +275,9 @@ class RowOptions:
     where: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Changes of which an image matches: id = 42 and status in ('paid', 'sent')."
+            metavar="TEXT",
+            help="Changes of which an image matches: id = 42 and status in ('paid', 'sent'). Text is compared by"
+            " code points, whatever its collation: 'A' is not 'a'.",
         ),
     ] = None
     op: Annotated[

@@ -78,7 +78,7 @@ def undo(
         raise typer.BadParameter("say what to take back: --include-gtids, --start and --stop, --table …")
     databases = rewritten(rewrite_db)
     if execute and check is None:
-        raise typer.BadParameter("--execute goes with --check")
+        raise typer.BadParameter("--execute goes with --check SERVER")
     if as_json and check is None and to is None:
         raise typer.BadParameter("--json goes with --check or --output")
     if check is not None and not is_server(check):

@@ -1,0 +1,206 @@
+"""Undo while others write: what they changed since the accident is never overwritten.
+
+    python soak/server.py python soak/undo.py [ROUNDS]
+
+In each round several connections insert, update, move and delete rows of a table at random; meanwhile one runs an
+UPDATE without WHERE, or a DELETE of a half. While they go on, the accident is looked for among the server's
+transactions and taken back. Then the server's logs are followed from the empty table on: each row that the undo
+changed was what the accident had left, is now what it was before, and is in the report; nothing else is. And the
+server's table is what comes out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from typing import Any
+from urllib.parse import urlsplit
+
+import pymysql
+
+import binlog_core
+from binlog_core.replay import ServerUndo, plan_undo
+from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
+from binlog_core.transactions import transactions
+
+WRITERS = 4
+KEYS = 400
+TABLE = "soak_undo.t"
+
+
+def connect(url: str) -> Any:
+    parts = urlsplit(url)
+    return pymysql.connect(
+        host=parts.hostname or "", port=parts.port or 0, user=parts.username, autocommit=True
+    )
+
+
+def write(url: str, seed: int, stop: threading.Event, done: Counter[str]) -> None:
+    """Change rows at random until told to stop."""
+    rng = random.Random(seed)
+    connection = connect(url)
+    with connection.cursor() as cursor:
+        while not stop.is_set():
+            key, value = rng.randrange(KEYS), rng.randrange(1 << 30)
+            kind = rng.choices(("update", "insert", "delete", "move"), (6, 2, 1, 1))[0]
+            statement = {
+                "update": f"UPDATE {TABLE} SET v = {value} WHERE id = {key}",
+                "insert": f"INSERT IGNORE INTO {TABLE} VALUES ({key}, {value}, 'new')",
+                "delete": f"DELETE FROM {TABLE} WHERE id = {key}",
+                "move": f"UPDATE IGNORE {TABLE} SET id = {rng.randrange(KEYS)} WHERE id = {key}",
+            }[kind]
+            try:
+                done[kind] += cursor.execute(statement)
+            except pymysql.err.OperationalError as error:
+                if error.args[0] not in (1205, 1213):  # lock wait, deadlock
+                    raise
+                done["refused"] += 1
+            time.sleep(rng.random() / 200)
+    connection.close()
+
+
+def accident(url: str, number: int) -> int:
+    """Do the harm; the thread that did it."""
+    connection = connect(url)
+    statement = (
+        f"UPDATE {TABLE} SET v = -1, note = 'oops {number}'"
+        if number % 2 == 0
+        else f"DELETE FROM {TABLE} WHERE id % 2 = 0"
+    )
+    with connection.cursor() as cursor:
+        for _ in range(50):
+            try:
+                cursor.execute(statement)
+                break
+            except pymysql.err.OperationalError as error:
+                if error.args[0] not in (1205, 1213):
+                    raise
+    thread = int(connection.thread_id())
+    connection.close()
+    return thread
+
+
+def table_of(url: str) -> dict[int, tuple[Any, ...]]:
+    connection = connect(url)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {TABLE}")
+        found = {row[0]: tuple(row) for row in cursor.fetchall()}
+    connection.close()
+    return found
+
+
+def run_round(url: str, number: int, totals: Counter[str]) -> None:
+    """One accident, taken back under way."""
+    connection = connect(url)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS soak_undo")
+        cursor.execute("CREATE DATABASE soak_undo")
+        cursor.execute(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY, v INT, note VARCHAR(20)) ENGINE=InnoDB")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW MASTER STATUS")
+        first = cursor.fetchone()[0]
+        rows = ", ".join(f"({i}, {i}, 'old')" for i in range(0, KEYS, 2))
+        cursor.execute(f"INSERT INTO {TABLE} VALUES {rows}")
+    stop, done = threading.Event(), Counter[str]()
+    writers = [
+        threading.Thread(target=write, args=(url, number * 100 + i, stop, done)) for i in range(WRITERS)
+    ]
+    for one in writers:
+        one.start()
+    time.sleep(0.5)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW MASTER STATUS")
+        before = cursor.fetchone()
+    thread = accident(url, number)
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW MASTER STATUS")
+        behind = cursor.fetchone()
+    time.sleep(0.5)
+    # MariaDB 10.11 logs no thread: the accident is the transaction with most rows between two places.
+    span = {"start": (before[0], int(before[1])), "stop": (behind[0], int(behind[1])), "tables": TABLE}
+    [worst] = transactions(url, by="rows", most=1, **span)
+    assert worst.thread_id in (None, thread)
+    harm = {
+        "start": (worst.path.rpartition("/")[2], worst.begin_position),
+        "stop": (worst.path.rpartition("/")[2], worst.end_position),
+        "tables": TABLE,
+    }
+    plan = plan_undo(url, **harm)
+    with Connection(Address.of(url)) as own:
+        ServerUndo(plan, own).execute()
+    time.sleep(0.3)
+    stop.set()
+    for one in writers:
+        one.join()
+    states = Counter(row.state for row in plan.rows)
+    check(url, first, worst.begin_position, worst.path, plan, totals)
+    totals.update({f"rows {state}": count for state, count in states.items()})
+    totals.update({f"others: {kind}": count for kind, count in done.items()})
+    totals["rounds"] += 1
+    print(f"round {number}: {dict(states)}, others {sum(done.values())} changes", flush=True)
+
+
+def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counter[str]) -> None:
+    """Each change of the undo in the log found what the accident had left, and gave back what was before."""
+    rows: dict[int, tuple[Any, ...]] = {}
+    left: dict[int, tuple[Any, ...] | None] = {}
+    was: dict[int, tuple[Any, ...] | None] = {}
+    undone = 0
+    with binlog_core.open(url, start=(first, 4), tables=TABLE) as log:
+        events = list(log.rows())
+    by_transaction: dict[tuple[str, int], list[Any]] = {}
+    with binlog_core.open(url, start=(first, 4), tables=TABLE) as log:
+        for group in log.groups():
+            for one in group.transactions:
+                by_transaction.setdefault((group.path, int(one["begin_position"])), [])
+    places = sorted(by_transaction)
+    ours = {int(row.key.removeprefix("id=")) for row in plan.rows if row.state == "done"}
+
+    def image(values: dict[str, Any] | None) -> tuple[Any, ...] | None:
+        return None if values is None else (values["id"], values["v"], values["note"])
+
+    largest: Counter[tuple[str, int]] = Counter()
+    of: list[tuple[str, int]] = []
+    for change in events:
+        name = change.path or ""
+        at = max(p for p in places if p[0] == name and p[1] <= change.position)
+        of.append(at)
+        largest[at] += 1
+    # Of others each transaction changes one row.
+    last = max((p for p in largest if largest[p] > 1 and p[1] != begin), default=None)
+    for change, at in zip(events, of, strict=True):
+        before, after = image(change.before), image(change.after)
+        if before is not None:
+            assert rows.pop(before[0]) == before, "the log does not hold together"
+        if after is not None:
+            rows[after[0]] = after
+        if at[0] == path and at[1] == begin:
+            key = (before or after or (0,))[0]
+            was[key], left[key] = before, after
+        elif at == last:
+            undone += 1
+            key = (after or before or (0,))[0]
+            assert key in ours, f"the report does not name {key}"
+            assert before == left[key], f"{key} was not as the accident left it: {before}"
+            assert after == was[key], f"{key} is not as it was before: {after}"
+    assert undone == len(ours), f"{undone} rows in the log, {len(ours)} in the report"
+    assert rows == table_of(url)
+    totals["rows taken back, checked in the log"] += undone
+
+
+def main() -> None:
+    url = os.environ["BINLOG_CORE_TEST_SERVER"]
+    totals: Counter[str] = Counter()
+    for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 10):
+        run_round(url, number, totals)
+    for name, count in sorted(totals.items()):
+        print(f"{count:>8} {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,11 +2,11 @@
 
     python soak/server.py python soak/undo.py [ROUNDS]
 
-In each round several connections insert, update, move and delete rows of a table at random; meanwhile one runs an
-UPDATE without WHERE, or a DELETE of a half. While they go on, the accident is looked for among the server's
-transactions and taken back. Then the server's logs are followed from the empty table on: each row that the undo
-changed was what the accident had left, is now what it was before, and is in the report; nothing else is. And the
-server's table is what comes out.
+In each round several connections insert, update, move and delete rows of a table at random; meanwhile one
+runs an UPDATE without WHERE, or a DELETE of a half. While they go on, the accident is looked for among the
+server's transactions and taken back. Then the server's logs are followed from the empty table on: each row
+that the undo changed was what the accident had left, is now what it was before, and is in the report; nothing
+else is. And the server's table is what comes out.
 """
 
 from __future__ import annotations

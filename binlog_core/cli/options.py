@@ -276,8 +276,8 @@ class RowOptions:
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Changes of which an image matches: id = 42 and status in ('paid', 'sent'). Text is compared by"
-            " code points, whatever its collation: 'A' is not 'a'.",
+            help="Changes of which an image matches: id = 42 and status in ('paid', 'sent')."
+            " Text compares by code points, whatever its collation: 'A' is not 'a'.",
         ),
     ] = None
     op: Annotated[

@@ -338,7 +338,7 @@ def test_about_the_thread(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> No
         assert list(log.rows(where="_thread_id is not null")) == changes
         assert list(log.rows(where=f"_thread_id > {thread} or _thread_id is null")) == []
         assert list(log.rows(where=f"not _thread_id > {thread}")) == changes
-    with binlog_core.open(str(DATA / "maria1011/dml_mixed.binlog")) as log:
+    with binlog_core.open(str(DATA / "maria1011/annotate_off.binlog")) as log:
         changes = list(log.rows())
         assert list(log.rows(where="_thread_id is null")) == changes != []
         for where in ("_thread_id >= 0", "not _thread_id = 5", "_thread_id < 5", "_thread_id = 0"):

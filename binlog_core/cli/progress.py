@@ -24,7 +24,7 @@ from .output import messages, printable, size
 
 if TYPE_CHECKING:
     from ..log import Log
-    from ..spark.doors.export import Progress as SplitProgress
+    from ..spark.doors.running import Progress as SplitProgress
 
 _PATIENCE = 1.0  # seconds
 

@@ -8,7 +8,8 @@ from .apply.batch import Applied, ApplyStopped, apply_changes
 from .apply.current import CurrentTable, write_current
 from .apply.spark_sql import SparkTarget
 from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
-from .doors.export import Progress, export_logs
+from .doors.export import export_logs
+from .doors.running import Progress
 from .lake.results import ExportResult, ExportState
 from .lake.writer import WriteLimits
 from .rows.read_options import ReadOptions

@@ -429,7 +429,7 @@ def lake(s3):
 
 def written(destination, options, attempt="a0"):
     from binlog_core.spark import ReadOptions, plan_splits
-    from binlog_core.spark.doors.export import SplitWriter
+    from binlog_core.spark.doors.split_writer import SplitWriter
 
     reading = ReadOptions(unnamed="positions", absent=True, statements=True, storage_options=options)
     writer = SplitWriter(
@@ -449,7 +449,8 @@ def test_an_export_from_and_to_s3(s3, lake):
 
     import pyarrow.parquet as pq
 
-    from binlog_core.spark.lake.destination import ParquetDirectory, open_filesystem
+    from binlog_core.spark.lake.destination import open_filesystem
+    from binlog_core.spark.lake.parquet import ParquetDirectory
 
     options = {"endpoint_url": s3, "key": "user", "secret": "secret"}
     output, keys = lake

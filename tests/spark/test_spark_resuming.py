@@ -22,7 +22,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from binlog_core.errors import BinlogError  # noqa: E402
 from binlog_core.spark import ExportResult, export_logs, read_changes  # noqa: E402
-from binlog_core.spark.doors import export  # noqa: E402
+from binlog_core.spark.doors import export, running  # noqa: E402
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 T = Table("shop", "t", [("id", "INT"), ("a", "VARCHAR(20)")], primary_key=["id"])
@@ -35,7 +35,7 @@ class Connected:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "call_tasks", lambda _, function, tasks: [function(one) for one in tasks])
+    monkeypatch.setattr(running, "call_tasks", lambda _, function, tasks: [function(one) for one in tasks])
 
 
 def previous(number: int) -> bytes:
@@ -154,10 +154,10 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3].split(os.pathsep)
 import test_spark_resuming as tests
-from binlog_core.spark.doors import export, resuming
-from binlog_core.spark.lake import destination, tables, writer
+from binlog_core.spark.doors import resuming, running
+from binlog_core.spark.lake import parquet, tables, writer
 
-export.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
+running.call_tasks = lambda _, function, tasks: [function(one) for one in tasks]
 left = int(sys.argv[2])
 
 def deadly(owner, name):
@@ -174,7 +174,7 @@ def deadly(owner, name):
     setattr(owner, name, call)
 
 deadly(resuming.Resuming, "_save")
-deadly(destination.ParquetDirectory, "commit")
+deadly(parquet.ParquetDirectory, "commit")
 deadly(tables.DeltaTables, "_append")
 deadly(tables.DeltaTables, "commit")
 for _ in range(2):

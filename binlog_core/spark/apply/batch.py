@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._change_columns import LAKE_COLUMNS
+from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import arrow_schema, import_pyarrow, told_key
 from .alterations import Check
@@ -31,18 +32,26 @@ if TYPE_CHECKING:
 __all__ = ["Applied", "ApplyStopped", "apply_changes"]
 
 
-class MergeTarget(Protocol):
-    """A table that changes are applied to."""
+class MergeTarget(LakeTable, Protocol):
+    """A table of a lake that changes are merged into."""
 
     @property
-    def schema(self) -> pa.Schema: ...
+    def has_rows(self) -> bool:
+        """There is something to lose."""
+        ...
+
     @property
-    def has_rows(self) -> bool: ...
-    @property
-    def place(self) -> Folder: ...
-    def applied(self, app_id: str) -> int | None: ...
-    def check(self, checks: Sequence[Check], jobs: Jobs) -> None: ...
-    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]: ...
+    def place(self) -> Folder:
+        """Where files go that live as long as an apply."""
+        ...
+
+    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
+        """Hold the table's own values against what a new type leaves alone."""
+        ...
+
+    def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+        """Bring the table up to date in one commit; how many keys were written, and deleted."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +175,7 @@ def apply_images(
 ) -> Applied:
     """Apply changes; `statements`: those that are not among them."""
     pa = import_pyarrow()
-    here, own = into.schema, own_schema(batch)
+    here, own = into.columns, own_schema(batch)
     # What only the target has is its own business, but for rows that change: they keep it.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
@@ -189,7 +198,7 @@ def apply_images(
         changes.added = added
         if effects.cleared is None:
             into.check(effects.checks, jobs)
-        puts, deletes = into.write(changes, pa.schema([*own, *added]))
+        puts, deletes = into.merge(changes, pa.schema([*own, *added]))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
-from ..lake.destination import MANIFEST, check_manifest, load_json, open_filesystem
+from ..lake.destination import load_json, open_filesystem
+from ..lake.parquet import MANIFEST, check_manifest
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images
 from .changes import Changes
-from .files import DELETES, MergeSink, merge_schema
 from .jobs import Folder, Jobs
+from .sinks import DELETES, MergeSink, merge_schema
 from .spark_sql import read_files
 from .staging import AppliedStatement
 from .statements import ApplyStopped, OnAlter
@@ -192,7 +193,7 @@ class _NewTable:
     def __init__(self, spark: SparkSession, place: Folder, directory: str, overwrite: bool) -> None:
         self._spark, self.place = spark, place
         self._directory, self._overwrite = directory, overwrite
-        self.schema: Any = import_pyarrow().schema([])
+        self.columns: Any = import_pyarrow().schema([])
 
     def applied(self, app_id: str) -> int | None:
         return None
@@ -200,7 +201,7 @@ class _NewTable:
     def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
         pass
 
-    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+    def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         place = changes.stager.place
         files = changes.fold(MergeSink(changes.schema, schema, changes.keys, place))
         for one in files:

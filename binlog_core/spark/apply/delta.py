@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
-import json
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...errors import BinlogError, MissingExtraError
+from ...errors import BinlogError
+from ..lake.delta import DeltaLakeTable
+from ..lake.table import App, DataFile
 from ..rows.fit import widened
-from ..rows.types import import_pyarrow, plain_type
+from ..rows.types import import_pyarrow
 from .alterations import Check
 from .changes import Changes
-from .files import Checker, DataFile, FileSink, Replaced, Rewriter, Sunk
 from .jobs import Folder, Jobs
+from .rewriting import Checker, Replaced, Rewriter
+from .sinks import FileSink, Sunk
 from .statements import ApplyStopped
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_NOT_WRITTEN = ("columnMapping", "deletionVectors")
 
 
 class DeltaTarget:
@@ -46,29 +44,12 @@ class DeltaTarget:
     """
 
     def __init__(self, path: str, storage_options: dict[str, str]) -> None:
-        try:
-            from deltalake import DeltaTable
-        except ImportError:
-            raise MissingExtraError("apply_changes needs deltalake: pip install deltalake") from None
         self._path, self._options = path, storage_options
-        self._delta: Any = None
-        if DeltaTable.is_deltatable(path, storage_options=storage_options):
-            self._delta = DeltaTable(path, storage_options=storage_options)
-            self._refuse_features()
-
-    def _refuse_features(self) -> None:
-        protocol, metadata = self._delta.protocol(), self._delta.metadata()
-        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        found = sorted(features.intersection(_NOT_WRITTEN))
-        found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
-        if metadata.configuration.get("delta.enableChangeDataFeed") == "true":
-            found.append("delta.enableChangeDataFeed")
-        if metadata.partition_columns:
-            found.append("partitions")
-        if found:
+        self._table = DeltaLakeTable(path, storage_options)
+        if found := self._table.special:
             raise BinlogError(
                 f"the Delta table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
-                path=self._path,
+                path=path,
             )
 
     @property
@@ -77,38 +58,18 @@ class DeltaTarget:
         return Folder(self._path, self._options or None, delta=True)
 
     @property
-    def schema(self) -> pa.Schema:
+    def columns(self) -> pa.Schema:
         """Of the table as it is."""
-        pa = import_pyarrow()
-        if self._delta is None:
-            return pa.schema([])
-        return pa.schema([(one.name, plain_type(one.type)) for one in pa.schema(self._delta.schema())])
+        return self._table.columns
 
     @property
     def has_rows(self) -> bool:
         """There is something to lose."""
-        return self._delta is not None and any(file.rows for file in self._files())
+        return any(file.rows for file in self._table.files())
 
     def applied(self, app_id: str) -> int | None:
         """The last batch that was applied."""
-        if self._delta is None:
-            return None
-        found: int | None = self._delta.transaction_version(app_id)
-        return found
-
-    def _files(self) -> list[DataFile]:
-        """The table's files with the bounds of their columns."""
-        if self._delta is None:
-            return []
-        actions = import_pyarrow().table(self._delta.get_add_actions(flatten=True))
-        found = []
-        for batch in actions.to_batches():
-            for one in batch.to_pylist():
-                least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
-                most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
-                rows = -1 if one["num_records"] is None else one["num_records"]
-                found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
-        return found
+        return self._table.applied(app_id)
 
     def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
         """Hold the table's own values against what a new type leaves alone.
@@ -118,12 +79,12 @@ class DeltaTarget:
         ApplyStopped
             A value would change.
         """
-        names = set(self.schema.names)
+        names = set(self.columns.names)
         for check in checks:
-            if check.column in names and not all(jobs.run(Checker(self.place, check), self._files())):
+            if check.column in names and not all(jobs.run(Checker(self.place, check), self._table.files())):
                 raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
 
-    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+    def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         """Write what the changes are folded to, in one commit.
 
         Parameters
@@ -137,9 +98,9 @@ class DeltaTarget:
         tuple of int
             Keys that were written, and deleted.
         """
-        here, effects, jobs = self.schema, changes.effects, changes.jobs
+        here, effects, jobs = self.columns, changes.effects, changes.jobs
         wanted = import_pyarrow().schema([*_merged(here, schema)])
-        known = [file for file in self._files() if effects.cleared is None]
+        known = [file for file in self._table.files() if effects.cleared is None]
         workspace = changes.stager.place
         written: list[DataFile] = []
         try:
@@ -156,10 +117,10 @@ class DeltaTarget:
             puts, deletes = sum(one.puts for one in sunk), sum(one.deletes for one in sunk)
             touched = {one.name: one for one in replaced if one.touched}
             anew = every or effects.cleared is not None
-            if self._delta is None or anew or written or touched or changes.app is not None:
+            if not self._table.exists or anew or written or touched or changes.app is not None:
                 self._commit(wanted, written, [f for f in known if f.name in touched], anew, changes.app)
             elif len(wanted) > len(here):
-                self._add_columns(wanted)
+                self._table.add_columns(wanted)
         except BaseException:
             self._delete(written)
             self.place.unmake()
@@ -172,49 +133,19 @@ class DeltaTarget:
         written: Sequence[DataFile],
         removed: Sequence[DataFile],
         anew: bool,
-        app: tuple[str, int] | None,
+        app: App | None,
     ) -> None:
-        from deltalake import DeltaTable, Schema, TableFeatures
         from deltalake.exceptions import DeltaError
-        from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-        now = int(time.time() * 1000)
-        told: list[Any] = [AddAction(f.name, f.bytes, {}, now, True, _told(f)) for f in written]
-        properties, wanted = _properties(app), Schema.from_arrow(schema)
-        options = self._options or None
         try:
-            if self._delta is None:
-                create_table_with_add_actions(
-                    self._path, wanted, told, storage_options=options, commit_properties=properties
-                )
-            elif anew:
-                if _without_zone(schema) and not _without_zone(self.schema):
-                    self._delta.alter.add_feature(
-                        TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
-                    )
-                self._delta.create_write_transaction(told, "overwrite", wanted, commit_properties=properties)
+            if anew:
+                self._table.replace(written, schema, app)
             else:
-                self._add_columns(schema)
-                told += [RemoveAction(f.name, True, now, size=f.bytes, partition_values={}) for f in removed]
-                self._delta.create_write_transaction(
-                    told, "append", self._delta.schema(), commit_properties=properties
-                )
+                self._table.exchange(written, removed, schema, app)
         except DeltaError as error:
             raise BinlogError(
                 f"the commit failed, nothing of the batch is applied: {error}", path=self._path
             ) from error
-        self._delta = DeltaTable(self._path, storage_options=options)
-
-    def _add_columns(self, schema: pa.Schema) -> None:
-        from deltalake import DeltaTable, Field, Schema
-
-        names = self.schema.names
-        fields = [one for one in schema if one.name not in names]
-        if not fields:
-            return
-        new = Schema.from_arrow(import_pyarrow().schema(fields)).fields
-        self._delta.alter.add_columns([Field(one.name, one.type, nullable=True) for one in new])
-        self._delta = DeltaTable(self._path, storage_options=self._options)
 
     def _delete(self, files: Iterable[DataFile]) -> None:
         filesystem = self.place.open()
@@ -231,28 +162,6 @@ def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: S
             f"partial images change {partial} rows, of which the target has {completed}, by"
             f" {', '.join(keys)}: begin with a copy of the table, or with its first log"
         )
-
-
-def _told(file: DataFile) -> str:
-    """Statistics as Delta keeps them."""
-    return json.dumps(
-        {
-            "numRecords": file.rows,
-            "minValues": {name: _plain(value) for name, value in file.least.items()},
-            "maxValues": {name: _plain(value) for name, value in file.most.items()},
-            "nullCount": dict(file.nulls),
-        }
-    )
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _without_zone(schema: pa.Schema) -> bool:
-    """Whether a column is a TIMESTAMP_NTZ, which is a feature of the table."""
-    types = import_pyarrow().types
-    return any(types.is_timestamp(one.type) and one.type.tz is None for one in schema)
 
 
 def _retyped(here: pa.Schema, wanted: pa.Schema) -> bool:
@@ -275,9 +184,3 @@ def _merged(here: pa.Schema, wanted: pa.Schema) -> Iterator[pa.Field]:
 
 def _wider(here: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     return wanted if here != wanted and widened(here, wanted) else here
-
-
-def _properties(app: tuple[str, int] | None) -> Any:
-    from deltalake import CommitProperties, Transaction
-
-    return None if app is None else CommitProperties(app_transactions=[Transaction(*app)])

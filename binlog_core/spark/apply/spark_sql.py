@@ -16,9 +16,9 @@ from ..rows.fit import widened
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
 from .alterations import Check, From
 from .changes import Changes
-from .files import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
 from .folding import fits
 from .jobs import Folder, Here, Jobs, OnSpark
+from .sinks import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
 from .statements import ApplyStopped
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class SparkTarget:
         return self._spark.table(self._table)
 
     @property
-    def schema(self) -> pa.Schema:
+    def columns(self) -> pa.Schema:
         """Of the table as it is."""
         return arrow_schema(self._frame().schema) if self._exists else import_pyarrow().schema([])
 
@@ -113,7 +113,7 @@ class SparkTarget:
         ApplyStopped
             A value would change.
         """
-        names = set(self.schema.names)
+        names = set(self.columns.names)
         for check in checks:
             if check.column in names and not all(self._fits(check)):
                 raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
@@ -124,13 +124,13 @@ class SparkTarget:
 
         return OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look)
 
-    def write(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
+    def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         """Write what changes were folded to: one MERGE, behind what changes the table's columns."""
         self._fit_columns(schema)
         if not isinstance(changes.jobs, Here):
-            return self._merge(changes, self.schema, changes.stager.place)
+            return self._merge(changes, self.columns, changes.stager.place)
         with self.place.workspace() as place:  # Spark is to read the files
-            return self._merge(changes, self.schema, place)
+            return self._merge(changes, self.columns, place)
 
     def _merge(self, changes: Changes, own: pa.Schema, workspace: Folder) -> tuple[int, int]:
         effects, keys = changes.effects, changes.keys
@@ -216,7 +216,7 @@ class SparkTarget:
             columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in types.items())
             self._spark.sql(f"CREATE TABLE {self._table} ({columns}) USING {self._using}")
             return
-        here = self.schema
+        here = self.columns
         new = ", ".join(f"{quoted(n)} {kind}" for n, kind in types.items() if n not in here.names)
         if new:
             self._spark.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({new})")

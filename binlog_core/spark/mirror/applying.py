@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..apply.batch import apply_changes
+from ..lake.delta import delta_options
 from ..lake.results import FileStatistics, ToldStatement
-from ..lake.tables import delta_options
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow
 from .changes import Decoded
@@ -89,11 +89,7 @@ def apply_round(
 
 def _key_fields(lake: Lake, state: TableState, keys: Sequence[str]) -> list[Any]:
     """The key's columns as the table has them: a batch of statements alone has no rows to tell them."""
-    from deltalake import DeltaTable
-
-    pa = import_pyarrow()
-    options = delta_options(lake.storage_options)
-    schema = pa.schema(DeltaTable(lake.table(state), storage_options=options).schema())
+    pa, schema = import_pyarrow(), lake.opened(state).columns
     return [pa.field(name, schema.field(name).type) for name in keys]
 
 

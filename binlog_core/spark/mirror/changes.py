@@ -16,7 +16,7 @@ from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...splits import FILE_NUMBER_SHIFT, Split
 from ..doors.changes import ChangeReader
-from ..doors.export import SplitWriter, attempt_name
+from ..doors.split_writer import SplitWriter, attempt_name
 from ..doors.streaming import BinlogStreamReader, LogPlace, offset_of, place_of
 from ..lake.results import FileStatistics, ToldStatement, WrittenSplit
 from ..options import SourceOptions

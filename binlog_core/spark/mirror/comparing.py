@@ -15,7 +15,6 @@ from ...errors import BinlogError, MirrorError
 from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.connection import Connection
-from ..lake.tables import delta_options
 from ..rows.types import import_pyarrow, plain_type
 from .copies import batches_of
 from .marks import Mark, place_of, position_mark
@@ -123,16 +122,12 @@ def _view(viewing: Connection, work: Mirroring, tables: Sequence[TableState]) ->
 
 
 def _compare(viewing: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Compared:
-    from deltalake import DeltaTable
-
     name = f"{quoted(state.database)}.{quoted(state.name)}"
     text = str(viewing.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
     definition = parse_create_table(text, state.database, state.name)
     selection = SelectList.of(definition, mariadb=mariadb)
     sql = f"SELECT {', '.join(selection.expressions)} FROM {name}"
-    dataset = DeltaTable(
-        lake.table(state), storage_options=delta_options(lake.storage_options)
-    ).to_pyarrow_dataset()
+    dataset = lake.opened(state).dataset()
     here = selection.schema
     if lacking := [one for one in here.names if one not in dataset.schema.names]:
         return Compared(state.full_name, reason=f"the lake lacks the columns {', '.join(lacking)}")

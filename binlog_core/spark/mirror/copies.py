@@ -21,6 +21,7 @@ from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ..lake.destination import directory_name, load_json, open_filesystem
+from ..lake.table import DataFile
 from .state import Lake, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted
 
@@ -336,25 +337,8 @@ def commit_copy(
     told : dict
         What else the commit says.
     """
-    from deltalake import CommitProperties, Schema, Transaction
-    from deltalake.transaction import AddAction, create_table_with_add_actions
-
-    from ..lake.tables import delta_options
-
-    now = int(time.time() * 1000)
-    actions = [
-        AddAction(one.name, one.bytes, {}, now, True, json.dumps({"numRecords": one.rows}))
-        for one in files
-        if one.rows
-    ]
-    create_table_with_add_actions(
-        lake.table(state),
-        Schema.from_arrow(schema),
-        actions,
-        mode="overwrite",
-        storage_options=delta_options(lake.storage_options),
-        commit_properties=CommitProperties(custom_metadata=told, app_transactions=[Transaction(*app)]),
-    )
+    data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
+    lake.opened(state).replace(data, schema, app, told)
     clean_up(lake, state, copy, {one.name for one in files if one.rows})
 
 

@@ -13,7 +13,6 @@ from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
-from ..lake.tables import delta_options
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definition_at, merged
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
@@ -134,13 +133,9 @@ class Mirroring:
 
     def _end(self, state: TableState) -> None:
         """The server dropped a table: in the lake it is empty, and its history stays."""
-        from deltalake import DeltaTable
-
         if state.copy is not None:
             clean_up(self._lake, state, Copy(**state.copy), set())
-        uri, options = self._lake.table(state), delta_options(self._lake.storage_options)
-        if DeltaTable.is_deltatable(uri, storage_options=options):
-            DeltaTable(uri, storage_options=options).delete()
+        self._lake.opened(state).empty()
         state.copy_anew()
         state.stage = "dropped"
 
@@ -202,15 +197,9 @@ class Mirroring:
         }
 
     def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
-        from deltalake import DeltaTable
-
         place = self.plan([state]).version(offset)
         definition, schema = schema_of(state, copy, mariadb=self.mariadb)
-        uri, options = self._lake.table(state), delta_options(self._lake.storage_options)
-        last: list[dict[str, Any]] = []
-        if DeltaTable.is_deltatable(uri, storage_options=options):
-            last = DeltaTable(uri, storage_options=options).history(1)
-        if not last or last[0].get(_COPY) != copy.id:
+        if self._lake.opened(state).last_commit().get(_COPY) != copy.id:
             told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
             try:
                 commit_copy(self._lake, state, copy, schema, files, (self.state.id, place), told)

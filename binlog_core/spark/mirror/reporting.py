@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...splits import FILE_NUMBER_SHIFT
-from ..lake.tables import delta_options
+from ..lake.delta import DeltaLakeTable
 from .state import Lake, MirrorState
 
 
@@ -62,7 +62,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     out = []
     for name, one in sorted(state.tables.items()):
         uri = lake.table(one)
-        known: dict[str, Any] = {} if quick else _committed(uri, lake)
+        known: dict[str, Any] = {} if quick else _committed(lake.opened(one))
         place = one.place
         if place is not None:
             known |= {
@@ -74,16 +74,12 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     return out
 
 
-def _committed(uri: str, lake: Lake) -> dict[str, Any]:
-    from deltalake import DeltaTable
-
-    options = delta_options(lake.storage_options)
-    if not DeltaTable.is_deltatable(uri, storage_options=options):
+def _committed(table: DeltaLakeTable) -> dict[str, Any]:
+    if not table.exists:
         return {}
-    delta = DeltaTable(uri, storage_options=options)
-    last = delta.history(1)
+    last = table.last_commit()
     return {
-        "rows": delta.to_pyarrow_dataset().count_rows(),
-        "version": delta.version(),
-        "committed": last[0]["timestamp"] / 1000 if last else None,
+        "rows": table.dataset().count_rows(),
+        "version": table.version,
+        "committed": last["timestamp"] / 1000 if last else None,
     }

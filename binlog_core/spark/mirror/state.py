@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ..._decode.selection import matches_name
 from ...errors import MirrorError
+from ..lake.delta import DeltaLakeTable, delta_options
 from ..lake.destination import directory_name, load_json, open_filesystem
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
@@ -170,6 +171,10 @@ class Lake:
     def table(self, state: TableState) -> str:
         """URI of a table."""
         return f"{self.uri}/{directory_name(state.database, state.name)}"
+
+    def opened(self, state: TableState) -> DeltaLakeTable:
+        """A table as it is now."""
+        return DeltaLakeTable(self.table(state), delta_options(self.storage_options))
 
     def load(self) -> MirrorState | None:
         """The mirror that is here; None: none is.

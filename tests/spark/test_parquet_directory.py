@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 
 from binlog_core import BinlogError
 from binlog_core.errors import MirrorError
-from binlog_core.spark.lake.destination import MANIFEST, ParquetDirectory
+from binlog_core.spark.lake.parquet import MANIFEST, ParquetDirectory
 from binlog_core.spark.mirror.state import Lake
 from binlog_core.spark.plan.definitions import from_text
 

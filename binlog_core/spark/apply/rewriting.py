@@ -1,0 +1,201 @@
+"""A table that is a set of Parquet files: those that have rows of some keys are written anew without them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..lake.table import DataFile
+from ..rows.types import import_pyarrow
+from .alterations import Check
+from .files import FileWriter, is_bound, shaped
+from .folding import fits
+from .jobs import Folder
+from .keys import one_array, places
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+from .sinks import BASE, LACKS, Sunk
+
+_PROBED_ROWS = 1 << 21  # keys that are looked for at a time
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What became of a file.
+
+    Parameters
+    ----------
+    name : str
+    touched : bool
+        It is to be removed.
+    new : tuple of DataFile
+        What has the rows that stay, and the rows that it completed.
+    completed : int
+    """
+
+    name: str
+    touched: bool
+    new: tuple[DataFile, ...] = ()
+    completed: int = 0
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Writes files of a table anew, without the rows of some keys; pickled to the workers.
+
+    Parameters
+    ----------
+    place, workspace : Folder
+    schema : pyarrow.Schema
+        Of the table as it is to be.
+    keys : tuple of str
+    sunk : tuple of Sunk
+    values : mapping of name to From or a value
+        Columns that change in all rows.
+    every : bool
+        Files change even if they have none of the keys.
+    """
+
+    place: Folder
+    workspace: Folder
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    sunk: tuple[Sunk, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    every: bool = False
+
+    def concerns(self, file: DataFile) -> bool:
+        """Whether a file may have any of the keys, as far as its bounds tell."""
+        return self.every or any(self._meets(file, one) for one in self.sunk)
+
+    def _meets(self, file: DataFile, sunk: Sunk) -> bool:
+        for name in self.keys:
+            bounds: list[Any] = [at.get(name) for at in (file.least, file.most, sunk.least, sunk.most)]
+            if all(is_bound(one) for one in bounds):
+                with contextlib.suppress(TypeError):  # the key's type has changed
+                    if bounds[1] < bounds[2] or bounds[3] < bounds[0]:
+                        return False
+        return True
+
+    def __call__(self, file: DataFile) -> Replaced:
+        """Look for the keys in a file, and write it anew if it has some."""
+        import pyarrow.parquet as pq
+
+        pa = import_pyarrow()
+        sunk = [one for one in self.sunk if self._meets(file, one)]
+        with self.place.open().open_input_file(file.name) as source:
+            parquet = pq.ParquetFile(source)
+            own = parquet.read(columns=list(self.keys))
+            own = own.cast(pa.schema([self.schema.field(name) for name in self.keys]))
+            gone = np.zeros(own.num_rows, np.bool_)
+            for wanted in _gathered((_loaded(one.keys, self.workspace) for one in sunk), own.schema):
+                found = self._places(wanted, own)
+                gone[found[found >= 0]] = True
+            completing = [
+                (rows, found)
+                for one in sunk
+                if one.partial is not None
+                for rows in [_loaded(one.partial[0], self.workspace)]
+                for found in [self._places(rows, own, base=True)]
+                if (found >= 0).any()
+            ]
+            if not self.every and not gone.any() and not completing:
+                return Replaced(file.name, False)
+            if gone.all() and not completing:
+                return Replaced(file.name, True)
+            return self._rewritten(file, parquet, gone, completing)
+
+    def _places(self, wanted: pa.Table, own: pa.Table, *, base: bool = False) -> NDArray[np.int64]:
+        """For each wanted key its row in the file."""
+        names = [f"{BASE}{i}" for i in range(len(self.keys))] if base else self.keys
+        have = [one_array(own[name]) for name in self.keys]
+        keys = [one_array(wanted[name]).cast(h.type) for name, h in zip(names, have, strict=True)]
+        return places(keys, have)
+
+    def _rewritten(
+        self,
+        file: DataFile,
+        parquet: Any,
+        gone: NDArray[np.bool_],
+        completing: list[tuple[pa.Table, NDArray[np.int64]]],
+    ) -> Replaced:
+        pa = import_pyarrow()
+        writer = FileWriter(self.place, self.schema)
+        completed, start = 0, 0
+        try:
+            for group in range(parquet.num_row_groups):
+                rows = parquet.read_row_group(group)
+                rows = shaped(rows, self.schema, self.values)
+                end = start + rows.num_rows
+                writer.write(rows.filter(pa.array(~gone[start:end])))
+                for partial, found in completing:
+                    here = np.flatnonzero((found >= start) & (found < end))
+                    if len(here):
+                        writer.write(self._completed(partial.take(here), rows.take(found[here] - start)))
+                        completed += len(here)
+                start = end
+            new = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        return Replaced(file.name, True, () if new is None else (new,), completed)
+
+    def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:
+        """Rows with what they lack from those that they come from."""
+        import pyarrow.compute as pc
+
+        arrays = []
+        for one in self.schema:
+            flag = f"{LACKS}_{one.name}"
+            if flag in partial.column_names:
+                arrays.append(pc.if_else(partial[flag], rows[one.name], partial[one.name]))
+            else:
+                arrays.append(rows[one.name])
+        return import_pyarrow().Table.from_arrays(arrays, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Whether a check holds of all values in a file."""
+
+    place: Folder
+    check: Check
+
+    def __call__(self, file: DataFile) -> bool:
+        """Look at them."""
+        import pyarrow.parquet as pq
+
+        with self.place.open().open_input_file(file.name) as source:
+            parquet = pq.ParquetFile(source)
+            if self.check.column not in parquet.schema_arrow.names:
+                return True
+            return all(
+                fits(self.check, batch.column(0))
+                for batch in parquet.iter_batches(columns=[self.check.column])
+            )
+
+
+def _gathered(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Tables put together, up to so many rows."""
+    pa = import_pyarrow()
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) >= _PROBED_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _loaded(name: str, place: Folder) -> pa.Table:
+    pa = import_pyarrow()
+    with place.open().open_input_file(name) as source:
+        return pa.ipc.open_file(source).read_all()

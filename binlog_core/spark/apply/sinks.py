@@ -1,0 +1,192 @@
+"""Where workers put what became of keys: files of the table, or files for a MERGE of Spark's."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..lake.table import DataFile
+from ..rows.types import import_pyarrow
+from .files import FileWriter, shaped
+from .folding import Folded
+from .jobs import Folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DELETES, LACKS, BASE = "__deletes", "__lacks", "__base"
+
+
+@dataclass(frozen=True, slots=True)
+class Sunk:
+    """What a worker says of keys that it folded.
+
+    Parameters
+    ----------
+    puts, deletes : int
+    data : DataFile or None
+        The rows that are whole.
+    keys : str
+        File with all keys.
+    partial : (str, int) or None
+        File with the rows that lack columns, and how many they are.
+    least, most : dict of name to value
+        Bounds of the keys, and of those that partial rows come from.
+    """
+
+    puts: int
+    deletes: int
+    data: DataFile | None
+    keys: str
+    partial: tuple[str, int] | None
+    least: Mapping[str, Any]
+    most: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Writes what became of keys, for `Rewriter`; pickled to the workers.
+
+    Parameters
+    ----------
+    folded, schema : pyarrow.Schema
+        Of what comes; of the table.
+    keys : tuple of str
+    place : Folder
+        Of the table.
+    workspace : Folder
+    """
+
+    folded: pa.Schema
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    place: Folder
+    workspace: Folder
+
+    def __call__(self, folded: Folded) -> Sunk:
+        """Write."""
+        import pyarrow.compute as pc
+
+        pa = import_pyarrow()
+        rows = pa.Table.from_arrays(folded.columns, schema=self.folded)
+        put = ~folded.deleted
+        lacking = np.zeros(len(put), np.bool_) if folded.lacks is None else folded.lacks.any(axis=1)
+        whole = put & ~lacking
+        key_rows = rows.select(self.keys)
+        writer = FileWriter(self.place, self.schema)
+        try:
+            writer.write(shaped(rows if whole.all() else rows.filter(pa.array(whole)), self.schema))
+            data = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        names = _spilled(key_rows, self.workspace, "keys")
+        bounded = [key_rows]
+        partial = None
+        if lacking.any():
+            assert folded.lacks is not None
+            flags = pa.array(lacking)
+            bases = pa.Table.from_arrays(folded.bases, names=[f"{BASE}{i}" for i in range(len(self.keys))])
+            bases = bases.filter(flags)
+            lacks = folded.lacks[lacking]
+            told = [pa.array(lacks[:, j]) for j in range(lacks.shape[1])]
+            both = shaped(rows.filter(flags), self.schema)
+            for column, name in zip(bases.columns, bases.column_names, strict=True):
+                both = both.append_column(name, column)
+            for name, column in zip(self.folded.names, told, strict=True):
+                both = both.append_column(f"{LACKS}_{name}", column)
+            partial = _spilled(both, self.workspace, "partial"), len(lacks)
+            bounded.append(bases.rename_columns(list(self.keys)))
+        least: dict[str, Any] = {}
+        most: dict[str, Any] = {}
+        joined = pa.concat_tables(bounded)
+        for name in self.keys:
+            with contextlib.suppress(pa.ArrowNotImplementedError):
+                found = pc.min_max(joined[name])
+                least[name], most[name] = found["min"].as_py(), found["max"].as_py()
+        deletes = int(np.count_nonzero(folded.deleted))
+        return Sunk(len(put) - deletes, deletes, data, names, partial, least, most)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFile:
+    """A file of what became of keys.
+
+    Parameters
+    ----------
+    name : str
+    puts, deletes : int
+    partial : int
+        Rows that lack columns.
+    """
+
+    name: str
+    puts: int
+    deletes: int
+    partial: int
+
+
+def merge_schema(schema: pa.Schema, keys: Iterable[pa.Field]) -> pa.Schema:
+    """The columns of the files of `MergeSink`: the table's, and what is to be done."""
+    pa = import_pyarrow()
+    names = pa.list_(pa.field("element", pa.string()))
+    bases = [pa.field(f"{BASE}{i}", one.type) for i, one in enumerate(keys)]
+    return pa.schema([*schema, pa.field(DELETES, pa.bool_()), pa.field(LACKS, names), *bases])
+
+
+@dataclass(frozen=True)
+class MergeSink:
+    """Writes what became of keys for a MERGE of Spark's; pickled to the workers.
+
+    Parameters
+    ----------
+    folded, schema : pyarrow.Schema
+        Of what comes; of the table.
+    keys : tuple of str
+    workspace : Folder
+    """
+
+    folded: pa.Schema
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    workspace: Folder
+
+    def __call__(self, folded: Folded) -> MergeFile:
+        """Write."""
+        pa = import_pyarrow()
+        count, partial = len(folded.deleted), 0
+        rows = shaped(pa.Table.from_arrays(folded.columns, schema=self.folded), self.schema)
+        schema = merge_schema(self.schema, (self.schema.field(name) for name in self.keys))
+        import pyarrow.compute as pc
+
+        arrays = [*rows.columns, pa.array(folded.deleted)]
+        if folded.lacks is None:
+            arrays += [pa.nulls(count, one.type) for one in list(schema)[len(arrays) :]]
+        else:
+            names = np.array(self.folded.names, object)
+            partial = int(np.count_nonzero(folded.lacks.any(axis=1)))
+            arrays.append(
+                pa.array([list(names[one]) or None for one in folded.lacks], schema.field(LACKS).type)
+            )
+            flags = pa.array(folded.lacks.any(axis=1))
+            for column in folded.bases:
+                arrays.append(pc.if_else(flags, column, pa.scalar(None, column.type)))
+        writer = FileWriter(self.workspace, schema)
+        writer.write(shaped(pa.Table.from_arrays(arrays, names=schema.names), schema))
+        written = writer.finish()
+        assert written is not None
+        deletes = int(np.count_nonzero(folded.deleted))
+        return MergeFile(written.name, count - deletes, deletes, partial)
+
+
+def _spilled(rows: pa.Table, place: Folder, name: str) -> str:
+    pa = import_pyarrow()
+    name = f"{name}-{uuid.uuid4().hex}.arrow"
+    with place.open().open_output_stream(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return name

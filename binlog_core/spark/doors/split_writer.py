@@ -1,0 +1,195 @@
+"""What a worker of an export does: it decodes splits, writes Parquet, and gives statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import BinlogError
+from ...report import BinlogWarning
+from ...splits import (
+    Split,
+    SplitBounds,
+    trust_split,
+)
+from ..lake.destination import note_failure, open_filesystem
+from ..lake.results import ToldStatement, WrittenSplit
+from ..lake.writer import PartWriter, WriteLimits
+from ..plan.statements import kind_of, read_statement
+from ..rows.read_options import ReadOptions
+from ..rows.reader import Chunk, SplitRows
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+
+    from ..rows.observers import LoggedStatement
+
+
+@dataclass(frozen=True)
+class SplitWriter:
+    """The function for ``mapPartitions``: decodes splits, writes Parquet, gives statistics.
+
+    Parameters
+    ----------
+    staging : str
+        Path or URL of the directory to write into.
+    options : ReadOptions
+    compression : str
+    limits : WriteLimits
+    prefix : str
+        Of the files' names.
+    nested : bool
+        Each table has a directory of its own.
+    storage_options : dict or None
+        Of `staging`.
+    logs : mapping of str to int
+        Numbers of the logs by path.
+    done : Accumulator or None
+        Told of each split that is written: (splits, bytes of the log, rows).
+    exact : bool
+        Splits begin and end at transaction boundaries.
+    exact_splits : frozenset of int
+        Numbers of those that do, where others may not.
+    """
+
+    staging: str
+    options: ReadOptions
+    compression: str = "snappy"
+    limits: WriteLimits = field(default_factory=WriteLimits)
+    prefix: str = ""
+    nested: bool = False
+    storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    logs: Mapping[str, int] = field(default_factory=dict, repr=False)
+    done: Accumulator[tuple[int, int, int]] | None = field(default=None, repr=False)
+    exact: bool = False
+    exact_splits: frozenset[int] = frozenset()
+
+    def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
+        """Write each split."""
+        for split in splits:
+            result = self.write(split, attempt_name())
+            if self.done is not None:
+                self.done.add((1, result.log_bytes, result.rows))
+            yield result
+
+    def write(self, split: Split, attempt: str) -> WrittenSplit:
+        """Write one split; on failure nothing but a note of the error stays.
+
+        Parameters
+        ----------
+        split : Split
+        attempt : str
+            Goes into the files' names, so that attempts cannot write over each other.
+        """
+        filesystem, directory = open_filesystem(self.staging, self.storage_options)
+        try:
+            try:
+                return self._write(filesystem, directory, split, attempt)
+            except BinlogError as error:
+                again = self._if_deceived(split, error)
+                if again is None:
+                    raise
+                return self._write(filesystem, directory, again, f"{attempt}b")
+        except Exception as error:
+            known = error
+            if not isinstance(known, BinlogError):
+                known = BinlogError(f"{type(error).__name__}: {error}", path=split.path)
+            name = f"{self.prefix}{split.index:05}-{attempt}"
+            note_failure(filesystem, directory, name, known.located(path=split.path))
+            raise
+
+    def _if_deceived(self, split: Split, error: BinlogError) -> Split | None:
+        """The split with its true anchor, if it began at another: then an error tells nothing of the log."""
+        if error.offset is None or split.trusted or split.start == 0:
+            return None
+        access = self.options.access
+        try:
+            trusted = trust_split(split, storage_options=access.storage_options)
+            with access.file(split.path).open() as source:
+                believed = SplitBounds(split, source).first_anchor
+        except BinlogError:  # there is damage before it, of which the split that has it tells
+            return None
+        return trusted if trusted.anchor != believed else None
+
+    def _write(self, filesystem: Any, directory: str, split: Split, attempt: str) -> WrittenSplit:
+        began, cpu = time.perf_counter(), time.process_time()
+        writer = PartWriter(
+            filesystem,
+            directory,
+            f"{self.prefix}{split.index:05}-{attempt}",
+            split.index,
+            log=self.logs.get(split.path, 0),
+            nested=self.nested,
+            compression=self.compression,
+            limits=self.limits,
+        )
+        exact = self.exact or split.index in self.exact_splits
+        reader = SplitRows(split, self.options, exact=exact)
+        statements: list[ToldStatement] = []
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BinlogWarning)  # counted, and told once by the driver
+                for piece in reader.pieces():
+                    if isinstance(piece, Chunk):
+                        with self._writing():
+                            writer.write(piece)
+                    else:
+                        statements += _told(piece, split)
+            with self._writing():
+                files = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        seconds = time.perf_counter() - began
+        return WrittenSplit(
+            split,
+            reader.result,
+            tuple(files),
+            tuple(statements),
+            reader.report.as_dict(),
+            dict(reader.report.first),
+            tuple(reader.report.take_damaged()),
+            f"{reader.tail.reason}, offset {reader.tail.offset}" if reader.tail else None,
+            reader.end_position,
+            reader.bytes_read,
+            seconds,
+            time.process_time() - cpu,
+            seconds - sum(file.seconds for file in files),
+        )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A disk that is full is the output's fault, not the log's."""
+        try:
+            yield
+        except OSError as error:
+            raise BinlogError(f"the output cannot be written: {error}", path=self.staging) from error
+
+
+def _told(statement: LoggedStatement, split: Split) -> Iterator[ToldStatement]:
+    found = read_statement(statement.sql, statement.database, statement.sql_mode)
+    if found is None:
+        return
+    kind = kind_of(statement, found.tables[0]) or found.kind if found.tables else found.kind
+    yield ToldStatement(
+        split.version_base + statement.transaction,
+        statement.ordinal,
+        kind,
+        found.tables,
+        found.database,
+        # That a table could be created says that it was not there.
+        kind in ("drop", "truncate") or (kind == "create" and (found.replaces or not found.if_not_exists)),
+        statement.sql,
+    )
+
+
+def attempt_name() -> str:
+    """Tells the attempts of a task apart."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return f"a{context.taskAttemptId()}" if context is not None else "a0"

@@ -1,0 +1,253 @@
+"""A Delta table through deltalake: no JVM. All that is asked of one, and all that is committed to it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import MissingExtraError
+from ..rows.types import import_pyarrow, plain_type
+from .table import App, DataFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset
+
+
+class DeltaLakeTable:
+    """A Delta table, which may not be there yet; seen as it is when it is opened, and after own commits.
+
+    Parameters
+    ----------
+    uri : str
+    options : dict or None
+        Of deltalake: see `delta_options`.
+
+    Raises
+    ------
+    MissingExtraError
+        deltalake is not installed.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+        import_deltalake()
+        self.uri = uri
+        self._options = dict(options) if options else None
+        self._delta: Any = None
+        self._open()
+
+    def _open(self) -> None:
+        from deltalake import DeltaTable
+
+        if self._delta is not None or DeltaTable.is_deltatable(self.uri, storage_options=self._options):
+            self._delta = DeltaTable(self.uri, storage_options=self._options)
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def exists(self) -> bool:
+        """It is there."""
+        return self._delta is not None
+
+    @property
+    def columns(self) -> pa.Schema:
+        """See `LakeTable`."""
+        pa = import_pyarrow()
+        if self._delta is None:
+            return pa.schema([])
+        return pa.schema([(one.name, plain_type(one.type)) for one in pa.schema(self._delta.schema())])
+
+    @property
+    def special(self) -> list[str]:
+        """What only Spark writes of it."""
+        if self._delta is None:
+            return []
+        protocol, metadata = self._delta.protocol(), self._delta.metadata()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        found = sorted(features.intersection(("columnMapping", "deletionVectors")))
+        found += [name for name in metadata.configuration if name.startswith("delta.constraints.")]
+        if metadata.configuration.get("delta.enableChangeDataFeed") == "true":
+            found.append("delta.enableChangeDataFeed")
+        return found + (["partitions"] if metadata.partition_columns else [])
+
+    def applied(self, app_id: str) -> int | None:
+        """See `LakeTable`."""
+        found: int | None = None if self._delta is None else self._delta.transaction_version(app_id)
+        return found
+
+    def files(self) -> list[DataFile]:
+        """Its files with the bounds of their columns; of one that tells no count of rows it is -1."""
+        if self._delta is None:
+            return []
+        found = []
+        for batch in import_pyarrow().table(self._delta.get_add_actions(flatten=True)).to_batches():
+            for one in batch.to_pylist():
+                least = {name[4:]: value for name, value in one.items() if name.startswith("min.")}
+                most = {name[4:]: value for name, value in one.items() if name.startswith("max.")}
+                rows = -1 if one["num_records"] is None else one["num_records"]
+                found.append(DataFile(one["path"], rows, one["size_bytes"], least, most))
+        return found
+
+    def dataset(self) -> pyarrow.dataset.Dataset:
+        """Its rows."""
+        return self._delta.to_pyarrow_dataset()
+
+    @property
+    def version(self) -> int:
+        """Number of the last commit."""
+        return int(self._delta.version())
+
+    def last_commit(self) -> dict[str, Any]:
+        """What the last commit says of itself; nothing where there is none."""
+        told: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
+        return told[0] if told else {}
+
+    # ------------------------------------------------------------ what becomes of it
+
+    def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App | None) -> None:
+        """See `GrowingTable`."""
+        self.exchange(files, (), columns, app)
+
+    def exchange(
+        self, added: Sequence[DataFile], removed: Sequence[DataFile], columns: pa.Schema, app: App | None
+    ) -> None:
+        """Add and remove files in one commit; columns that it lacks are added before."""
+        if self._delta is None:
+            return self.replace(added, columns, app)
+        from deltalake.transaction import RemoveAction
+
+        self.add_columns(columns)
+        now = int(time.time() * 1000)
+        actions = _added(added, now)
+        actions += [RemoveAction(f.name, True, now, size=f.bytes, partition_values={}) for f in removed]
+        return self._commit(actions, "append", self._delta.schema(), app)
+
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
+    ) -> None:
+        """Make the table anew, of these files alone; `told`: what else the commit says."""
+        from deltalake import Schema, TableFeatures
+        from deltalake.transaction import create_table_with_add_actions
+
+        actions, schema = _added(files, int(time.time() * 1000)), Schema.from_arrow(columns)
+        if self._delta is None:
+            create_table_with_add_actions(
+                self.uri,
+                schema,
+                actions,
+                storage_options=self._options,
+                commit_properties=_properties(app, told),
+            )
+            return self._open()
+        if _without_zone(columns) and not _without_zone(self.columns):
+            self._delta.alter.add_feature(
+                TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+            )
+        return self._commit(actions, "overwrite", schema, app, told)
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """Add those that it lacks; names are told apart without case."""
+        from deltalake import Field, Schema
+
+        names = {name.lower() for name in self.columns.names}
+        lacking = [one for one in columns if one.name.lower() not in names]
+        if not lacking:
+            return
+        new = Schema.from_arrow(import_pyarrow().schema(lacking)).fields
+        self._delta.alter.add_columns([Field(one.name, one.type, nullable=True) for one in new])
+        self._open()
+
+    def empty(self) -> None:
+        """Delete its rows, where it is there."""
+        if self._delta is not None:
+            self._delta.delete()
+            self._open()
+
+    def _commit(
+        self,
+        actions: list[Any],
+        mode: str,
+        schema: Any,
+        app: App | None,
+        told: dict[str, str] | None = None,
+    ) -> None:
+        self._delta.create_write_transaction(actions, mode, schema, commit_properties=_properties(app, told))
+        self._open()
+
+
+def import_deltalake() -> None:
+    """See that deltalake is there.
+
+    Raises
+    ------
+    MissingExtraError
+        It is not installed.
+    """
+    try:
+        import deltalake  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
+
+
+def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
+    """Options of a store in the words of deltalake."""
+    names = {
+        "access_key": "AWS_ACCESS_KEY_ID",
+        "key": "AWS_ACCESS_KEY_ID",
+        "secret_key": "AWS_SECRET_ACCESS_KEY",
+        "secret": "AWS_SECRET_ACCESS_KEY",
+        "session_token": "AWS_SESSION_TOKEN",
+        "token": "AWS_SESSION_TOKEN",
+        "region": "AWS_REGION",
+        "endpoint_url": "AWS_ENDPOINT_URL",
+        "endpoint_override": "AWS_ENDPOINT_URL",
+    }
+    if not options:
+        return None
+    found = {names.get(name, name): str(value) for name, value in options.items()}
+    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        found["AWS_ALLOW_HTTP"] = "true"
+    return found
+
+
+def _added(files: Sequence[DataFile], now: int) -> list[Any]:
+    from deltalake.transaction import AddAction
+
+    return [AddAction(one.name, one.bytes, {}, now, True, _statistics(one)) for one in files]
+
+
+def _properties(app: App | None, told: dict[str, str] | None) -> Any:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata=told, app_transactions=None if app is None else [Transaction(*app)]
+    )
+
+
+def _statistics(file: DataFile) -> str:
+    """Statistics as Delta keeps them."""
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {name: _plain(value) for name, value in file.least.items()},
+            "maxValues": {name: _plain(value) for name, value in file.most.items()},
+            "nullCount": dict(file.nulls),
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _without_zone(schema: pa.Schema) -> bool:
+    """Whether a column is a TIMESTAMP_NTZ, which is a feature of the table."""
+    types = import_pyarrow().types
+    return any(types.is_timestamp(one.type) and one.type.tz is None for one in schema)

@@ -232,6 +232,7 @@ class DeltaTables(LakeTables):
         folder, _, name = file.name.rpartition("/")
         if place > 1:
             moved = f"{folder}.v{place}/{name}"
+            self.filesystem.create_dir(f"{self.path}/{folder}.v{place}", recursive=True)
             self.filesystem.move(f"{self.path}/{file.name}", f"{self.path}/{moved}")
             self._kept.add(moved)
         return name

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._decode.selection import Place
     from ._options import RangeOptions, StateOptions, Target
 
+_Key = tuple[Any, ...]
 _MOST_KEYS = 1000  # that a row's history is followed over
 
 
@@ -97,22 +98,14 @@ def history(
     columns = list(key)
     wanted = tuple(key.values())
     named = glob.escape(table)
-    keys: list[tuple[Any, ...]] = [wanted]
     moves = " or ".join(f"changed({quoted_name(name)})" for name in columns)
     with open_log(target, tables=named, where=moves, **options) as log:
         pairs = [
             (_key(c.before, columns), _key((c.before or {}) | (c.after or {}), columns)) for c in log.rows()
         ]
-    grown = True
-    while grown:
-        grown = False
-        for pair in pairs:
-            known = [any(_same(one, k) for k in keys) for one in pair]
-            if any(known) and not all(known):
-                keys.append(pair[known.index(False)])
-                grown = True
-        if len(keys) > _MOST_KEYS:
-            raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
+    keys = _keys_of(wanted, pairs)
+    if len(keys) > _MOST_KEYS:
+        raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
     where = " or ".join(f"({_condition(columns, values)})" for values in keys)
     found: list[Version] = []
     with open_log(target, tables=named, where=where, **options) as log:
@@ -181,6 +174,40 @@ def _replay(
 
 def _key(image: Mapping[str, Any] | None, columns: list[str]) -> tuple[Any, ...]:
     return tuple(None if image is None else image.get(name) for name in columns)
+
+
+def _keys_of(wanted: _Key, pairs: list[tuple[_Key, _Key]]) -> list[_Key]:
+    """The wanted key, and those that rows had before or after it; at most one more than allowed."""
+    beside: dict[object, list[_Key]] = {}
+    for old, new in pairs:
+        beside.setdefault(_plain(old), []).append(new)
+        beside.setdefault(_plain(new), []).append(old)
+    keys, seen = [wanted], set()
+    left = [one for pair in pairs for one in pair if _same(one, wanted)]
+    while left and len(keys) <= _MOST_KEYS:
+        one = left.pop()
+        if (plain := _plain(one)) in seen:
+            continue
+        seen.add(plain)
+        left += beside[plain]
+        if not _same(one, wanted):
+            keys.append(one)
+    return keys
+
+
+def _plain(key: _Key) -> tuple[object, ...]:
+    """The same for keys that are the same, though a column's type was changed between them."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, str | int | float | Decimal):
+            try:
+                number = Decimal(value)
+            except InvalidOperation:
+                return value
+            return number if number.is_finite() else str(value)
+        return None if value is None else str(value)
+
+    return tuple(map(plain, key))
 
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.writer import Log, Table
 
+import binlog_core.history as history_module
 from binlog_core import ConditionError, SchemaError
 from binlog_core.history import history, row_as_of
 
@@ -87,6 +88,27 @@ def test_a_row_is_followed_over_its_keys_and_an_alter(tmp_path: Path) -> None:
     assert [one[:2] for one in told(history(logs, "shop.t", {"id": 3}))] == [("insert", "1"), ("update", "7")]
     assert {one.transaction.thread_id for one in history(logs, "shop.t", {"id": 20})} == {7}
     assert history(logs, "shop.t", {"id": 99}) == []
+
+
+def test_the_time_over_changed_keys_is_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a key leads to the one that stands before it in the log."""
+    calls = 0
+    same = history_module._same
+
+    def counting(a: Any, b: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        return same(a, b)
+
+    monkeypatch.setattr(history_module, "_same", counting)
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.update(T, [(row(i), row(i + 1)) for i in range(200, 0, -1)])
+    log.commit()
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    found = history(tmp_path, "shop.t", {"id": "1"})
+    assert [one.change.after["id"] for one in found] == [2]
+    assert calls < 10 * 200
 
 
 def test_each_change_has_its_own_statement(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "archiver"
 _NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
+_LEN = 1024
 _LONGEST = 64 << 10
 _TRIES = 8
 _LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that began at once
@@ -86,7 +87,8 @@ class Claim:
             "updated": time.time(),
             "valid": self._valid,
         }
-        data = json.dumps(told).encode()
+        # Always as long: who asks how long it is, and reads it when it was written anew, reads all of it.
+        data = json.dumps(told).encode().ljust(_LEN)
         self._store.write(f"{_FOLDER}/{self._name}", io.BytesIO(data), len(data))
 
     def check(self) -> None:

@@ -265,7 +265,10 @@ class Uploader:
         target = os.path.join(self._spool, folder)
         with told(target, "write into the spool"):
             files.make_directory(target)
-            with open(os.path.join(target, name), "wb") as file:
+            path = os.path.join(target, name)
+            with contextlib.suppress(FileNotFoundError):
+                files.remove(path)
+            with os.fdopen(files.open(path, new=True), "wb") as file:
                 for piece in self.store.read(f"{folder}/{name}" if folder else name):
                     file.write(piece)
                 file.flush()

@@ -120,7 +120,12 @@ def test_another_machine_goes_on(target: Any, tmp_path: Path) -> None:
     archive(server, target, tmp_path / "one")
     server.transaction()
     busy(server, 5, seed=2)
-    archive(server, target, tmp_path / "two")
+    before = os.umask(0o022)
+    try:
+        archive(server, target, tmp_path / "two")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "two").iterdir()} == {0o640}
     assert logs_in(target) == {name: server.bytes_of(name) for name in server.logs}
     server.rotate()
     server.transaction()
@@ -182,6 +187,19 @@ def test_a_second_archiver_on_another_machine_is_refused(target: Any, tmp_path: 
 
     archive(server, target, tmp_path / "one", connect=lambda: server.connect(idle=idle), until_now=False)
     archive(server, target, tmp_path / "two")
+
+
+def test_a_claim_has_one_length_whatever_the_time(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who reads it while it is renewed may read a part of it, and take over from one that lives."""
+    store = Store(*target, patience=1.0, stop=threading.Event())
+    mine = Claim(store, 90.0)
+    mine.begin()
+    sizes = set()
+    for now in (1.0, 1790000000.123456):
+        monkeypatch.setattr("binlog_core.archive.claims.time.time", lambda now=now: now)
+        mine.renew()
+        sizes.add(store.size(f"archiver/{store.names('archiver')[0]}"))
+    assert len(sizes) == 1
 
 
 def test_an_archiver_that_was_taken_over_from_writes_no_more(target: Any, tmp_path: Path) -> None:

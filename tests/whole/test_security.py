@@ -82,6 +82,17 @@ def statements_of(text: str) -> list[str]:
     return found
 
 
+def test_a_script_of_undo_executes_nothing_of_the_log(tmp_path: Path) -> None:
+    path, out = tmp_path / "bin\nDROP TABLE p;.000001", tmp_path / "undo.sql"
+    path.write_bytes(hostile())
+    assert run("undo", path, "--op", "insert", "-o", out).code == 0
+    text = out.read_text(encoding="ascii")
+    assert "\\" not in text
+    assert all(c == "\n" or c.isprintable() for c in text)
+    verbs = [statement.split()[0] for statement in statements_of(text)]
+    assert set(verbs) == {"SET", "PREPARE", "EXECUTE", "DEALLOCATE", "BEGIN", "COMMIT"}
+
+
 @pytest.mark.parametrize("writer", [ReplayScript, FlashbackScript])
 def test_generated_sql_executes_nothing_of_the_log(writer: type, tmp_path: Path) -> None:
     path = tmp_path / "bin\nDROP TABLE p;.000001"
@@ -292,6 +303,10 @@ def test_what_comes_out_of_encrypted_logs_is_its_owners_alone(golden: Golden, tm
             ran = run("rows", golden.path, "--keys", golden.keys, "-f", form, "-o", out, "--overwrite")
             assert ran.code == 0, ran.err
             assert mode(out) == 0o600
+        undone = tmp_path / "undo.sql"
+        ran = run("undo", golden.path, "--keys", golden.keys, "--op", "insert", "--partial", "-o", undone)
+        assert ran.code == 0, ran.err
+        assert mode(undone) == 0o600
         page = tmp_path / "page.html"
         assert run("report", golden.path, "--keys", golden.keys, "-o", page).code == 0
         assert mode(page) == 0o600

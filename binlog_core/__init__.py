@@ -97,6 +97,7 @@ _MODULES = frozenset(
         "events",
         "gtids",
         "history",
+        "index",
         "inspect",
         "limits",
         "log",

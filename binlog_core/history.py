@@ -9,7 +9,6 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
@@ -241,7 +240,7 @@ def _condition(columns: list[str], values: tuple[Any, ...]) -> str:
 def _versions(log: Log, table: str, columns: list[str]) -> Iterator[Version]:
     reader = ChangeReader(log.report, skip_errors=log.settings.skip_errors)
     known: dict[int, Transaction] = {}
-    for group in log.groups():
+    for group in log.indexed_groups():
         for batch in group.batches:
             key = batch.table.primary_key
             if key and not set(key) <= set(columns):
@@ -282,15 +281,13 @@ def _describe(log: Log, versions: list[Version]) -> None:
     begins = np.array([one.transaction.begin_position for one in versions], np.uint64)
     places = np.array([one.change.position for one in versions], np.uint64)
 
-    def before_them(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-        # From the beginning of a transaction up to its last change of the row.
-        at = np.searchsorted(begins, headers["position"], side="right")
-        inside: NDArray[np.bool_] = (at > 0) & (headers["position"] <= places[np.maximum(at, 1) - 1])
-        return inside
-
     told: dict[int, Transaction] = {}  # by number of the version
     i = 0
-    for event in log.events(DETAIL_TYPES, where=before_them):
+    # From the beginning of each transaction up to its last change of the row.
+    firsts, at = np.unique(begins, return_index=True)
+    lasts = places[np.append(at[1:], len(places)) - 1] + np.uint64(1)
+    spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    for event in log.events_between(spans, DETAIL_TYPES):
         # In a compressed transaction all have one position, and the first statement is what is known.
         while i < len(versions) and places[i] < event.position:
             i += 1

@@ -27,7 +27,7 @@ from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
 from ._threads import PART_BYTES, ThreadedPass
-from ._walk.event_walk import HeaderFilter, headers_of
+from ._walk.event_walk import HeaderFilter, Part, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
 from .batches import Batches
@@ -38,6 +38,7 @@ from .position import Position
 from .report import Report
 
 if TYPE_CHECKING:
+    from ._index.finding import Indexes
     from ._settings import Settings
     from ._sources.follow import Follower
     from ._sources.sources import Source
@@ -69,11 +70,13 @@ class Log:
         *,
         within: threading.Event | None = None,
         first: Source | None = None,
+        indexes: Indexes | None = None,
     ) -> None:
         # `within`: it is one file of another Log, whose pass this ends; `first` is its source.
         self.files = files
         self.settings = settings  # for the package
         self.sources = OpenSources(files, first)  # for the package
+        self._indexes, self._owns_indexes = indexes, indexes is None
         self._within = within
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
@@ -209,6 +212,23 @@ class Log:
 
         return self._pass(read)
 
+    def events_between(
+        self, spans: Iterable[tuple[int, int]], types: Collection[int] | None = None
+    ) -> Pass[Event]:
+        """For the package: events of the only file between positions, in order; the rest is not read.
+
+        `spans`: positions of a first event, and of one not to go on at.
+        """
+
+        from ._walk.typed_events import events_of
+
+        def read(reading: Reading) -> Iterator[Event]:
+            for decoder in self._decoders(reading, self.settings.selection):
+                for start, stop in spans:
+                    yield from events_of(decoder.track, types, part=Part(start, stop))
+
+        return self._pass(read)
+
     def each_file(self) -> Iterator[Log]:
         """One Log for each file, with the options of this one: its `format`, events, rows and `report`.
 
@@ -260,8 +280,19 @@ class Log:
     def _alone_in(
         self, file: LogFile, source: Source, stopping: threading.Event, settings: Settings
     ) -> Iterator[Log]:
-        with Log(LogFiles([file]), settings, within=stopping, first=source) as log, self.sources.kept(log):
+        indexes = self.indexes if settings.selection.narrows else None
+        alone = Log(LogFiles([file]), settings, within=stopping, first=source, indexes=indexes)
+        with alone as log, self.sources.kept(log):
             yield log
+
+    @property
+    def indexes(self) -> Indexes:
+        """For the package: the indexes beside the logs."""
+        if self._indexes is None:
+            from ._index.finding import Indexes
+
+            self._indexes = Indexes()
+        return self._indexes
 
     # ------------------------------------------------------------ rows
 
@@ -301,7 +332,12 @@ class Log:
         selection = self.settings.selected(tables, columns, where, asides=asides)
         return self._pass(lambda reading: self._groups(reading, selection))
 
-    def _groups(self, reading: Reading, selection: Selection) -> Iterator[Group]:
+    def indexed_groups(self, columns: Columns | None = None) -> Pass[Group]:
+        """For the package: `groups`, without transactions that an index shows to have no wanted change."""
+        selection = self.settings.selected(None, columns, None)
+        return self._pass(lambda reading: self._groups(reading, selection, indexed=True))
+
+    def _groups(self, reading: Reading, selection: Selection, *, indexed: bool = False) -> Iterator[Group]:
         settings = self.settings
         if settings.asks_server:
             from .server.target import ServerLog
@@ -312,7 +348,7 @@ class Log:
             self._follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet())
         any_rows = False
-        for group in self._decoded(reading, selection, definitions):
+        for group in self._decoded(reading, selection, definitions, indexed=indexed):
             any_rows = any_rows or bool(group.batches)
             yield group
             del group  # what its user keeps is the user's
@@ -326,15 +362,23 @@ class Log:
             reading.defined = lambda: selection.of_tables(selection.met.fitting.values())
 
     def _decoded(
-        self, reading: Reading, selection: Selection, definitions: Definitions | None
+        self, reading: Reading, selection: Selection, definitions: Definitions | None, *, indexed: bool
     ) -> Iterator[Group]:
-        if self._divides(selection, definitions):
+        settings = self.settings
+        narrows = selection.narrows or isinstance(settings.start, dt.datetime)
+        indexed = indexed and narrows and not (settings.follow or settings.strict)
+        if self._divides(selection, definitions) and not (
+            indexed and self.indexes.leave_most_out(self.files, self.settings, selection, self._format)
+        ):
             threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)
             with self.sources.kept(threaded):
                 yield from threaded.groups()
             return
         for decoder in self._decoders(reading, selection, definitions, follow=self.settings.follow):
-            yield from decoder.groups()
+            if indexed:
+                yield from self.indexes.groups(decoder, self.files, definitions)
+            else:
+                yield from decoder.groups()
             reading.mariadb = decoder.format is not None and decoder.format.is_mariadb
 
     def _divides(self, selection: Selection, definitions: Definitions | None) -> bool:
@@ -400,7 +444,7 @@ class Log:
         )
 
     def _batches(self, reading: Reading, selection: Selection) -> Iterator[ChangeBatch]:
-        for group in self._groups(reading, selection):
+        for group in self._groups(reading, selection, indexed=True):
             batches = group.batches
             batches.reverse()
             del group  # a batch lives no longer than its user wants
@@ -431,7 +475,7 @@ class Log:
         """
         selection = self.settings.selected(tables, columns, where)
         reading = self._reading()
-        groups = self._items(reading, lambda reading: self._groups(reading, selection))
+        groups = self._items(reading, lambda reading: self._groups(reading, selection, indexed=True))
         reader = ChangeReader(reading.report, skip_errors=self.settings.skip_errors)
         return Pass(reading, reader.changes(groups, self.sources))
 
@@ -463,6 +507,8 @@ class Log:
         self.sources.closed = True
         if self._within is None:
             self._stopping.set()
+        if self._owns_indexes and self._indexes is not None:
+            self._indexes.close()
         self.sources.close()
 
     def __enter__(self) -> Self:

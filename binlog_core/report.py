@@ -54,6 +54,7 @@ KINDS = {
     "files_left_out": "files with the number of another log were left out",
     "unproved_seams": "histories begun anew: nothing proves that nothing is missing before them",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
+    "unusable_indexes": "indexes beside the logs that are damaged were not used",
     "reconnects": "connections to the server were lost and mended",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }
@@ -64,7 +65,7 @@ _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
 _FACTS = frozenset(
     (
         *("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names"),
-        *("files_left_out", "reconnects"),
+        *("files_left_out", "reconnects", "unusable_indexes"),
     )
 )
 # What nobody needs to be warned of at every open.

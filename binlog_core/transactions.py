@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
@@ -29,6 +30,7 @@ By = Literal["position", "bytes", "rows", "seconds"]
 
 _STATEMENT_LEN = 400
 _HEAD_LEN = 4096  # bytes of a transaction in which thread and statement are
+_NEAR = 64 << 10  # bytes between two transactions that are not worth to be left out
 FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
 DETAIL_TYPES = GTID_EVENTS | {
     EventType.QUERY,
@@ -179,7 +181,7 @@ def describe(log: Log, chosen: Iterable[Transaction]) -> None:
     """Add user and statement to some transactions of a log of one file."""
     heads = Heads(chosen)
     if len(heads):
-        for event in log.events(DETAIL_TYPES, where=heads.mask):
+        for event in log.events_between(heads.spans(), DETAIL_TYPES):
             heads.take(event)
 
 
@@ -199,6 +201,13 @@ class Heads:
 
     def __len__(self) -> int:
         return len(self._chosen)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Where events are to be read: those that lie near each other as one."""
+        apart = self._begins[1:] > np.maximum.accumulate(self._ends)[:-1] + np.uint64(_NEAR)
+        edges = [0, *(np.flatnonzero(apart) + 1).tolist(), len(self)]
+        for first, last in pairwise(edges):
+            yield int(self._begins[first]), int(self._ends[first:last].max())
 
     def mask(self, headers: NDArray[np.void]) -> NDArray[np.bool_]:
         """Which of some events are in one of them."""
@@ -388,7 +397,7 @@ def _cut(block: Block, start: int, stop: int | None) -> Block:
 
 def _blocks(log: Log) -> Iterator[Block]:
     tallies = Tallies(log.files[0].name)
-    for group in log.groups(columns={"*": ()}):
+    for group in log.indexed_groups(columns={"*": ()}):
         yield from tallies.add(group)
     yield from tallies.finish()
 

@@ -307,6 +307,15 @@ def _wide(span: Span) -> dict[str, Any]:
     return {"pool": bytes(bounds), "flags": has}
 
 
+def stored_text(value: Any, column: Column) -> list[bytes] | None:
+    """How a text or bytes are stored, an empty list if they cannot be; None: in more than one way."""
+    try:
+        found = _encoder(column)[0](value)
+    except (_NotForTheLoop, UnicodeEncodeError):
+        return None
+    return [] if found is None else [found]
+
+
 def _encoder(column: Column) -> tuple[Callable[[Any], bytes | None], bool, bool]:
     """How text is stored: a function, which gives None for what is not in the column's character set; whether
     bytes are in the order of the text; whether a character may be several bytes.

@@ -96,7 +96,7 @@ class NumberTest(ColumnTest):
 
     def of_values(self, records: Records) -> States:
         column, values = self.column, records.values(self.column)
-        keys = _keys(values, column)
+        keys = ordered_keys(values, column)
         found = np.zeros(len(keys), np.bool_)
         exact = [s.low for s in self.spans if s.low is not None and s.low == s.high]
         if len(exact) > 2 and keys.dtype != object:
@@ -130,7 +130,7 @@ class TableTest(ColumnTest):
     def of_values(self, records: Records) -> States:
         values = records.values(self.column)
         table = np.frombuffer(self.table + bytes([UNKNOWN]), np.uint8)
-        states: States = table[np.minimum(values, len(self.table))]
+        states: States = table[np.minimum(values.astype(np.intp), len(self.table))]
         return states
 
 
@@ -300,7 +300,7 @@ def _of_side(states: States, ops: NDArray[np.uint8], side: str) -> States:
     return out
 
 
-def _keys(values: NDArray[Any], column: Column) -> NDArray[Any]:
+def ordered_keys(values: NDArray[Any], column: Column) -> NDArray[Any]:
     """Whole numbers that are ordered as the values are: int64, uint64, or Python's of wide decimals."""
     kind = column.kind
     if kind in TEMPORAL_KINDS:

@@ -147,7 +147,7 @@ def number_of(literal: Literal, column: Column) -> int | Decimal | None:
 
 
 def float_key(value: int | Decimal) -> int:
-    """Of the nearest double: see `_keys`."""
+    """Of the nearest double: see `ordered_keys`."""
     try:
         nearest = float(value)
     except OverflowError:

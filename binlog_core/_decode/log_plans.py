@@ -134,6 +134,8 @@ class LogPlans:
             return
         if self._definitions is not None:
             table = self._definitions.complete(table, self._report, path=self._path, offset=offset)
+        if self._selection.table_maps is not None:
+            self._selection.table_maps[id(table)] = table, flags, bytes(body)
         try:
             plan = self._made.plan_of(table, self._selection.wanted_columns(table))
         except ConditionError as error:

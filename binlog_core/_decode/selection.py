@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
+TableMapsMet = dict[int, tuple[Table, int, bytes]]  # flags and body, by the identity of the Table made of it
 MAX_POSITION = (1 << 63) - 1
 _OPS = {"insert": 1, "update": 2, "delete": 4}
+ALL_OPS = sum(_OPS.values())
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Selection:
     tables: tuple[str, ...] | None = None
     exclude_tables: tuple[str, ...] | None = None
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    ops: int = 7  # bit 0 insert, 1 update, 2 delete
+    ops: int = ALL_OPS  # bit 0 insert, 1 update, 2 delete
     server_id: int | None = None
     rows_v0: bool = False
     start_position: int | None = None
@@ -54,6 +56,7 @@ class Selection:
     repeated: AnyGtidSet | None = None  # of these, which came before, statements are not followed again
     asides: bool = False  # what is not a row is gathered too: see group.Aside
     met: NamesMet = field(default_factory=NamesMet)  # of the names given here, in a pass
+    table_maps: TableMapsMet | None = None  # of the definitions that are met, where they are asked for
 
     @property
     def part(self) -> Part:
@@ -64,6 +67,19 @@ class Selection:
             self.start_timestamp,
             self.stop_timestamp,
             self.server_id,
+        )
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is left out that an index can tell of."""
+        return (
+            self.where is not None
+            or self.tables is not None
+            or bool(self.exclude_tables)
+            or self.start_timestamp is not None
+            or self.server_id is not None
+            or self.selects_gtids
+            or self.ops != ALL_OPS
         )
 
     @property

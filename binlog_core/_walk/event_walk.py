@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those wanted
 
 _CHUNK = 65536  # headers
+_FIRST_CHUNK = 64
 DESCRIPTORS = (EventType.FORMAT_DESCRIPTION, EventType.START_V3)
 
 
@@ -115,9 +116,11 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
         return
     offset = track.begin(start)
     begin = track.base + offset
+    chunk = _CHUNK if stop is None else _FIRST_CHUNK  # of what lies behind `stop`, little is looked at
     while stop is None or track.base + offset < stop:
         at = offset
-        out = np.empty(_CHUNK, HEADER_DTYPE)
+        out = np.empty(chunk, HEADER_DTYPE)
+        chunk = min(2 * chunk, _CHUNK)
         header_length, _, canonical, checksum = description.core_arrays()
         window, base = memoryview(track.window), track.base
         count, offset, status = walk_headers(

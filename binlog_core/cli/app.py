@@ -14,6 +14,7 @@ from . import (
     events,
     export,
     history,
+    index,
     info,
     mirror,
     report,
@@ -71,6 +72,7 @@ app.command("events")(events.events)
 app.command("rows")(rows.rows)
 app.command("sql")(sql.sql)
 app.command("history")(history.history)
+app.command("index")(index.index)
 app.command("transactions")(transactions.transactions)
 app.command("undo")(undo.undo)
 app.command("report")(report.report)

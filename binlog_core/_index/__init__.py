@@ -1,0 +1,1 @@
+"""What an index holds of each range of transactions of a log, and how readers choose ranges by it."""

@@ -1,0 +1,410 @@
+"""The index of one log: made in two walks, over the headers of its events and over the keys in its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .._decode.log_decoder import LogDecoder
+from .._decode.selection import Selection, TableMapsMet
+from .._walk.track import Track
+from ..errors import BinlogError
+from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from ..report import Report
+from . import files, filters
+from .ranges import Range, known_of, ranges_of
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from .._decode.group import Group
+    from .._sources.log_files import LogFile
+    from .._tables.tables import Column, Table
+    from ..batch import ChangeBatch
+    from ..limits import Limits
+    from ..schema.definitions import Definitions
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of a column's values, where they are not known
+UNKNOWN = "?"  # GTIDs, servers or threads
+_MOST_INTERVALS = 200  # of the GTIDs of a range
+MANY = -2  # in place of a definition: of a range with more than …
+_MOST_TABLES = 256  # … tables nothing is told of each
+_PACKED = 4096  # rows that are packed together
+_MOST_VALUES = 4 << 20  # of a table in a range: of more, the filter would be of no use
+
+
+class _Keys(Selection):
+    """Selects the key columns of every table."""
+
+    def wanted_columns(self, table: Table) -> Collection[str]:
+        return {column.name for column in key_columns(table)}
+
+
+def key_columns(table: Table) -> list[Column]:
+    """The columns of the primary key whose values can be hashed."""
+    key = table.primary_key or ()
+    return [column for column in table.columns if column.name in key and filters.form_of(column) is not None]
+
+
+class _Noted(Report):
+    """Where something was reported that is not about a table's definition."""
+
+    def __init__(self) -> None:
+        super().__init__(warn=False)
+        self.offsets: list[int] = []
+
+    def add(self, kind: str, **place: Any) -> None:
+        super().add(kind, **place)
+        if (offset := place.get("offset")) is not None:
+            self.offsets.append(offset)
+
+    def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
+        """Said of each definition, whichever range it is met in."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """The rows of one definition in one range."""
+
+    table: Table
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    moved: bool = False
+    values: list[list[NDArray[Any]]] = field(default_factory=list)  # by column of the key: numbers, or hashes
+    whole: bool = True  # all values are among them
+    kept: int = 0
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What the rows of a range tell."""
+
+    parts: dict[int, _Part] = field(default_factory=dict)  # by the identity of the Table
+    gtids: GtidSet | MariadbGtidSet | None = None
+    has_gtids: bool = True
+    threads: set[int] | None = field(default_factory=set)
+    first_commit: int = MOST
+    last_commit: int = LEAST
+    statements: bool = False
+
+
+class Built(NamedTuple):
+    """What an index holds of a log.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        One for each table in each range; a range without changes has one too. See ``files.COLUMNS``.
+    has_gtids : bool
+        Each range but the first begins with a GTID.
+    whole : bool
+        The ranges are all of the log: it is closed, and not damaged.
+    """
+
+    rows: pyarrow.Table
+    has_gtids: bool
+    whole: bool
+
+
+def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Built:
+    """What an index holds of a log.
+
+    Parameters
+    ----------
+    file : LogFile
+    definitions : Definitions or None
+        For keys that the log does not tell.
+    limits : Limits
+
+    Raises
+    ------
+    BinlogError
+        It is not a log, or cannot be opened.
+    """
+    with file.open() as source:
+        track = Track(source, Report(warn=False), limits=limits, verify_checksum=False)
+        ranges, has_gtids = ranges_of(track)
+        whole = bool(ranges) and ranges[-1].end == track.end
+    builder = _Builder(ranges)
+    with file.open() as source:
+        decoder = LogDecoder(
+            source, selection=builder.selection, report=builder.report, definitions=definitions, limits=limits
+        )
+        rows = builder.read(decoder)
+    return Built(rows, has_gtids, whole and not builder.damaged)
+
+
+class _Builder:
+    def __init__(self, ranges: list[Range]) -> None:
+        self._ranges = ranges
+        self._begins = np.array([one.begin for one in ranges], np.uint64)
+        self._rows: dict[int, _Rows] = {}
+        self._maps: TableMapsMet = {}
+        self._first_of: dict[tuple[bytes, int, str], int] = {}  # row that holds a table map
+        self.report = _Noted()
+        self.damaged = False
+        stop = ranges[-1].end if ranges else 0
+        self.selection = _Keys(tables=("*",), asides=True, table_maps=self._maps, stop_position=stop)
+        self._made: list[dict[str, Any]] = []
+        self._parts: list[pyarrow.Table] = []  # rows that were made before
+        self._count = 0  # rows
+        self._done = 0  # ranges
+
+    def read(self, decoder: LogDecoder) -> pyarrow.Table:
+        try:
+            for group in decoder.groups():
+                self._add(group)
+                self._finish(int(np.searchsorted(self._begins, group.end_position, "right")) - 1)
+                del group
+        except BinlogError:  # who reads the log is told of it
+            self.damaged = True
+            whole = int(np.searchsorted(self._begins, decoder.position, "right")) - 1
+            self._finish(whole)
+            del self._ranges[whole:]
+        self._finish(len(self._ranges))
+        self._pack()
+        return files.with_reported(self._parts, self._reported())
+
+    # ------------------------------------------------------------ a group
+
+    def _add(self, group: Group) -> None:
+        records = group.transactions
+        for i, part in self._by_range(records["begin_position"]):
+            self._add_transactions(self._rows_of(i), records[part])
+        for aside in group.asides:
+            if aside.kind in ("statement", "lost"):
+                at = self._range_of(np.array([aside.position], np.uint64))
+                self._rows_of(int(at[0])).statements = True
+        for batch in group.batches:
+            self._add_batch(batch)
+
+    def _range_of(self, positions: NDArray[np.uint64]) -> NDArray[np.intp]:
+        found: NDArray[np.intp] = np.maximum(np.searchsorted(self._begins, positions, "right"), 1) - 1
+        return found
+
+    def _rows_of(self, i: int) -> _Rows:
+        return self._rows.setdefault(i, _Rows())
+
+    def _add_transactions(self, rows: _Rows, records: NDArray[np.void]) -> None:
+        times = np.where(
+            records["commit_time"] >= 0,
+            records["commit_time"],
+            records["timestamp"].astype(np.int64) * 1_000_000,
+        )
+        rows.first_commit = min(rows.first_commit, int(times.min()))
+        rows.last_commit = max(rows.last_commit, int(times.max()))
+        rows.threads = known_of(rows.threads, records["thread_id"])
+        if rows.has_gtids:
+            found = _gtids(records)
+            rows.has_gtids = found is not None
+            rows.gtids = found if rows.gtids is None or found is None else rows.gtids | found
+
+    def _by_range(self, positions: NDArray[np.uint64]) -> Iterator[tuple[int, slice]]:
+        """Which of some positions, in order, are in each range."""
+        if not len(positions):
+            return
+        first, last = self._range_of(positions[[0, -1]]).tolist()
+        edges = np.searchsorted(positions, self._begins[first + 1 : last + 1]).tolist()
+        for i, (begin, end) in enumerate(pairwise([0, *edges, len(positions)])):
+            if begin < end:
+                yield first + i, slice(begin, end)
+
+    def _add_batch(self, batch: ChangeBatch) -> None:
+        image = batch.array["image"]
+        key = _KeyValues(batch)
+        for i, records in self._by_range(image["position"]):
+            part = self._rows_of(i).parts.setdefault(id(batch.table), _Part(batch.table))
+            key.add_to(part, records)
+            times, one = image["timestamp"][records], self._ranges[i]
+            one.first_timestamp = min(one.first_timestamp, int(times.min()))
+            one.last_timestamp = max(one.last_timestamp, int(times.max()))
+
+    # ------------------------------------------------------------ a range
+
+    def _finish(self, until: int) -> None:
+        """Make the rows of the ranges that are over."""
+        for i in range(self._done, min(until, len(self._ranges))):
+            one, rows = self._ranges[i], self._rows.pop(i, _Rows())
+            common = {
+                "begin": one.begin,
+                "end": one.end,
+                "first_timestamp": one.first_timestamp,
+                "last_timestamp": one.last_timestamp,
+                "first_commit": rows.first_commit,
+                "last_commit": rows.last_commit,
+                "gtids": UNKNOWN if not rows.has_gtids else str(rows.gtids or ""),
+                "servers": _text_of(one.servers),
+                "threads": _text_of(rows.threads),
+                "statements": int(rows.statements),
+            }
+            parts: Iterable[_Part | None] = rows.parts.values() or (None,)
+            if len(rows.parts) > _MOST_TABLES:
+                parts, common = (None,), common | {"definition": MANY}
+            for part in parts:
+                self._made.append(_NO_TABLE | common | ({} if part is None else self._of_part(part)))
+                self._count += 1
+                common |= _SAID
+            if len(self._made) >= _PACKED:
+                self._pack()
+        self._done = max(self._done, until)
+
+    def _pack(self) -> None:
+        self._parts.append(files.as_table(self._made))
+        self._made = []
+
+    def _of_part(self, part: _Part) -> dict[str, Any]:
+        _, flags, body = self._maps[id(part.table)]
+        columns = key_columns(part.table)
+        key = json.dumps([[column.index, filters.form_of(column)] for column in columns])
+        first = self._first_of.setdefault((body, flags, key), self._count)
+        met = first < self._count
+        row: dict[str, Any] = {
+            "database": part.table.database,
+            "table": part.table.name,
+            "definition": first,
+            "table_map": b"" if met else body,
+            "flags": flags,
+            "key": "" if met else key,
+            "inserts": part.inserts,
+            "updates": part.updates,
+            "deletes": part.deletes,
+            "moved": int(part.moved or not part.whole),
+        }
+        lists = [np.concatenate(one) if part.whole and one else None for one in part.values]
+        for column, values, name in zip(columns, lists, ("", "_2"), strict=False):
+            if values is not None and len(values) and filters.is_number(column):
+                row[f"low{name}"], row[f"high{name}"] = int(values.min()), int(values.max())
+        if part.whole and part.kept:
+            hashes, row["hashed"] = filters.of_key(columns, lists)
+            few = filters.made_list(hashes)
+            if few is not None:
+                row["few"] = few
+            elif row["hashed"]:
+                row.update((f"filter_{i:02}", one) for i, one in enumerate(filters.made_filter(hashes)))
+        return row
+
+    def _reported(self) -> list[int]:
+        """Where the ranges begin about which something was reported: they are always read."""
+        marked = set(self._range_of(np.array(self.report.offsets, np.uint64)).tolist())
+        return [self._ranges[i].begin for i in marked if i < len(self._ranges)]
+
+
+_NO_TABLE: dict[str, Any] = {
+    "database": "",
+    "table": "",
+    "definition": -1,
+    "table_map": b"",
+    "flags": 0,
+    "key": "",
+    "inserts": 0,
+    "updates": 0,
+    "deletes": 0,
+    "moved": 0,
+    "low": LEAST,
+    "high": MOST,
+    "low_2": LEAST,
+    "high_2": MOST,
+    "hashed": 0,
+    "few": b"",
+} | {f"filter_{i:02}": b"" for i in range(filters.PARTS)}
+
+_SAID = {"gtids": "", "servers": "", "threads": ""}  # of a range, in its first row alone
+
+
+class _KeyValues:
+    """The values of the key columns in a batch: numbers, and hashes of texts."""
+
+    def __init__(self, batch: ChangeBatch) -> None:
+        columns = key_columns(batch.table)
+        image = batch.array["image"]
+        self._ops: NDArray[np.uint8] = np.ascontiguousarray(image["op"])
+        self._whole = (
+            batch.table.undecodable is None
+            and not np.isin(batch.invalid["column"], [column.index for column in columns]).any()
+        )  # dates that no calendar has
+        self._values: list[NDArray[Any]] = []
+        updated = np.flatnonzero(self._ops == 3)
+        same = np.ones(len(updated), np.bool_)  # as before the update
+        for ordinal, column in enumerate(columns if self._whole else ()):
+            byte, bit = column.index // 8, column.index % 8
+            lacking = image["absent_bitmap"][:, byte] >> bit & 1
+            null = column.nullable is not False and bool((image["null_bitmap"][:, byte] >> bit & 1).any())
+            if filters.is_number(column):
+                values = filters.whole_numbers(batch, column)
+            else:
+                spans = batch.array["row"][column.name]
+                place = spans["offset"], spans["length"]
+                values = filters.hashes_of_texts(batch.buffer, *place, column.pad_to, ordinal)
+            if lacking.any():  # from a postimage: the value stayed what it was
+                after = updated[lacking[updated] != 0]
+                values = values.copy()
+                values[after] = values[after - 1]
+                null = null or bool(lacking[self._ops != 3].any())
+            if null:
+                self._whole = False
+            same &= values[updated] == values[updated - 1]
+            self._values.append(values)
+        self._kept: NDArray[np.bool_] | None = None
+        self._moved = updated[~same]
+        if same.any():
+            self._kept = np.ones(len(self._ops), np.bool_)
+            self._kept[updated[same]] = False
+
+    def add_to(self, part: _Part, records: slice) -> None:
+        ops = self._ops[records]
+        part.inserts += int(np.count_nonzero(ops == 1))
+        part.updates += int(np.count_nonzero(ops == 3))
+        part.deletes += int(np.count_nonzero(ops == 4))
+        part.whole = part.whole and self._whole
+        if not part.whole:
+            part.values.clear()
+            return
+        first, last = np.searchsorted(self._moved, (records.start, records.stop)).tolist()
+        part.moved = part.moved or first < last
+        part.values = part.values or [[] for _ in self._values]
+        for mine, values in zip(part.values, self._values, strict=True):
+            mine.append(values[records] if self._kept is None else values[records][self._kept[records]])
+        part.kept += len(part.values[0][-1]) if part.values else 0
+        if part.kept > _MOST_VALUES:
+            part.whole = False
+
+
+def _gtids(records: NDArray[np.void]) -> GtidSet | MariadbGtidSet | None:
+    """The GTIDs of some transactions; None: one has none, or they are too many apart."""
+    kind = int(records["gtid_kind"][0])
+    if not kind or (records["gtid_kind"] != kind).any():
+        return None
+    goes_on = np.zeros(len(records), np.bool_)
+    goes_on[1:] = records["sequence_number"][1:] == records["sequence_number"][:-1] + np.uint64(1)
+    for name in ("uuid", "tag") if kind == 1 else ("domain_id", "server_id"):
+        values = records[name]
+        if name == "uuid":
+            values = np.ascontiguousarray(values).view("<u8")
+        same = values[1:] == values[:-1]
+        goes_on[1:] &= same.all(axis=1) if same.ndim > 1 else same
+    firsts = np.flatnonzero(~goes_on)
+    if len(firsts) > _MOST_INTERVALS:
+        return None
+    lasts = np.append(firsts[1:], len(records)) - 1
+    numbers = records["sequence_number"]
+    intervals = [(int(numbers[a]), int(numbers[b])) for a, b in zip(firsts, lasts, strict=True)]
+    if kind == 2:
+        domains, servers = records["domain_id"], records["server_id"]
+        sources = [(int(domains[i]), int(servers[i])) for i in firsts]
+        return MariadbGtidSet(zip(sources, intervals, strict=True))
+    names = [
+        (uuid_text(records["uuid"][i].tobytes()), bytes(records["tag"][i]).decode("ascii", "replace"))
+        for i in firsts
+    ]
+    return GtidSet(zip(names, intervals, strict=True))
+
+
+def _text_of(numbers: set[int] | None) -> str:
+    return UNKNOWN if numbers is None else ",".join(map(str, sorted(numbers)))

@@ -1,0 +1,137 @@
+"""The indexes beside the logs of a pass: found, proved to be of these logs, and kept open meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .._format.magic import MAGIC
+from .._redaction import shown_url
+from .._sources.places import is_server
+from .._tables.given_names import NamesMet
+from ..errors import BinlogError
+from ..report import Report
+from .choosing import LogRanges
+from .files import IndexDamage, IndexFile, identity_of, index_path, opened
+
+if TYPE_CHECKING:
+    from .._decode.group import Group
+    from .._decode.log_decoder import LogDecoder
+    from .._decode.selection import Selection
+    from .._format.format_description import FormatDescription
+    from .._settings import Settings
+    from .._sources.log_files import LogFile, LogFiles
+    from ..schema.definitions import Definitions
+    from .choosing import Extent
+
+
+class Indexes:
+    """Indexes that were looked for, by their paths."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, IndexFile | None] = {}
+        self._numbers: dict[str, dict[str, int]] = {}  # of the logs in them, by name
+
+    def of(self, file: LogFile, report: Report) -> LogRanges | None:
+        """The ranges of a log; None: there is no index of this log.
+
+        Parameters
+        ----------
+        file : LogFile
+        report : Report
+            Told of an index that is damaged.
+        """
+        if file.target is not None or file.chained or is_server(file.path):
+            return None
+        path = index_path(file.path)
+        try:
+            return self._of(file, path, lambda damage: self._tell(path, damage, report))
+        except ImportError:  # pyarrow: everything is read then
+            return None
+        except IndexDamage as damage:
+            self._drop(path)
+            self._tell(path, damage, report)
+            return None
+
+    @staticmethod
+    def _tell(path: str, damage: IndexDamage, report: Report) -> None:
+        report.add("unusable_indexes", path=path, detail=f"{damage}; make it anew")
+
+    def _of(self, file: LogFile, path: str, on_damage: Callable[[IndexDamage], None]) -> LogRanges | None:
+        if path not in self._opened:
+            self._opened[path] = None
+            self._opened[path] = found = opened(path, file.storage_options)
+            entries = found.entries if found is not None else ()
+            self._numbers[path] = {entry.log: i for i, entry in enumerate(entries)}
+        index = self._opened[path]
+        number = self._numbers.get(path, {}).get(os.path.basename(shown_url(file.path)))
+        if index is None or number is None:
+            return None
+        entry = index.entries[number]
+        try:
+            with file.open_stored() as source:
+                size, plain = source.size, source.peek(4) == MAGIC
+                if identity_of(source, entry.size) != entry.identity:
+                    return None
+        except BinlogError:  # reading says so
+            return None
+        if size != entry.size and not plain:
+            return None
+        return LogRanges(index, number, complete=entry.whole and size == entry.size, on_damage=on_damage)
+
+    def groups(
+        self, decoder: LogDecoder, files: LogFiles, definitions: Definitions | None
+    ) -> Iterator[Group]:
+        """What a decoder of one of some logs gives, without ranges that hold nothing that it selects."""
+        extents = self._extents(decoder, files, definitions)
+        if extents is None:
+            yield from decoder.groups()
+            return
+        for start, stop in extents:
+            yield from decoder.part(start, stop, 0)
+            if stop is None or decoder.stopped_at is None or decoder.stopped_at < stop:
+                return  # the log ended, or the pass does
+
+    def _extents(
+        self, decoder: LogDecoder, files: LogFiles, definitions: Definitions | None
+    ) -> Iterable[Extent] | None:
+        """What of a log has to be read; None: all, since there is no index of it."""
+        file = next((file for file in files if file.path == decoder.path), None)
+        selection = decoder.selection
+        ranges = self.of(file, decoder.report) if file is not None else None
+        if ranges is None or not ranges.serve(selection):
+            return None
+        if not decoder.begin():
+            return ()
+        assert decoder.format is not None
+        return ranges.extents(selection, definitions, mariadb=decoder.format.is_mariadb)
+
+    def leave_most_out(
+        self, files: LogFiles, settings: Settings, selection: Selection, format_: FormatDescription | None
+    ) -> bool:
+        """Whether less than half of the logs of a pass has to be read, so that one thread is enough."""
+        kept = size = 0
+        first, last = settings.file_range(files)
+        for i in range(first, last + 1):
+            here = replace(settings.ranged(selection, files, i), met=NamesMet())
+            ranges = self.of(files[i], Report(warn=False))
+            if ranges is None or not ranges.serve(here) or format_ is None:
+                return False
+            for start, stop in ranges.extents(here, settings.definitions(), mariadb=format_.is_mariadb):
+                kept += (ranges.end if stop is None else stop) - (start or 0)
+            size += ranges.end
+        return 2 * kept < size
+
+    def _drop(self, path: str) -> None:
+        index = self._opened.get(path)
+        if index is not None:
+            index.close()
+        self._opened[path] = None
+
+    def close(self) -> None:
+        """Close them."""
+        for path in list(self._opened):
+            self._drop(path)
+        self._opened.clear()

@@ -102,7 +102,9 @@ class LiveFeed:
             for (domain, server), (_, number) in gtids.intervals():
                 last[domain] = max(last.get(domain, (0, 0)), (number, server))
             return Begin(gtids=",".join(f"{domain}-{server}-{n}" for domain, (n, server) in last.items()))
-        raise ServerError("the archive's GTIDs are of the other vendor", path=self._address.name)
+        raise ServerError(
+            "the archive's GTIDs are of the other vendor: give another destination", path=self._address.name
+        )
 
     def _now(self) -> tuple[str, int]:
         with self._connect() as connection:

@@ -69,7 +69,7 @@ def history(
 
       binlog-core history shop.lines order_id=42 line=1 mysql-bin.0000* -f jsonl
     """
-    count = next((i for i, one in enumerate(rest) if "=" not in one or os.path.exists(one)), len(rest))
+    count = next((i for i, one in enumerate(rest) if _is_log(one)), len(rest))
     key = dict(one.partition("=")[::2] for one in rest[:count])
     files = rest[count:]
     if not key or not files:
@@ -91,7 +91,7 @@ def history(
         ask_password=login.ask_password,
     )
     with errors_as_lines():
-        options: dict[str, Any] = logs.arguments() | {"schema": schema}
+        options: dict[str, Any] = logs.arguments(schema)
         if as_of is not None:
             place = RangeOptions(stop=as_of, tz=tz).places(logs)["stop"]
             with patience("reading the logs"):
@@ -117,6 +117,12 @@ def history(
             else:
                 lines = _lines(found) if as_of is None else _row_lines(row, key)
                 file.writelines(f"{line.plain}\n".encode("utf-8", "backslashreplace") for line in lines)
+
+
+def _is_log(text: str) -> bool:
+    """Not a column and its value; an address may have = in its query."""
+    name, equals, _ = text.partition("=")
+    return not equals or "://" in name or os.path.exists(text)
 
 
 def as_dict(one: Version) -> dict[str, Any]:

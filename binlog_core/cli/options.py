@@ -123,18 +123,34 @@ class LogOptions(LoginOptions):
         """
         with (
             targets(self.files, keep_stdin=passes) as found,
-            open_log(found, **(self.arguments() | more)) as log,
+            open_log(found, **(self.arguments(more.pop("schema", None)) | more)) as log,
         ):
             yield log
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, schema: str | None = None) -> dict[str, Any]:
         """For `binlog_core.open`."""
+        live = any(map(is_server, self.files))
+        if live:
+            self._check_server()
+        elif schema == "server":
+            raise typer.BadParameter(
+                "--schema server is for servers; for files mysql://…, a .sql file, or ddl"
+            )
         return {
+            "schema": schema,
             "keys": str(self.keys) if self.keys else None,
             "on_error": self.on_error,
             "verify_checksum": not self.no_verify_checksum,
-            **(self.login() if any(map(is_server, self.files)) else {}),
+            **(self.login() if live else {}),
         }
+
+    def _check_server(self) -> None:
+        """Wrong usage of a server in place of logs."""
+        if len(self.files) > 1:
+            raise typer.BadParameter("a server is read alone, without other logs")
+        if self.keys is not None:
+            raise typer.BadParameter("--keys is for files: a server sends its logs decrypted")
+        self.address(self.files[0], "the server's address")
 
 
 @dataclasses.dataclass(slots=True)

@@ -86,7 +86,7 @@ def undo(
     with errors_as_lines():
         address = logs.address(check, "--check") if check is not None else None
         with patience("reading the logs"):
-            options = logs.arguments() | chosen | part.places(logs)
+            options = logs.arguments(selection.schema) | chosen | part.places(logs)
             plan = plan_undo(logs.files, partial=partial, databases=databases, **options)
         notes = plan.notes
         if address:

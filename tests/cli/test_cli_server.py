@@ -124,6 +124,44 @@ def test_options_of_a_server_stand_in_every_command() -> None:
             assert option in found, command
 
 
+@pytest.mark.parametrize(
+    "address, told",
+    [
+        ("mysql://u:s3cret@127.0.0.1:99999", "not a number from 1 to 65535"),
+        ("mysql://u:s3cret@127.0.0.1:1/shop", "no path"),
+        ("mysql://u:s3cret@127.0.0.1:1/?nonsense=1", "is not an option of"),
+        ("mysql://u:s3cret@127.0.0.1:1/?ssl_mode=ON", "VERIFY_IDENTITY"),
+    ],
+)
+def test_a_wrong_address_is_wrong_usage(address: str, told: str) -> None:
+    for command in (
+        ("rows", address),
+        ("info", address),
+        ("events", address),
+        ("transactions", address),
+        ("sql", "select 1", address),
+        ("history", "a.b", "id=1", address),
+        ("undo", address, "--table", "a.b"),
+        ("undo", LOG, "--table", "a.b", "--check", address),
+        ("verify", address),
+        ("doctor", address),
+        ("archive", address, "nowhere"),
+    ):
+        found = run(*command)
+        shown = " ".join(found.err.replace("│", " ").split())
+        assert (found.code, told in shown) == (2, True), (command, shown)
+        assert "s3cret" not in found.text + found.err
+
+
+def test_a_server_is_read_alone() -> None:
+    server = "mysql://u@127.0.0.1:1"
+    assert "read alone" in run("rows", LOG, server).err
+    assert "--keys is for files" in run("rows", server, "--keys", LOG).err
+    for command in (("rows", LOG), ("history", "a.b", "id=1", LOG), ("undo", LOG, "--table", "a.b")):
+        found = run(*command, "--schema", "server")
+        assert (found.code, "is for servers" in found.err) == (2, True)
+
+
 def test_usage_of_an_exported_server() -> None:
     server = "mysql://nobody@127.0.0.1:1"
     for arguments in (

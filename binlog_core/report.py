@@ -156,8 +156,6 @@ class Report:
             return
         path = shown_url(path) if path is not None else None
         place = Place(path, offset, table, column, detail)
-        if kind == "skipped_events" and len(self.skipped) < _MOST_PLACES:
-            self.skipped.append(place)
         if self.strict and kind not in _FACTS:
             raise StrictError(
                 f"{KINDS[kind]}{f': {detail}' if detail else ''}",
@@ -166,6 +164,8 @@ class Report:
                 table=table,
                 column=column,
             )
+        if kind == "skipped_events" and len(self.skipped) < _MOST_PLACES:
+            self.skipped.append(place)
         if kind not in self.first:
             self.first[kind] = place
             if self.warn and kind not in _QUIET:

@@ -130,6 +130,7 @@ def test_damaged_logs(seed: int) -> None:
             data[at:at] = rnd.randbytes(rnd.randrange(1, 100))
         for on_error in ("raise", "skip"):
             check(bytes(data), **{**golden.open_arguments, "on_error": on_error})
+        check(bytes(data), **{**golden.open_arguments, "on_error": "skip", "strict": True})
 
 
 def test_an_error_comes_behind_what_is_good() -> None:

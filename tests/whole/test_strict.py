@@ -340,3 +340,15 @@ def test_rows_that_cannot_be_decoded_come_as_they_are(stream: bool) -> None:
     found = [bytes(heap[int(s["offset"]) : int(s["offset"]) + int(s["length"])]) for s in spans]
     assert found == rows
     assert batch.array["image"]["position"].tolist() == places
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_was_raised_was_not_passed_over(threads: int) -> None:
+    [golden] = golden_logs("mysql97/types_ints")
+    data = bytearray(golden.data)
+    data[len(data) // 2] ^= 1
+    options: dict[str, Any] = {"on_error": "skip", "strict": True, "threads": threads}
+    with binlog_core.open(bytes(data), **options) as log:
+        with pytest.raises(binlog_core.StrictError):
+            list(log.rows())
+        assert log.report.skipped == []

@@ -60,7 +60,7 @@ if MODE == "debug":
 elif MODE == "sanitize":
     # gcc's own constant-folded shifts in Cython's utility code are fine; ours must be, too.
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
-    compile_args[0:2] = ["-O1", "-g", *flags]
+    compile_args[0:2] = ["-O1", "-g1", *flags]  # -g1: functions and lines, as traces have them
     link_args += flags
 elif MODE == "coverage":
     compile_args[0:2] = ["-O0", "-g", "--coverage"]

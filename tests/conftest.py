@@ -17,15 +17,26 @@ HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest's import mode
     sys.path.insert(0, str(HERE))
 
-# Side by side (``-n 2 --dist loadgroup``) all of these stay on one worker: one JVM is enough, and tests that
-# talk to the server of BINLOG_CORE_TEST_SERVER change its settings and rotate its logs.
-ALONE = tuple(
-    f"tests/{place}"
-    for place in (
-        *("spark/", "server/", "archive/", "schema/test_schema_server", "test_replay", "cli/test_cli_export"),
-        *("whole/test_docs",),
-    )
-)
+# Side by side (``make test``) all of a group stay on one worker: each starts a Spark of its own, and tests
+# that talk to the server of BINLOG_CORE_TEST_SERVER change its settings. The first group that fits holds.
+GROUPS = {
+    "server": (
+        *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "test_replay"),
+        *("spark/test_spark_apply", "spark/test_spark_mirror"),
+    ),
+    "export": ("spark/test_spark_export",),
+    "spark": ("spark/",),
+    "commands": ("cli/test_cli_export", "whole/test_docs"),
+}
+
+# Java's second compiler, like 200 partitions, takes more time than it saves in runs as short as these.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2")
+
+
+def group_of(nodeid: str) -> str:
+    """The name of a test's group, or else its own."""
+    place = nodeid.removeprefix("tests/")
+    return next((name for name, places in GROUPS.items() if place.startswith(places)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,7 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Side(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "alone" if nodeid.startswith(ALONE) else nodeid
+            return group_of(nodeid)
 
     return Side(config, log) if config.getvalue("dist") == "loadgroup" else None
 

@@ -171,17 +171,17 @@ class Condition:
 
     def __and__(self, other: Condition) -> Condition:
         """Both: of the same image of a change."""
-        return Condition(f"({self.text}) and ({other.text})", limits=_UNBOUNDED)
+        return Condition(f"({self.text}) and ({other.text})", limits=UNBOUNDED)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self.text,)
 
 
-_UNBOUNDED = Limits(condition_length=(1 << 62) - 1, condition_depth=200)
+UNBOUNDED = Limits(condition_length=(1 << 62) - 1, condition_depth=200)
 
 
 def _unpickled(text: str) -> Condition:
-    return Condition(text, limits=_UNBOUNDED)
+    return Condition(text, limits=UNBOUNDED)
 
 
 def condition_of(where: str | Condition | None, limits: Limits = DEFAULT_LIMITS) -> Condition | None:

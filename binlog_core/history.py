@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -15,14 +15,15 @@ from ._decode.merge import ChangeReader
 from ._gtid_fields import gtid_text
 from ._opening import open as open_log
 from .batch import OUTCOMES
-from .conditions import quoted, quoted_name
-from .errors import SchemaError
+from .conditions import UNBOUNDED, Condition, quoted, quoted_name
+from .errors import ConditionError, SchemaError
 from .log import Log
 from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
     from ._decode.selection import Place
     from ._options import RangeOptions, StateOptions, Target
+    from ._tables.tables import Table
 
 _Key = tuple[Any, ...]
 _MOST_KEYS = 1000  # that a row's history is followed over
@@ -73,8 +74,8 @@ def history(
     table : str
         "shop.orders".
     key : mapping of column name to value
-        The columns of the primary key. A key that was given to several rows, one after the other, gives the
-        histories of all of them.
+        The columns of the primary key, by the names of any of the table's definitions. A key that was given
+        to several rows, one after the other, gives the histories of all of them.
     **options
         For `binlog_core.open`; with `stop` up to there.
 
@@ -92,27 +93,31 @@ def history(
     BinlogError
         As reading the logs does; also of a row with more than 1000 keys.
     """
+    return _history(_KeyNames(key), target, table, key, options)
+
+
+def _history(
+    names: _KeyNames, target: Target, table: str, key: Mapping[str, object], options: RangeOptions
+) -> list[Version]:
     if not key:
         raise ValueError("key: the values of the primary key's columns are expected")
-    columns = list(key)
-    wanted = tuple(key.values())
-    named = glob.escape(table)
-    moves = " or ".join(f"changed({quoted_name(name)})" for name in columns)
+    wanted, named = tuple(key.values()), glob.escape(table)
+    moves = names.condition(lambda own: " or ".join(f"changed({quoted_name(name)})" for name in own))
     with open_log(target, tables=named, where=moves, **options) as log:
         pairs = [
-            (_key(c.before, columns), _key((c.before or {}) | (c.after or {}), columns)) for c in log.rows()
+            (names.values(c.before), names.values((c.before or {}) | (c.after or {}))) for c in log.rows()
         ]
     keys = _keys_of(wanted, pairs)
     if len(keys) > _MOST_KEYS:
         raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
-    where = " or ".join(f"({_condition(columns, values)})" for values in keys)
+    where = names.condition(lambda own: " or ".join(f"({_condition(own, values)})" for values in keys))
     found: list[Version] = []
     with open_log(target, tables=named, where=where, **options) as log:
         for one in log.each_file():
-            versions = list(_versions(one, table, columns))
+            versions = list(_versions(one, table, names))
             _describe(one, versions)
             found += versions
-    return _lives(found, columns, wanted)
+    return _lives(found, names, wanted)
 
 
 def row_as_of(
@@ -141,38 +146,105 @@ def row_as_of(
     BinlogError
         As reading the logs does.
     """
-    columns, wanted = list(key), tuple(key.values())
+    names, wanted = _KeyNames(key), tuple(key.values())
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
-    _replay(history(target, table, key, stop=stop, **options), columns, states)
+    until = cast("RangeOptions", {**options, "stop": stop})
+    _replay(_history(names, target, table, key, until), names, states)
     for values, row in states.items():
         if _same(values, wanted):
             return row
-    for version in history(target, table, key, **options):  # what the first change found
+    for version in _history(names, target, table, key, {**options}):  # what the first change found
         for image in (version.change.before, version.change.after):
-            if image is not None and _same(_key(image, columns), wanted):
+            if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None
     raise SchemaError("the logs have no change of such a row", table=table)
 
 
 def _replay(
-    versions: Iterable[Version], columns: list[str], states: dict[tuple[Any, ...], dict[str, Any] | None]
+    versions: Iterable[Version], names: _KeyNames, states: dict[tuple[Any, ...], dict[str, Any] | None]
 ) -> None:
     for version in versions:
         before, after = version.change.before, version.change.after
         row: dict[str, Any] | None = None
         if before is not None:
-            old = _key(before, columns)
-            row = (states.get(old) or {}) | before
+            old = names.values(before)
+            known = states.get(old) or {}
+            row = (known if names.of_image(known) == names.of_image(before) else {}) | before
             states[old] = None
         if after is not None:
-            states[_key(row | after if row is not None else after, columns)] = (row or {}) | after
+            states[names.values(row | after if row is not None else after)] = (row or {}) | after
 
 
 # ------------------------------------------------------------ keys
 
 
-def _key(image: Mapping[str, Any] | None, columns: list[str]) -> tuple[Any, ...]:
-    return tuple(None if image is None else image.get(name) for name in columns)
+class _KeyNames:
+    """What the columns of a key are called, in each definition of the table: ALTER TABLE may rename them.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        As they were asked for: the names of one of the definitions.
+    """
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self.columns = tuple(columns)
+        self._others: dict[tuple[str, ...], None] = {}  # names of other definitions
+
+    def of(self, table: Table) -> tuple[str, ...]:
+        """In a definition: a column of the primary key that has another name is the one that is missing."""
+        own = {column.name.lower() for column in table.columns}
+        key = table.primary_key or ()
+        small = {name.lower() for name in self.columns}
+        missing = [name for name in self.columns if name.lower() not in own]
+        others = [name for name in key if name.lower() not in small]
+        if not missing or len(missing) != len(others):
+            return self.columns
+        renamed = dict(zip(missing, others, strict=True))
+        return tuple(renamed.get(name, name) for name in self.columns)
+
+    def of_image(self, image: Mapping[str, Any]) -> tuple[str, ...]:
+        """In the definition that an image is of."""
+        if not any(name in image for name in self.columns):
+            for names in self._others:
+                if any(name in image for name in names):
+                    return names
+        return self.columns
+
+    def values(self, image: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """The key of a row."""
+        return tuple(None if image is None else image.get(name) for name in self.of_image(image or {}))
+
+    def condition(self, text: Callable[[Iterable[str]], str]) -> Condition:
+        """A condition on the key, in the names of each definition."""
+        return _KeyCondition(self, text)
+
+    def note(self, names: tuple[str, ...]) -> None:
+        """There is a definition with these names."""
+        if names != self.columns:
+            self._others[names] = None
+
+
+class _KeyCondition(Condition):
+    __slots__ = ("_make", "_names")
+
+    def __init__(self, names: _KeyNames, make: Callable[[Iterable[str]], str]) -> None:
+        super().__init__(make(names.columns), limits=UNBOUNDED)
+        self._names, self._make = names, make
+
+    def of(self, table: Any) -> Condition:
+        names = self._names.of(table)
+        if names == self._names.columns:
+            return self
+        from ._decode.conditions import bind
+
+        made = Condition(self._make(names), limits=UNBOUNDED)
+        try:
+            bind(made, table)
+        except ConditionError:  # of another type: another table of the same name
+            return self
+        self._names.note(names)
+        return made
 
 
 def _keys_of(wanted: _Key, pairs: list[tuple[_Key, _Key]]) -> list[_Key]:
@@ -227,7 +299,7 @@ def _equal(a: object, b: object) -> bool:
     return a == b
 
 
-def _condition(columns: list[str], values: tuple[Any, ...]) -> str:
+def _condition(columns: Iterable[str], values: tuple[Any, ...]) -> str:
     return " and ".join(
         f"{quoted_name(name)} {'is null' if value is None else f'= {quoted(value)}'}"
         for name, value in zip(columns, values, strict=True)
@@ -237,13 +309,13 @@ def _condition(columns: list[str], values: tuple[Any, ...]) -> str:
 # ------------------------------------------------------------ changes
 
 
-def _versions(log: Log, table: str, columns: list[str]) -> Iterator[Version]:
+def _versions(log: Log, table: str, names: _KeyNames) -> Iterator[Version]:
     reader = ChangeReader(log.report, skip_errors=log.settings.skip_errors)
     known: dict[int, Transaction] = {}
     for group in log.indexed_groups():
         for batch in group.batches:
             key = batch.table.primary_key
-            if key and not set(key) <= set(columns):
+            if key and not set(key) <= set(names.of(batch.table)):
                 raise SchemaError(f"not the primary key: expected {', '.join(key)}", table=table)
         begins = group.transactions["begin_position"]
         for change in reader.changes([group]):
@@ -301,15 +373,15 @@ def _describe(log: Log, versions: list[Version]) -> None:
             told[k].learn(event)
 
 
-def _lives(found: list[Version], columns: list[str], wanted: tuple[Any, ...]) -> list[Version]:
+def _lives(found: list[Version], names: _KeyNames, wanted: tuple[Any, ...]) -> list[Version]:
     """Of the changes of some keys those of rows that had the wanted key."""
     rows: dict[tuple[Any, ...], int] = {}  # which row has a key now
     of_rows: list[list[int]] = []
     chosen: set[int] = set()
     for i, version in enumerate(found):
         before, after = version.change.before, version.change.after
-        old = _key(before, columns)
-        new = _key(after if before is None or after is None else before | after, columns)
+        old = names.values(before)
+        new = names.values(after if before is None or after is None else before | after)
         row = None if before is None else rows.pop(old, None)
         if row is None:
             row = len(of_rows)

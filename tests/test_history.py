@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,41 @@ def test_the_time_over_changed_keys_is_in_proportion(tmp_path: Path, monkeypatch
     assert calls < 10 * 200
 
 
+@pytest.mark.parametrize("name", ["id", "order_id", "number"])
+def test_a_row_is_followed_over_new_names_of_its_key(name: str) -> None:
+    """ALTER TABLE … CHANGE id order_id INT, then … number BIGINT: any of the names finds all changes."""
+    log = Log("8.4.0")
+    names = {"id": "INT", "order_id": "INT", "number": "BIGINT"}
+    tables = [Table("shop", "t", [(n, kind), ("a", "INT")], primary_key=[n]) for n, kind in names.items()]
+    log.begin()
+    log.insert(tables[0], [{"id": i, "a": 0} for i in (5, 6)])
+    log.commit()
+    log.begin()
+    log.update(tables[1], [({"order_id": 5, "a": 0}, {"order_id": 7, "a": 1})])
+    log.commit()
+    log.begin()
+    log.update(tables[2], [({"number": n, "a": 0}, {"number": n, "a": 2}) for n in (5, 6, 7)])
+    log.commit()
+    data = log.getvalue()
+    of_7 = [{"id": 5, "a": 0}, {"order_id": 7, "a": 1}, {"number": 7, "a": 2}]
+    assert [one.change.after for one in history(data, "shop.t", {name: 7})] == of_7
+    assert [one.change.after for one in history(data, "shop.t", {name: 6})] == [
+        {"id": 6, "a": 0}, {"number": 6, "a": 2},
+    ]  # fmt: skip
+    assert row_as_of(data, "shop.t", {name: 7}, 1 << 40) == {"number": 7, "a": 2}
+    assert row_as_of(data, "shop.t", {name: 6}, 1 << 40) == {"number": 6, "a": 2}
+
+
+def test_another_table_of_the_same_name_is_not_the_row(tmp_path: Path) -> None:
+    log = Log("8.4.0")
+    log.begin()
+    log.insert(Table("shop", "t", [("id", "INT")], primary_key=["id"]), [{"id": 5}])
+    log.insert(Table("shop", "t", [("sku", "VARCHAR(9)")], primary_key=["sku"]), [{"sku": "5"}])
+    log.commit()
+    found = history(log.getvalue(), "shop.t", {"id": 5})
+    assert [one.change.after for one in found] == [{"id": 5}]
+
+
 def test_each_change_has_its_own_statement(tmp_path: Path) -> None:
     [one] = history(folder(tmp_path), "shop.t", {"id": 1003})
     assert one.transaction.statement == "another one"
@@ -201,6 +237,15 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert run("history", *wrong).code == 2
     monkeypatch.setenv("COLUMNS", "40")
     assert run("history", "shop.t", "id=20", logs).code == 0
+
+
+def test_numbers_are_not_in_quotes() -> None:
+    pytest.importorskip("typer")
+    from binlog_core.cli.readable import value_text
+
+    assert value_text(Decimal("9.00")) == "9.00"
+    assert value_text(Decimal("-1E+3")) == "-1000"
+    assert value_text("9.00") == "'9.00'"
 
 
 def test_rows_as_text(tmp_path: Path) -> None:

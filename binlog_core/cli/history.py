@@ -59,7 +59,8 @@ def history(
 ) -> None:
     """Show each change of a row: when, in which transaction, by which thread and statement, and its values.
 
-    It is followed where its key changes. --as-of shows the row itself, as it was at a time.
+    It is followed where its key changes, or its key's columns get other names. --as-of shows the row itself,
+    as it was at a time.
 
     Examples:
 
@@ -73,7 +74,7 @@ def history(
     key = dict(one.partition("=")[::2] for one in rest[:count])
     files = rest[count:]
     if not key or not files:
-        raise typer.BadParameter("expected TABLE, KEY such as id=42, and logs")
+        raise typer.BadParameter(f"expected a KEY such as id=42 behind {table}, then logs")
     if "." not in table:
         raise typer.BadParameter(f"{table!r}: expected DATABASE.TABLE")
     if "-" in files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -58,6 +59,8 @@ def value_text(value: Any) -> str:
     """A value on one line; a long one is cut."""
     if value is None:
         return "NULL"
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     value = plain(value)
     if isinstance(value, dict) and set(value) == {"hex"}:
         text = f"0x{value['hex']}"

@@ -21,7 +21,7 @@ import binlog_core
 from binlog_core import Column, Condition, ConditionError, Limits, Log, RowChange
 from binlog_core._core import _rows
 from binlog_core._core._values import RowReader
-from binlog_core._decode import condition_values, conditions, plans
+from binlog_core._decode import compiled_conditions, condition_values, conditions, plans
 from binlog_core._decode.compiled_conditions import compile_condition
 from binlog_core._pushdown import pushed_condition
 from binlog_core._tables.column_types import Kind
@@ -326,7 +326,7 @@ def test_about_the_change() -> None:
 def test_about_the_thread(by_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction of MySQL has one; MariaDB does not tell it before 11.8: unknown, as NULL is."""
     if by_numpy:
-        monkeypatch.setattr("binlog_core._decode.plans.compile_condition", lambda *_: None)
+        monkeypatch.setattr(compiled_conditions, "compile_condition", lambda *_: None)
     with binlog_core.open(str(DATA / "mysql97/gtid.binlog")) as log:
         changes = list(log.rows())
         threads = {one.thread_id for one in transactions(log)}
@@ -520,7 +520,7 @@ def test_the_loop_and_numpy_agree(golden: Golden, monkeypatch: pytest.MonkeyPatc
             where, _ = Question(chance, [(column, values)]).make(2)
             asked.append((table, where))
     quick = [found(golden, *one) for one in asked]
-    monkeypatch.setattr(plans, "compile_condition", lambda *_: None)
+    monkeypatch.setattr(compiled_conditions, "compile_condition", lambda *_: None)
     assert [found(golden, *one) for one in asked] == quick
 
 

@@ -153,7 +153,9 @@ def row_as_of(
     for values, row in states.items():
         if _same(values, wanted):
             return row
-    for version in _history(names, target, table, key, {**options}):  # what the first change found
+    for version in _history(
+        names, target, table, key, cast("RangeOptions", options)
+    ):  # what the first change found
         for image in (version.change.before, version.change.after):
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None

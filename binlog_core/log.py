@@ -215,16 +215,26 @@ class Log:
     def events_between(
         self, spans: Iterable[tuple[int, int]], types: Collection[int] | None = None
     ) -> Pass[Event]:
-        """For the package: events of the only file between positions, in order; the rest is not read.
+        """For the package: events of the only file between positions, in order; the rest need not be read.
 
-        `spans`: positions of a first event, and of one not to go on at.
+        `spans`: positions of a first event, and of one not to go on at; at least one.
         """
 
         from ._walk.typed_events import events_of
 
+        places = np.array(list(spans), np.uint64).reshape(-1, 2)
+
+        def inside(headers: np.ndarray) -> np.ndarray:
+            at = np.searchsorted(places[:, 0], headers["position"], side="right")
+            found: np.ndarray = (at > 0) & (headers["position"] < places[np.maximum(at, 1) - 1, 1])
+            return found
+
         def read(reading: Reading) -> Iterator[Event]:
             for decoder in self._decoders(reading, self.settings.selection):
-                for start, stop in spans:
+                if not decoder.source.seekable:  # a server, or compressed: all of it comes anyway
+                    yield from events_of(decoder.track, types, inside)
+                    continue
+                for start, stop in places.tolist():
                     yield from events_of(decoder.track, types, part=Part(start, stop))
 
         return self._pass(read)

@@ -37,6 +37,7 @@ def archive(
     start: str | AnyGtidSet | None = None,
     compress: str | None = None,
     keep: str | float | dt.timedelta | None = None,
+    index: bool = False,
     semi_sync: bool = False,
     status: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     tail_interval: float = 30.0,
@@ -68,6 +69,9 @@ def archive(
         Compress finished logs.
     keep : str, float or timedelta, optional
         How long finished logs stay: "30d", "12h", "90m", seconds. Without it for ever.
+    index : bool
+        Keep an index beside the logs, of finished ones, as `binlog_core.index` makes it; takes pyarrow. For
+        an archive in a directory.
     semi_sync : bool
         Register as a semi-synchronous replica and acknowledge what is on disk: what the server's clients see
         as committed is in the archive then.
@@ -141,6 +145,8 @@ def archive(
         raise lost
 
     uploader = None
+    if local_path(folder) is None and index:
+        raise ValueError("index=True is for an archive in a directory, not in an object store")
     if local_path(folder) is None:
         store = Store(folder, storage_options, patience=address.reconnect, stop=stop)
         folder = fspath(spool) if spool is not None else _spool_of(store.url)
@@ -150,7 +156,7 @@ def archive(
     archiver = Archiver(
         connect,
         folder,
-        keeper=Keeper(files, compress=compress == "zstd", keep=_seconds(keep)),
+        keeper=Keeper(files, compress=compress == "zstd", keep=_seconds(keep), index=index),
         start=_start(start),
         until_now=until == "now",
         files=files,

@@ -8,11 +8,15 @@ import os
 import queue
 import threading
 import time
+import warnings
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from .._index.files import need_pyarrow
 from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, MissingExtraError
+from ..index import index as index_logs
+from ..report import BinlogWarning
 from .files import Files, hidden_name, told, write_all
 from .names import logs_among
 
@@ -34,16 +38,27 @@ class Keeper:
         By zstd; the log's bytes are compared before the plain log goes.
     keep : float or None
         Seconds that a log stays after the one that follows it was begun; None: for ever.
+    index : bool
+        Keep an index beside the logs.
     """
 
     def __init__(
-        self, files: Files | None = None, *, compress: bool = False, keep: float | None = None
+        self,
+        files: Files | None = None,
+        *,
+        compress: bool = False,
+        keep: float | None = None,
+        index: bool = False,
     ) -> None:
         if compress:
             _zstandard()  # says at once how to get it
+        if index:
+            need_pyarrow()
         self._files = files or Files()
         self._compress = compress
         self._keep = keep
+        self._index = index
+        self._indexed: set[str] = set()  # directories of which all earlier logs are in the index
         self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -108,6 +123,8 @@ class Keeper:
             try:
                 if self._compress and finished and not path.endswith(".zst"):
                     path = self._compress_log(path)
+                if self._index:
+                    self._index_log(path)
                 if self._uploader is not None:
                     self._uploader.upload_finished(path)
                 self._remove_old()
@@ -164,6 +181,21 @@ class Keeper:
             position += len(piece)
             digest.update(unpacker.decompress(piece))
         return digest.digest()
+
+    def _index_log(self, path: str) -> None:
+        folder, name = os.path.split(path)
+        logs = [name]
+        if folder not in self._indexed:  # what an earlier run left undone
+            names = logs_among(self._files.names(folder))
+            logs = names[: names.index(name) + 1]
+        try:
+            index_logs([os.path.join(folder, one) for one in logs])
+        except BinlogError as error:  # readers do without it
+            warnings.warn(
+                f"the archive's index was not brought up to date: {error}", BinlogWarning, stacklevel=2
+            )
+            return
+        self._indexed.add(folder)
 
     # ------------------------------------------------------------ retention
 

@@ -48,6 +48,9 @@ def archive(
     keep: Annotated[
         str | None, typer.Option(help="Remove finished logs after this time, such as 30d or 12h.")
     ] = None,
+    index: Annotated[
+        bool, typer.Option("--index", help="Keep an index beside the finished logs; in a directory only.")
+    ] = False,
     semi_sync: Annotated[
         bool,
         typer.Option("--semi-sync", help="Acknowledge commits (semi-synchronous replication) once on disk."),
@@ -86,6 +89,7 @@ def archive(
                 start=start,
                 compress=compress,
                 keep=keep,
+                index=index,
                 semi_sync=semi_sync,
                 status=status or (),
                 tail_interval=tail_interval,

@@ -16,6 +16,8 @@ import pytest
 from support.cli import run, start
 from support.server import SERVER, connect, dump, needs_server
 
+from binlog_core._index.files import NAME, opened
+
 BINLOG_CHECKPOINT = 161
 
 pytestmark = [pytest.mark.server, needs_server]
@@ -82,6 +84,23 @@ def test_logs_are_the_servers_own(connection: Any, tmp_path: Path) -> None:
     state = json.loads((tmp_path / "state.json").read_text())
     name, last = list(held(folder).items())[-1]
     assert (state["file"], state["position"], state["state"]) == (name, len(last), "stopped")
+
+
+def test_an_index_is_kept_up_and_used(connection: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "archive"
+    for seed in range(2):
+        write(connection, 60, seed)
+        with connection.cursor() as cursor:
+            cursor.execute("FLUSH BINARY LOGS")
+        found = run("archive", SERVER, folder, "--until", "now", "--index")
+        assert found.code == 0, found.err
+    with opened(str(folder / NAME), None) as index:
+        assert [entry.log for entry in index.entries] == list(held(folder))[:-1]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT note FROM archived.t WHERE id = 50")
+        note = cursor.fetchone()[0]
+    found = run("history", "archived.t", "id=50", folder, "--schema", "ddl", "-f", "jsonl")
+    assert [json.loads(line)["after"] for line in found.out.splitlines()] == [{"id": 50, "note": note}]
 
 
 def test_a_killed_archiver_goes_on_where_it_was(connection: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import zstandard
 from support.archive import DroppingFiles, FailingFiles, FakeFeed, FakeServer, PowerCut
 
 import binlog_core
+from binlog_core._index.files import NAME, opened
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.feed import LineLost
 from binlog_core.archive.files import Files
@@ -25,7 +26,7 @@ from binlog_core.archive.status import Status
 
 def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **settings: Any) -> Archiver:
     feed = {key: settings.pop(key) for key in ("seed", "most", "semi_sync") if key in settings}
-    keep = {key: settings.pop(key) for key in ("compress", "keep") if key in settings}
+    keep = {key: settings.pop(key) for key in ("compress", "keep", "index") if key in settings}
     settings.setdefault("connect", lambda: server.connect(**feed))
     settings.setdefault("until_now", True)
     archiver = Archiver(folder=str(folder), keeper=Keeper(files, **keep), files=files, **settings)
@@ -352,3 +353,25 @@ def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:
         assert data == server.bytes_of(name.removesuffix(".zst"))
     with binlog_core.open(tmp_path) as log:
         assert [change.after["id"] for change in log.rows()] == [4, 5, 6]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_an_index_of_finished_logs_is_kept(tmp_path: Path, compress: bool) -> None:
+    server = FakeServer()
+    for number in range(5):
+        server.transaction()
+        server.rotate()
+        if number != 2:  # what one run leaves undone the next one does
+            archive(server, tmp_path, compress=compress, index=number > 0)
+    ending = ".zst" if compress else ""
+    with opened(str(tmp_path / NAME), None) as index:
+        finished = [f"{name}{ending}" for name in list(server.logs)[:-1]]
+        assert [entry.log for entry in index.entries] == finished
+    with binlog_core.open(tmp_path, where="id = 3") as log:
+        assert [change.after["id"] for change in log.rows()] == [3]
+        assert log.indexes.of(log.files[0], log.report) is not None
+    (tmp_path / NAME).write_bytes(b"damaged")
+    server.rotate()
+    archive(server, tmp_path, compress=compress, index=True)
+    with opened(str(tmp_path / NAME), None) as index:
+        assert len(index.entries) == len(server.logs) - 1

@@ -257,8 +257,10 @@ class ChangesScan(Scan):
 
     def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
         scan = self
-        # A condition that is there already is of whole changes, and could hold for their other image.
-        if filter_ is not None and not self._where and self._log.settings.selection.where is None:
+        # A condition that is there already is of whole changes, and could hold for their other image; what is
+        # not text in the log is here.
+        free = not self._where and self._log.settings.selection.where is None
+        if filter_ is not None and free and self._options.get("text_errors", "raise") == "raise":
             where = pushed_condition(filter_, self._columns) if "[" not in glob.escape(self._name) else None
             if where is not None:
                 scan = copy.copy(self)

@@ -262,6 +262,24 @@ def test_filters_find_what_the_rows_have(golden: Golden) -> None:
             assert got == want
 
 
+def test_a_filter_of_text_that_was_replaced() -> None:
+    """U+FFFD stands before what its bytes stand behind."""
+    pc = pytest.importorskip("pyarrow.compute")
+    from support.writer import Log as Written
+    from support.writer import Table
+
+    from binlog_core import dataset
+
+    written = Written("8.4.0")
+    written.begin()
+    written.insert(Table("a", "t", [("s", "VARCHAR(20)")]), [{"s": "ab"}, {"s": b"\xff"}, {"s": "😀😀"}])
+    written.commit()
+    with binlog_core.open(written.getvalue()) as opened:
+        found = dataset.changes(opened, "a.t", text_errors="replace")
+        some = found.to_table(columns=["s"], filter=pc.field("s") < "😀").to_pydict()
+    assert some == {"s": ["ab", "\ufffd"]}
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [

@@ -166,6 +166,8 @@ def open(
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
     live = is_server(target)
+    if isinstance(target, list | tuple) and any(map(is_server, target)):
+        raise ValueError("a server is read alone, without other logs")
     if not live and (server, password_file, defaults_file) != (None, None, None):
         raise ValueError(
             "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"

@@ -81,12 +81,15 @@ class Gathering:
     @property
     def has_to_tell(self) -> bool:
         """Something has been gathered that a user of the pass waits for."""
-        return self.has_rows or (self.asides.wanted and bool(self.asides or self._loop.has_news))
+        if self.has_rows or self._source.awaited:
+            return True
+        return self.asides.wanted and bool(self.asides or self._loop.has_news)
 
     def take_some(self) -> Iterator[Group]:
         """The group, unless it holds nothing but transactions whose rows events were empty."""
+        awaited = self._source.awaited
         for group in self.take():
-            if group.batches or self.asides.wanted:
+            if group.batches or self.asides.wanted or awaited:
                 yield group
         self._source.check_size()
 
@@ -99,6 +102,7 @@ class Gathering:
             A value of a compressed column; what lies before its event has been yielded.
         """
         self._plans.count_silence()
+        self._source.awaited = False
         batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self._path)
         self._executed.add(self._loop.take_gtids())
         if dropped := self.done_records:

@@ -64,6 +64,8 @@ class Source(ABC):
         Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
     done_records : int
         Row images from there on that were had before.
+    awaited : bool
+        A semi-synchronous server waits to be told that what was read is stored.
     decrypted : bool
         What follows MariaDB's START_ENCRYPTION event is in clear here.
     gtids : GtidSet, MariadbGtidSet or None
@@ -77,6 +79,7 @@ class Source(ABC):
     read_once: bool = False
     begin: int = 4
     done_records: int = 0
+    awaited: bool = False
     decrypted: bool = False
     gtids: GtidSet | MariadbGtidSet | None = None
     server: str | None = None

@@ -63,6 +63,7 @@ class ServerSource(Source):
                 return
             if run.kind == "events":
                 self._pending = run.events
+                self.awaited = run.acknowledge
                 self.begin = run.position
                 self._head = MAGIC + bytes(run.events[:_LONGEST_DESCRIPTOR])
                 return
@@ -118,6 +119,7 @@ class ServerSource(Source):
             if run.kind == "events":
                 self._pending = run.events
                 self.position = run.position
+                self.awaited |= run.acknowledge
                 return True
             if run.kind in ("file", "failover"):
                 self._end(run)

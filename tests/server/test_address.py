@@ -100,3 +100,8 @@ def test_servers_are_told_from_files():
     assert is_server("MySQL://db1")
     assert not is_server("s3://bucket/mysql://")
     assert not is_server(b"mysql://db1")
+
+
+def test_a_server_among_logs_is_refused() -> None:
+    with pytest.raises(ValueError, match="read alone"):
+        binlog_core.open(["mysql://repl:s3cret@db1", "bin.000001"])

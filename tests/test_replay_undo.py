@@ -490,6 +490,30 @@ def test_rows_that_were_changed_since_stay_as_they_are(shop: Shop) -> None:
 
 @pytest.mark.server
 @needs_server
+def test_in_a_database_of_another_name(shop: Shop) -> None:
+    """A copy that was restored elsewhere gets back what the log's own database lost."""
+    shop.run(
+        "DROP DATABASE IF EXISTS undone_copy",
+        "CREATE DATABASE undone_copy",
+        "CREATE TABLE undone.u (id INT PRIMARY KEY, v INT, twice INT AS (v * 2) STORED)",
+        "INSERT INTO undone.u (id, v) VALUES (1, 1), (2, 2), (3, 3)",
+        "CREATE TABLE undone_copy.u LIKE undone.u",
+        "INSERT INTO undone_copy.u (id, v) VALUES (1, 9), (2, 9), (3, 8)",
+    )
+    log = shop.logged("UPDATE undone.u SET v = 9")
+    made = plan_undo(str(log), tables="undone.u", databases={"undone": "undone_copy"})
+    shop.undo(made)
+    with shop.connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM undone_copy.u ORDER BY id")
+        assert [tuple(map(int, row)) for row in cursor.fetchall()] == [(1, 1, 2), (2, 2, 4), (3, 8, 16)]
+        cursor.execute("SELECT v FROM undone.u")
+        assert {int(row[0]) for row in cursor.fetchall()} == {9}
+    assert [row.state for row in made.rows] == ["changed since", "done", "done"]
+    shop.run("DROP DATABASE undone_copy")
+
+
+@pytest.mark.server
+@needs_server
 def test_others_write_between_the_look_and_the_undo(shop: Shop) -> None:
     accident = shop.logged("UPDATE undone.t SET price = 0 WHERE id IN (1, 2, 3)")
     made = plan_undo(accident, tables="undone.t")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -211,7 +212,8 @@ class _Builder:
         if not len(positions):
             return
         first, last = self._range_of(positions[[0, -1]]).tolist()
-        edges = np.searchsorted(positions, self._begins[first + 1 : last + 1]).tolist()
+        # Of a field of records NumPy would make a copy to search it.
+        edges = [bisect_left(positions, begin) for begin in self._begins[first + 1 : last + 1]]
         for i, (begin, end) in enumerate(pairwise([0, *edges, len(positions)])):
             if begin < end:
                 yield first + i, slice(begin, end)
@@ -222,9 +224,11 @@ class _Builder:
         for i, records in self._by_range(image["position"]):
             part = self._rows_of(i).parts.setdefault(id(batch.table), _Part(batch.table))
             key.add_to(part, records)
-            times, one = image["timestamp"][records], self._ranges[i]
-            one.first_timestamp = min(one.first_timestamp, int(times.min()))
-            one.last_timestamp = max(one.last_timestamp, int(times.max()))
+            one = self._ranges[i]
+            if one.servers is None:  # packed events, of which the headers did not tell
+                times = image["timestamp"][records]
+                one.first_timestamp = min(one.first_timestamp, int(times.min()))
+                one.last_timestamp = max(one.last_timestamp, int(times.max()))
 
     # ------------------------------------------------------------ a range
 
@@ -277,7 +281,7 @@ class _Builder:
             "deletes": part.deletes,
             "moved": int(part.moved or not part.whole),
         }
-        lists = [np.concatenate(one) if part.whole and one else None for one in part.values]
+        lists = [_joined(one) if part.whole and one else None for one in part.values]
         for column, values, name in zip(columns, lists, ("", "_2"), strict=False):
             if values is not None and len(values) and filters.is_number(column):
                 row[f"low{name}"], row[f"high{name}"] = int(values.min()), int(values.max())
@@ -334,7 +338,8 @@ class _KeyValues:
         same = np.ones(len(updated), np.bool_)  # as before the update
         for ordinal, column in enumerate(columns if self._whole else ()):
             byte, bit = column.index // 8, column.index % 8
-            lacking = image["absent_bitmap"][:, byte] >> bit & 1
+            lacking = image["absent_bitmap"][:, byte]
+            lacks = bool(lacking.any()) and bool((lacking >> bit & 1).any())
             null = column.nullable is not False and bool((image["null_bitmap"][:, byte] >> bit & 1).any())
             if filters.is_number(column):
                 values = filters.whole_numbers(batch, column)
@@ -342,7 +347,8 @@ class _KeyValues:
                 spans = batch.array["row"][column.name]
                 place = spans["offset"], spans["length"]
                 values = filters.hashes_of_texts(batch.buffer, *place, column.pad_to, ordinal)
-            if lacking.any():  # from a postimage: the value stayed what it was
+            if lacks:  # from a postimage: the value stayed what it was
+                lacking = lacking >> bit & 1
                 after = updated[lacking[updated] != 0]
                 values = values.copy()
                 values[after] = values[after - 1]
@@ -374,6 +380,10 @@ class _KeyValues:
         part.kept += len(part.values[0][-1]) if part.values else 0
         if part.kept > _MOST_VALUES:
             part.whole = False
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _gtids(records: NDArray[np.void]) -> GtidSet | MariadbGtidSet | None:

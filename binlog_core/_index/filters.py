@@ -87,6 +87,7 @@ def hashes_of_texts(
     return hashes
 
 
+_LOW = np.uint64(0xFFFFFFFF)
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
@@ -136,6 +137,8 @@ def _span(numbers: NDArray[np.int64]) -> int:
 
 
 def _is_dense(numbers: NDArray[np.int64], span: int) -> bool:
+    if (numbers[1:] > numbers[:-1]).all():
+        return 2 * len(numbers) >= span
     marks = np.zeros(span, np.bool_)
     marks[numbers - numbers.min()] = True
     return 2 * int(np.count_nonzero(marks)) >= span
@@ -176,13 +179,11 @@ def made_filter(hashes: Hashes) -> list[bytes]:
     size = np.uint64(8 * length)
     bits = np.zeros(PARTS * 8 * length, np.uint8)
     at = (hashes >> np.uint64(60)) * size
-    place, step = (
-        hashes & np.uint64(0xFFFFFFFF),
-        hashes >> np.uint64(28) & np.uint64(0xFFFFFFFF) | np.uint64(1),
-    )
+    place, step = hashes & _LOW, hashes >> np.uint64(28) & _LOW | np.uint64(1)
     for _ in range(_PROBES):
-        bits[at + (place * size >> np.uint64(32))] = 1
-        place = place + step & np.uint64(0xFFFFFFFF)
+        bits[(at + (place * size >> np.uint64(32))).view(np.int64)] = 1
+        place += step
+        place &= _LOW
     packed = np.packbits(bits, bitorder="little").tobytes()
     return [packed[i * length : (i + 1) * length] for i in range(PARTS)]
 
@@ -227,6 +228,6 @@ def _distinct(hashes: Hashes) -> int:
         return len(hashes)
     size = 1 << int(len(hashes) * 2).bit_length()
     marks = np.zeros(size, np.bool_)
-    marks[hashes >> np.uint64(64 - size.bit_length() + 1)] = True
+    marks[(hashes >> np.uint64(64 - size.bit_length() + 1)).view(np.int64)] = True
     empty = size - int(np.count_nonzero(marks))
     return min(len(hashes), int(-size * np.log(max(empty, 1) / size) * 1.02) + 8)

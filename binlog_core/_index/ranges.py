@@ -80,17 +80,18 @@ def ranges_of(track: Track) -> tuple[list[Range], bool]:
         for run in walk(track):
             if isinstance(run, Damage):
                 break
-            headers, codes = run.headers, run.headers["type_code"]
-            again = _IS_DESCRIPTOR[codes] & (headers["position"] > FIRST_EVENT_POSITION)
-            if cut := bool(again.any()):
-                headers, codes = headers[: int(again.argmax())], codes[: int(again.argmax())]
+            headers, codes = run.headers, np.ascontiguousarray(run.headers["type_code"])
+            again = np.flatnonzero(_IS_DESCRIPTOR[codes])
+            again = again[headers["position"][again] > FIRST_EVENT_POSITION]
+            if cut := len(again) > 0:
+                headers, codes = headers[: again[0]], codes[: again[0]]
             if not len(headers):
                 break
             begins_with_gtid = begins_with_gtid or bool(_IS_GTID[codes].any())
-            anchors = _anchors(run, headers, gtids=begins_with_gtid)
-            edges = [0]
-            for i in _steps(found[-1].begin, headers["position"][anchors]):
-                found[-1].end = int(headers["position"][anchors[i]])
+            anchors = _anchors(run, headers, codes, gtids=begins_with_gtid)
+            positions, edges = headers["position"][anchors], [0]
+            for i in _steps(found[-1].begin, positions):
+                found[-1].end = int(positions[i])
                 found.append(Range(found[-1].end))
                 edges.append(int(anchors[i]))
             edges.append(len(headers))
@@ -116,9 +117,10 @@ def _steps(begin: int, positions: NDArray[np.uint64]) -> list[int]:
     return found
 
 
-def _anchors(run: Run, headers: NDArray[np.void], *, gtids: bool) -> NDArray[np.intp]:
+def _anchors(
+    run: Run, headers: NDArray[np.void], codes: NDArray[np.uint8], *, gtids: bool
+) -> NDArray[np.intp]:
     """Which headers are those of events that begin a transaction."""
-    codes = headers["type_code"]
     if gtids:
         return np.flatnonzero(_IS_GTID[codes])
     at = np.flatnonzero(codes == EventType.QUERY)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import writer
 from support.golden import DATA, Golden, golden_logs
 
 import binlog_core
@@ -636,3 +637,13 @@ def test_a_query_asks_the_loop(sql: str, monkeypatch: pytest.MonkeyPatch) -> Non
         # What chooses changes by one of their images may choose rows by the other.
         con.register("chosen", binlog_core.dataset.changes(log, "uq", where="w = 10"))
         assert con.sql("select w from chosen where w = 1").fetchall() == [(1,)]
+
+
+def test_an_enum_without_members_beside_what_python_decides() -> None:
+    table = writer.Table("shop", "t", [("id", "INT"), ("e", "ENUM('a','b')")], metadata=False)
+    log = writer.Log("8.4.0")
+    log.begin("shop")
+    log.insert(table, [{"id": 1, "e": "a"}, {"id": 2, "e": "b"}])
+    log.commit()
+    with binlog_core.open(log.getvalue(), where="c1 = 2 and _gtid is null") as opened:
+        assert [change.after["c0"] for change in opened.rows() if change.after] == [2]

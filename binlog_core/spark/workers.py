@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import BinlogError
 from .rows.types import import_pyarrow
@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+
+
+class Run(Protocol):
+    """Calls a function with each task, somewhere; results in their order."""
+
+    def __call__(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        """Call it."""
+        ...
+
+
+def run_here(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """`Run` in this process."""
+    return [function(task) for task in tasks]
+
+
+def runner(spark: SparkSession) -> Run:
+    """`Run` by the workers of a session, where there is more than one task."""
+
+    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return call_tasks(spark, function, tasks) if len(tasks) > 1 else run_here(function, tasks)
+
+    return run
 
 
 def call_partitions(

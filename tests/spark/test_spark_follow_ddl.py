@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
+from support.workers import by_workers
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
@@ -41,7 +42,7 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
-    parts = plan_parts(paths, reader.options)
+    parts = plan_parts(paths, reader.options, by_workers)
     rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 

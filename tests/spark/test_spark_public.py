@@ -106,6 +106,17 @@ def test_changes_without_a_session_are_those_of_the_dataframe(spark: SparkSessio
     assert frame.orderBy(*order).toArrow().to_pylist() == sorted(
         rows, key=lambda row: [row[name] for name in order]
     )
+    walked = changes_df(
+        spark,
+        LOGS,
+        table="w.t",
+        schema="ddl",
+        xa="committed",
+        merge_schema=True,
+        verify_splits=True,
+        split_size="3k",
+    )
+    assert walked.orderBy(*order).toArrow().to_pylist() == frame.orderBy(*order).toArrow().to_pylist()
     narrow = read_changes(LOGS, table="w.t", frame_schema=found.schema.remove(1).remove(0))
     assert narrow.read_all().num_rows == len(rows)
 

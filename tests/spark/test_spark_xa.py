@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
+from support.workers import by_workers
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
@@ -34,7 +35,10 @@ def reader_of(paths: list[str], **options: str) -> ChangeReader:
 def read(paths: list[str], **options: str) -> list[dict[str, Any]]:
     reader = reader_of(paths, **options)
     rows = [
-        row for part in plan_parts(paths, reader.options) for b in reader.read(part) for row in b.to_pylist()
+        row
+        for part in plan_parts(paths, reader.options, by_workers)
+        for b in reader.read(part)
+        for row in b.to_pylist()
     ]
     return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 

@@ -13,6 +13,7 @@ from ..options import SourceKeywords, SourceOptions
 from ..plan.parts import Part, plan_parts
 from ..rows.fit import SPECIAL, own_names
 from ..rows.types import arrow_schema, import_pyarrow, spark_schema
+from ..workers import runner
 from .changes import ChangeReader, check_columns, check_types, infer_schema
 from .inference import find_definitions
 from .keeping import bring_up_to_date
@@ -74,7 +75,7 @@ def changes_df(
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
-    parts = plan_parts(given, parsed)
+    parts = plan_parts(given, parsed, runner(spark))
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
 
 

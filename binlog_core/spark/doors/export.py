@@ -28,6 +28,7 @@ from ..plan.xa import XaHistory
 from ..rows.read_options import ReadOptions
 from ..rows.timeline import Timeline
 from ..rows.types import import_pyarrow
+from ..workers import Run, runner
 from .resuming import Resuming
 from .running import Progress, counter, run_splits, spark_failure
 from .split_writer import SplitWriter
@@ -74,8 +75,8 @@ def export_logs(
     master : str
         For the session that is started.
     options : ReadOptions or None
-        A schema of a path or server is read once, here; with "ddl" the statements of all logs are followed
-        here, before the job. `_absent` is always there.
+        A schema of a path or server is read once, here; with "ddl" the statements of all logs are heard by
+        the workers first, and followed here. `_absent` is always there.
     overwrite : bool
         Replace an earlier export; of Parquet only.
     compression : str
@@ -98,8 +99,8 @@ def export_logs(
         Credentials and endpoint of the output's store: see ``object_stores.arrow_filesystem``.
     xa : "prepared" or "committed"
         Rows of XA transactions as they are logged, at XA PREPARE; or with version and time of XA COMMIT,
-        without those that were rolled back or have not ended. For that the event headers of all logs are
-        walked over here, before the job.
+        without those that were rolled back or have not ended. For that workers walk over the event headers
+        of all logs first.
     state : str, path or None
         A file that keeps how far the logs are exported: the next call with it writes what came since, up to
         the last transaction that has ended. Parquet then goes to a directory for each run, ``OUTPUT/000001``
@@ -129,9 +130,8 @@ def export_logs(
         raise ValueError(f"xa={xa!r}: prepared and committed are known")
     options = options or ReadOptions()
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
-    options = replace(_loaded(options, whole_logs(splits)), absent=True, statements=True)
-    if xa == "committed":
-        options = replace(options, prepared=_prepared(options, whole_logs(splits)))
+    options = replace(options, absent=True, statements=True)
+    whole = whole_logs(splits)
     run, place, exact = run_id or uuid.uuid4().hex, os.fspath(output), frozenset[int]()
     resuming, done = None, list[SplitResult]()
     if state is not None:
@@ -164,6 +164,9 @@ def export_logs(
         destination.begin()
         if options.keys is not None:
             destination.keep_private()
+        options = _loaded(options, whole, runner(session))
+        if xa == "committed":
+            options = replace(options, prepared=_prepared(options, whole, runner(session)))
         writer = SplitWriter(
             destination.staging,
             options,
@@ -231,7 +234,7 @@ def _destination(
     raise ValueError(f"format={format!r}: parquet, delta and iceberg are known")
 
 
-def _loaded(options: ReadOptions, logs: list[Split]) -> ReadOptions:
+def _loaded(options: ReadOptions, logs: list[Split], run: Run) -> ReadOptions:
     # Workers may not see the file, and a server shall be asked once.
     if isinstance(options.schema, Timeline | None):
         return options
@@ -242,11 +245,11 @@ def _loaded(options: ReadOptions, logs: list[Split]) -> ReadOptions:
         return is_wanted_name(name, options.tables, options.exclude_tables)
 
     tracker = tracker_of(options.schema_start)
-    timeline = follow_definitions(logs, options.access, tracker, wanted=wanted)
+    timeline = follow_definitions(logs, options.access, tracker, wanted=wanted, run=run)
     return replace(options, schema=timeline, schema_start=None)
 
 
-def _prepared(options: ReadOptions, logs: list[Split]) -> dict[str, tuple[Prepared, ...]]:
+def _prepared(options: ReadOptions, logs: list[Split], run: Run) -> dict[str, tuple[Prepared, ...]]:
     history = XaHistory(options.access)
-    history.follow(logs)
+    history.follow(logs, run=run)
     return {log.path: found for log in logs if (found := history.prepared(log))}

@@ -11,12 +11,13 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple
 
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
 from ...errors import BinlogError
+from ...events import QueryEvent
 from ...gtids import parse_gtid_set
 from ...report import Report
 from ...schema.ddl import DdlTracker
@@ -26,6 +27,7 @@ from ...schema.table_definitions import ColumnSchema, TableSchema, UniqueKey
 from ...splits import Split
 from ..access import Access
 from ..rows.timeline import Timeline
+from ..workers import Run, run_here
 
 _LONGEST_TEXT = 256 << 20
 
@@ -38,8 +40,9 @@ def follow_definitions(
     start: int = 0,
     end: int | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
+    run: Run = run_here,
 ) -> Timeline:
-    """Follow the statements of logs.
+    """Follow the statements of logs: heard log by log, wherever `run` does that, and followed here.
 
     Parameters
     ----------
@@ -54,6 +57,7 @@ def follow_definitions(
         Where it ends in the last.
     wanted : callable of str
         Whether a table, by its ``database.table``, is part of the timeline.
+    run : Run
 
     Returns
     -------
@@ -69,32 +73,78 @@ def follow_definitions(
     for table in tracker:
         if wanted(table.full_name):
             steps[table.full_name] = [(0, table)]
-    definitions = Definitions.following(tracker)
-    logs = list(logs)
-    known = len(tracker.timeline)
-    for i, log in enumerate(logs):
-        with access.file(log.path).open() as source:
-            decoder = LogDecoder(
-                source,
-                selection=Selection(
-                    tables=(),
-                    start_position=(start or None) if i == 0 else None,
-                    stop_position=end if i + 1 == len(logs) else None,
-                    repeated=parse_gtid_set(log.before) if log.before is not None else None,
-                ),
-                report=Report(),
-                definitions=definitions,
-                verify_checksum=False,  # who reads the rows verifies, and meets the damage
-                skip_errors=True,
-            )
-            for _ in decoder.groups():
-                pass
+    definitions, logs = Definitions.following(tracker), list(logs)
+    known, last = len(tracker.timeline), len(logs) - 1
+    tasks = [
+        _Hearing(log, access, (start or None) if i == 0 else None, end if i == last else None)
+        for i, log in enumerate(logs)
+    ]
+    for log, found in zip(logs, run(_Hearing.heard, tasks), strict=True):
+        report = Report()
+        for event, mariadb, transaction in found:
+            definitions.follow(event, report, mariadb=mariadb, path=log.path, transaction=transaction)
         for change in tracker.timeline[known:]:
             name = f"{change.database}.{change.table}"
             if wanted(name):
                 steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
         known = len(tracker.timeline)
     return Timeline({name: tuple(found) for name, found in steps.items()})
+
+
+@dataclass(frozen=True)
+class _Hearing:
+    """A log whose statements are to be heard."""
+
+    log: Split
+    access: Access
+    start: int | None
+    end: int | None
+
+    def heard(self) -> list[_Heard]:
+        """The statements that define tables."""
+        log, ears = self.log, _Ears()
+        with self.access.file(log.path).open() as source:
+            decoder = LogDecoder(
+                source,
+                selection=Selection(
+                    tables=(),
+                    start_position=self.start,
+                    stop_position=self.end,
+                    repeated=parse_gtid_set(log.before) if log.before is not None else None,
+                ),
+                report=Report(),
+                definitions=ears,
+                verify_checksum=False,  # who reads the rows verifies, and meets the damage
+                skip_errors=True,
+            )
+            for _ in decoder.groups():
+                pass
+        return ears.found
+
+
+class _Heard(NamedTuple):
+    event: QueryEvent
+    mariadb: bool
+    transaction: int
+
+
+class _Ears(Definitions):
+    """Stands where definitions stand that follow statements, and keeps those."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.found: list[_Heard] = []
+
+    @property
+    def follows(self) -> bool:
+        """Statements are handed to `follow`."""
+        return True
+
+    def follow(
+        self, event: QueryEvent, report: Report, *, mariadb: bool, path: str, transaction: int
+    ) -> None:
+        """Keep a statement."""
+        self.found.append(_Heard(event, mariadb, transaction))
 
 
 def tracker_of(start: SchemaSource | Schema | None, *, keep_timeline: bool = True) -> DdlTracker:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
 
 from ..._decode.boundaries import boundary_behind
 from ..._sources.log_names import name_within, unpacked
@@ -14,6 +15,7 @@ from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
 from ..options import SourceOptions
 from ..rows.prepared import Prepared
 from ..rows.timeline import Timeline
+from ..workers import Run, run_here
 from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
@@ -127,8 +129,8 @@ def index_of(splits: list[Split], file: str) -> int:
     raise BinlogError(f"no log {file!r} among those given: it may have been purged", path=splits[0].path)
 
 
-def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
-    """The parts of a batch query.
+def plan_parts(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> list[Part]:
+    """The parts of a batch query; `run` does the walks over logs that options ask for.
 
     Raises
     ------
@@ -136,24 +138,25 @@ def plan_parts(paths: Iterable[str], options: SourceOptions) -> list[Part]:
         As `plan_logs`; a log that is to be divided is damaged.
     """
     paths = list(paths)
-    parts = _divided(paths, options)
+    parts = _divided(paths, options, run)
     if options.xa == "committed" and parts:
         first = parts[0].split
         since = first.version_base + first.start if options.start_offset is not None else 0
         history = XaHistory(options.access, since)
-        history.follow(plan_logs(paths, replace(options, start_offset=None)))
+        history.follow(plan_logs(paths, replace(options, start_offset=None)), run=run)
         late = history.committed_later(since, 1 << 63)
         parts = [replace(part, prepared=history.prepared(part.split)) for part in parts]
         parts = [*(Part(split, exact=True, prepared=(one,)) for split, one in late), *parts]
-    return with_definitions(parts, timeline_of(paths, options))
+    return with_definitions(parts, timeline_of(paths, options, run))
 
 
-def timeline_of(paths: Iterable[str], options: SourceOptions) -> Timeline | None:
+def timeline_of(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> Timeline | None:
     """The definitions that the statements of all logs tell, with schema=ddl."""
     if not options.follows:
         return None
     logs = plan_logs(paths, replace(options, start_offset=None))
-    return follow_definitions(logs, options.access, tracker_of(options.schema_start), wanted=options.wants)
+    tracker = tracker_of(options.schema_start)
+    return follow_definitions(logs, options.access, tracker, wanted=options.wants, run=run)
 
 
 def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]:
@@ -163,12 +166,14 @@ def with_definitions(parts: list[Part], timeline: Timeline | None) -> list[Part]
     return [replace(part, definitions=timeline.part(part.split)) for part in parts]
 
 
-def _divided(paths: list[str], options: SourceOptions) -> list[Part]:
+def _divided(paths: list[str], options: SourceOptions, run: Run) -> list[Part]:
     splits = plan_logs(paths, options, divided=True)
     if options.start_offset is not None:
         splits = _from_position(splits, options.start_offset[1])
     if options.verify_splits:
-        splits = trust_splits(splits, storage_options=options.storage_options)
+        trusted = partial(trust_splits, storage_options=options.storage_options)
+        logs = [list(parts) for _, parts in groupby(splits, lambda split: split.path)]
+        splits = [split for parts in run(trusted, logs) for split in parts]
     return [Part(split) for split in splits]
 
 

@@ -1,7 +1,8 @@
 """``xa="committed"``: rows of a prepared XA transaction, logged at XA PREPARE, come as of XA COMMIT.
 
 The log is told of the end of such a transaction later, maybe in another file, and maybe it never ends. So a
-plan walks over the event headers first and tells each part what became of the transactions prepared in it.
+plan walks over the event headers of each log first, and tells each part what became of the transactions
+prepared in it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ...report import Report
 from ...splits import Split
 from ..access import Access
 from ..rows.prepared import Prepared
+from ..workers import Run, run_here
 
 _GTIDS = tuple(GTID_EVENTS)
 _END = re.compile(
@@ -98,8 +100,10 @@ class XaHistory:
             for (kind, gtrid, bqual), one in self._open.items()
         ]
 
-    def follow(self, logs: Iterable[Split], *, start: int = 0, end: int | None = None) -> None:
-        """Read logs from a position in the first to one in the last.
+    def follow(
+        self, logs: Iterable[Split], *, start: int = 0, end: int | None = None, run: Run = run_here
+    ) -> None:
+        """Read logs, wherever `run` does that, from a position in the first to one in the last.
 
         Raises
         ------
@@ -107,71 +111,35 @@ class XaHistory:
             A transaction is committed that was prepared in no log that is given.
         """
         logs = list(logs)
-        for i, log in enumerate(logs):
-            self._follow_one(log, start if i == 0 else 0, end if i + 1 == len(logs) else None)
+        last = len(logs) - 1
+        tasks = [
+            _Looking(log, self._access, start if i == 0 else 0, end if i == last else None)
+            for i, log in enumerate(logs)
+        ]
+        for log, found in zip(logs, run(_Looking.found, tasks), strict=True):
+            for one in found:
+                if one.how == "PREPARE":
+                    prepared = _Transaction(log, one.begin, one.position)
+                    self._all.setdefault(log.path, []).append(prepared)
+                    self._open[one.xid] = prepared
+                else:
+                    self._end(log, one)
 
-    def _follow_one(self, log: Split, start: int, end: int | None) -> None:
-        begins: list[int] = []
-        stop = 1 << 63 if end is None else end
-
-        def wanted(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-            position, kinds = headers["position"], headers["type_code"]
-            inside = (position >= start) & (position < stop)
-            gtids = np.isin(kinds, _GTIDS)
-            begins.extend(position[inside & gtids].tolist())
-            short = (kinds != EventType.QUERY) | (headers["event_length"] < _NAME_LEN)
-            return np.asarray(inside & ~gtids & short)
-
-        types = (*_GTIDS, EventType.QUERY, EventType.XA_PREPARE)
-        ends = set()
-        for event in self._events(log, types, wanted):
-            begin = begins[bisect(begins, event.position) - 1] if begins else event.position
-            if isinstance(event, XaPrepareEvent) and not event.one_phase:
-                one = _Transaction(log, begin, event.position)
-                self._all.setdefault(log.path, []).append(one)
-                self._open[event.format_id, event.gtrid, event.bqual] = one
-            elif isinstance(event, QueryEvent) and (found := _END.match(event.query)):
-                self._end(log, begin, event, found)
-                ends.add(begin)
-        self._tell_times(log, ends)
-
-    def _end(self, log: Split, begin: int, event: QueryEvent, found: re.Match[str]) -> None:
-        xid = _xid(int(found["format"]), found["gtrid"], found["bqual"])
-        one = self._open.pop(xid, None)
-        if found["how"].upper() == "ROLLBACK":
+    def _end(self, log: Split, found: _XaEvent) -> None:
+        one = self._open.pop(found.xid, None)
+        if found.how == "ROLLBACK":
             return
         if one is not None:
-            one.version = log.version_base + begin
-            one.microseconds = event.timestamp * 1_000_000
+            one.version = log.version_base + found.begin
+            one.microseconds = found.microseconds
             return
-        if log.version_base + begin >= self._since:
+        if log.version_base + found.begin >= self._since:
             raise BinlogError(
                 "XA COMMIT of what was prepared before the first log: begin with an earlier log,"
                 " give startOffset= behind it, or xa=prepared",
                 path=log.path,
-                offset=event.position,
+                offset=found.position,
             )
-
-    def _tell_times(self, log: Split, begins: set[int]) -> None:
-        """The microsecond of the commit, where the GTID event has it."""
-        if not begins:
-            return
-        wanted = np.array(sorted(begins), np.uint64)
-        times = {
-            log.version_base + event.position: event.immediate_commit_timestamp
-            for event in self._events(log, _GTIDS, lambda headers: np.isin(headers["position"], wanted))
-            if isinstance(event, GtidEvent) and event.immediate_commit_timestamp
-        }
-        for transactions in self._all.values():
-            for one in transactions:
-                if one.version in times:
-                    one.microseconds = times[one.version]
-
-    def _events(self, log: Split, types: Sequence[int], where: Any) -> Iterable[Any]:
-        with self._access.file(log.path).open() as source:
-            # Who reads the rows verifies, and meets the damage.
-            track = Track(source, Report(), verify_checksum=False, skip_errors=True)
-            yield from events_of(track, types, where)
 
     def prepared(self, split: Split, below: int | None = None) -> tuple[Prepared, ...]:
         """What became of the transactions that begin in a split.
@@ -210,3 +178,66 @@ class XaHistory:
 
 def _xid(format_id: int, gtrid: str, bqual: str) -> Xid:
     return format_id, bytes.fromhex(gtrid), bytes.fromhex(bqual)
+
+
+class _XaEvent(NamedTuple):
+    """XA PREPARE, COMMIT or ROLLBACK, and where its transaction begins."""
+
+    how: str
+    xid: Xid
+    begin: int
+    position: int
+    microseconds: int = 0
+
+
+@dataclass(frozen=True)
+class _Looking:
+    """A log in which prepared transactions and their ends are looked for."""
+
+    log: Split
+    access: Access
+    start: int
+    end: int | None
+
+    def found(self) -> list[_XaEvent]:
+        """What is there, in order."""
+        begins: list[int] = []
+        stop = 1 << 63 if self.end is None else self.end
+
+        def wanted(headers: NDArray[np.void]) -> NDArray[np.bool_]:
+            position, kinds = headers["position"], headers["type_code"]
+            inside = (position >= self.start) & (position < stop)
+            gtids = np.isin(kinds, _GTIDS)
+            begins.extend(position[inside & gtids].tolist())
+            short = (kinds != EventType.QUERY) | (headers["event_length"] < _NAME_LEN)
+            return np.asarray(inside & ~gtids & short)
+
+        out = []
+        for event in self._events((*_GTIDS, EventType.QUERY, EventType.XA_PREPARE), wanted):
+            begin = begins[bisect(begins, event.position) - 1] if begins else event.position
+            if isinstance(event, XaPrepareEvent) and not event.one_phase:
+                xid = event.format_id, event.gtrid, event.bqual
+                out.append(_XaEvent("PREPARE", xid, begin, event.position))
+            elif isinstance(event, QueryEvent) and (ends := _END.match(event.query)):
+                xid = _xid(int(ends["format"]), ends["gtrid"], ends["bqual"])
+                time = event.timestamp * 1_000_000
+                out.append(_XaEvent(ends["how"].upper(), xid, begin, event.position, time))
+        times = self._times({one.begin for one in out if one.how == "COMMIT"})
+        return [one._replace(microseconds=times.get(one.begin, one.microseconds)) for one in out]
+
+    def _times(self, begins: set[int]) -> dict[int, int]:
+        """The microsecond of the commit, where the GTID event has it."""
+        if not begins:
+            return {}
+        wanted = np.array(sorted(begins), np.uint64)
+        return {
+            event.position: event.immediate_commit_timestamp
+            for event in self._events(_GTIDS, lambda headers: np.isin(headers["position"], wanted))
+            if isinstance(event, GtidEvent) and event.immediate_commit_timestamp
+        }
+
+    def _events(self, types: Sequence[int], where: Any) -> Iterable[Any]:
+        with self.access.file(self.log.path).open() as source:
+            # Who reads the rows verifies, and meets the damage.
+            track = Track(source, Report(), verify_checksum=False, skip_errors=True)
+            yield from events_of(track, types, where)

@@ -50,7 +50,7 @@ def last_boundary(source: Source, start: int, most: int | None = None) -> int:
 
 
 def last_checkpoint(
-    source: Source, start: int, before: GtidSet | MariadbGtidSet | None = None
+    source: Source, start: int, before: GtidSet | MariadbGtidSet | None = None, stop: int | None = None
 ) -> tuple[int, GtidSet | MariadbGtidSet | None]:
     """The last transaction boundary from the boundary `start` on, and the GTIDs up to it.
 
@@ -60,9 +60,11 @@ def last_checkpoint(
     start : int
     before : GtidSet, MariadbGtidSet or None
         Those up to `start`, where that is not the log's beginning.
+    stop : int or None
+        A position that no boundary is looked for behind.
     """
     source.gtids = before
-    found, _, decoder = _walked(source, start, None)
+    found, _, decoder = _walked(source, start, stop)
     return found, decoder.checkpoint()[0]
 
 

@@ -34,6 +34,8 @@ class DeltaTarget:
         Path or URL.
     storage_options : dict
         Of deltalake.
+    told : dict or None
+        What its commits say of themselves.
 
     Raises
     ------
@@ -43,8 +45,10 @@ class DeltaTarget:
         deltalake is not installed.
     """
 
-    def __init__(self, path: str, storage_options: dict[str, str]) -> None:
-        self._path, self._options = path, storage_options
+    def __init__(
+        self, path: str, storage_options: dict[str, str], *, told: dict[str, str] | None = None
+    ) -> None:
+        self._path, self._options, self._told = path, storage_options, told
         self._table = DeltaLakeTable(path, storage_options)
         if found := self._table.special:
             raise BinlogError(
@@ -139,9 +143,9 @@ class DeltaTarget:
 
         try:
             if anew:
-                self._table.replace(written, schema, app)
+                self._table.replace(written, schema, app, self._told)
             else:
-                self._table.exchange(written, removed, schema, app)
+                self._table.exchange(written, removed, schema, app, self._told)
         except DeltaError as error:
             raise BinlogError(
                 f"the commit failed, nothing of the batch is applied: {error}", path=self._path

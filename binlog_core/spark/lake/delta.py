@@ -112,18 +112,23 @@ class DeltaLakeTable:
         self.exchange(files, (), columns, app)
 
     def exchange(
-        self, added: Sequence[DataFile], removed: Sequence[DataFile], columns: pa.Schema, app: App | None
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
     ) -> None:
         """Add and remove files in one commit; columns that it lacks are added before."""
         if self._delta is None:
-            return self.replace(added, columns, app)
+            return self.replace(added, columns, app, told)
         from deltalake.transaction import RemoveAction
 
         self.add_columns(columns)
         now = int(time.time() * 1000)
         actions = _added(added, now)
         actions += [RemoveAction(f.name, True, now, size=f.bytes, partition_values={}) for f in removed]
-        return self._commit(actions, "append", self._delta.schema(), app)
+        return self._commit(actions, "append", self._delta.schema(), app, told)
 
     def replace(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..apply.batch import apply_changes
+from ..apply.delta import DeltaTarget
 from ..lake.delta import delta_options
 from ..lake.results import FileStatistics, ToldStatement
 from ..rows.fit import STATEMENT
@@ -62,8 +63,9 @@ def apply_round(
     decoded: Decoded,
     app_id: str,
     end: int,
+    told: dict[str, str],
 ) -> None:
-    """Bring a table up to the end of a round.
+    """Bring a table up to the end of a round; `told`: what the commit that does so says besides.
 
     Raises
     ------
@@ -79,11 +81,14 @@ def apply_round(
             continue
         apply_changes(
             changes,
-            lake.table(state),
+            DeltaTarget(
+                lake.table(state),
+                delta_options(lake.storage_options) or {},
+                told=told if batch.below == end else None,
+            ),
             key_columns=keys,
             app_id=app_id,
             batch_id=batch.below,
-            storage_options=delta_options(lake.storage_options),
         )
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
+from ..._decode.boundaries import last_checkpoint
 from ...errors import BinlogError, MirrorError
+from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
@@ -24,7 +26,7 @@ from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
 from ..plan.xa import XaHistory
 from ..rows.types import import_pyarrow
-from .state import Lake, Offset
+from .state import GTIDS, Lake, Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +90,7 @@ class LogPlan(BinlogStreamReader):
         xa.follow(logs[: i + 1], end=position)
         known = to_text(DdlTracker(definitions, database_charsets=charsets))
         kept = {_DEFINITIONS: known, _PREPARED: [list(one) for one in xa.open]}
-        return offset_of(logs, place, kept)
+        return self._with_gtids(offset_of(logs, place, kept), None)
 
     def behind(self, start: Offset, most: int | None, last: int) -> Offset:
         """The offset of the next boundary: behind so many bytes, but not behind a place.
@@ -104,7 +106,20 @@ class LogPlan(BinlogStreamReader):
         with warnings.catch_warnings():
             # What cannot be followed of tables that are not ours is nobody's concern; of ours it is an error.
             warnings.simplefilter("ignore", BinlogWarning)
-            return self._behind(start, most, last)
+            return self._with_gtids(self._behind(start, most, last), start)
+
+    def _with_gtids(self, offset: Offset, start: Offset | None) -> Offset:
+        """An offset with the GTIDs up to it, as far as the logs tell; `start`: one before it."""
+        logs = self._logs()
+        i, position = place_of(logs, offset)
+        known = None
+        if start is not None and start["file"] == offset["file"]:
+            known = start.get(GTIDS)
+        begin = 0 if known is None or start is None else int(start["position"])
+        with self.access.file(logs[i].path).open() as source:
+            before = None if known is None else parse_gtid_set(known)
+            gtids = last_checkpoint(source, begin, before, position)[1]
+        return {**offset, GTIDS: None if gtids is None else str(gtids)}
 
     def _behind(self, start: Offset, most: int | None, last: int) -> Offset:
         end = self.latestOffset(start, ReadAllAvailable() if most is None else ReadMaxBytes(most))

@@ -17,7 +17,7 @@ from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definition_at, merged
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .marks import Mark, check_settings, place_of, take_mark
-from .state import Lake, MirrorState, Offset, TableState
+from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import SESSION
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ class Mirroring:
         definition, schema = schema_of(state, copy, mariadb=self.mariadb)
         if self._lake.opened(state).last_commit().get(_COPY) != copy.id:
             told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
+            told |= _told_gtids(offset)
             try:
                 commit_copy(self._lake, state, copy, schema, files, (self.state.id, place), told)
             except Exception as error:  # of deltalake and the stores below it
@@ -333,7 +334,8 @@ class Mirroring:
             try:
                 if not key:
                     raise SchemaError("the table has no primary key, and no UNIQUE key without NULLs")
-                apply_round(self._session, self._lake, state, key, decoded, self.state.id, version)
+                told = _told_gtids(work["end"])
+                apply_round(self._session, self._lake, state, key, decoded, self.state.id, version, told)
             except (ApplyStopped, ValueError, SchemaError) as error:
                 state.park(str(error))
                 return
@@ -343,6 +345,11 @@ class Mirroring:
                     state.park(f"it cannot be written: {type(error).__name__}: {error}")
                 return
         state.place, state.failures = version, 0
+
+
+def _told_gtids(offset: Offset) -> dict[str, str]:
+    """What a commit says of the transactions that are in the table with it."""
+    return {"binlog_core.gtids": offset[GTIDS]} if offset.get(GTIDS) else {}
 
 
 def _needs_copy(state: TableState, statements: Iterable[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...splits import FILE_NUMBER_SHIFT
 from ..lake.delta import DeltaLakeTable
-from .state import Lake, MirrorState
+from .state import GTIDS, Lake, MirrorState
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class TableStatus:
         What the server had committed so long ago is in it; None: not known yet.
     log, position : int or None
         Number of the server's log and offset in it: up to there the log is in the table.
+    gtids : str or None
+        Transactions up to there, as far as the log tells.
     rows : int or None
     version : int or None
         Of the Delta table.
@@ -43,6 +45,7 @@ class TableStatus:
     lag_seconds: float | None = None
     log: int | None = None
     position: int | None = None
+    gtids: str | None = None
     rows: int | None = None
     version: int | None = None
     committed: float | None = None
@@ -68,6 +71,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
             known |= {
                 "log": place >> FILE_NUMBER_SHIFT & 0xFFFF,
                 "position": place % (1 << FILE_NUMBER_SHIFT),
+                "gtids": state.offsets.get(place, {}).get(GTIDS),
             }
         lag = None if one.as_of is None else now - one.as_of
         out.append(TableStatus(name, one.stage, one.reason, uri, lag, **known))

@@ -17,6 +17,7 @@ from ..lake.destination import directory_name, load_json, open_filesystem
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
 _FORMAT = 1
+GTIDS = "gtids"  # in an offset
 
 Stage = Literal["copying", "following", "parked", "dropped"]
 Offset = dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -149,7 +150,7 @@ class ObjectStore:
         from pyarrow.fs import FileSelector, FileType
 
         inner = self._inner(path)
-        with _telling(path):
+        with telling(path):
             if not path.endswith("/") and self._fs.get_file_info(inner).type is not FileType.Directory:
                 return None
             found = self._fs.get_file_info(FileSelector(inner))
@@ -159,19 +160,19 @@ class ObjectStore:
 
     def head(self, path: str, size: int) -> bytes | None:
         """The first bytes of a file."""
-        with _telling(path), self._fs.open_input_file(self._inner(path)) as file:
+        with telling(path), self._fs.open_input_file(self._inner(path)) as file:
             return ObjectSource(file, path, first_len=size).peek(size)
 
     def exists(self, path: str) -> bool:
         """Whether a file is there."""
         from pyarrow.fs import FileType
 
-        with _telling(path):
+        with telling(path):
             return bool(self._fs.get_file_info(self._inner(path)).type is not FileType.NotFound)
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
         """The file's bytes as they are stored, read by ranges."""
-        with _telling(path):
+        with telling(path):
             return ObjectSource(self._fs.open_input_file(self._inner(path)), path)
 
     def _inner(self, path: str) -> str:
@@ -193,7 +194,7 @@ class ObjectSource(FileSource):
 
     def __init__(self, handle: Any, path: str, *, first_len: int = _FIRST_READ_LEN) -> None:
         super().__init__(handle, path, owned=True, splittable=True)
-        with _telling(path):
+        with telling(path):
             self._size: int = handle.size()
         self._next = 0  # the byte that `_fetch` gives next
         self._block = memoryview(b"")  # fetched from there on
@@ -209,7 +210,7 @@ class ObjectSource(FileSource):
             length = min(max(size, self._ahead_len), self._size - self._next)
             if length <= 0:
                 return b""
-            with _telling(self.path):
+            with telling(self.path):
                 self._block = self._read_at(length)
             self._ahead_len = min(2 * self._ahead_len, _READ_AHEAD_LEN)
         data = bytes(self._block[:size])
@@ -264,11 +265,14 @@ def check_listed(files: list[str], folder: str, path: str) -> None:
 
 
 @contextlib.contextmanager
-def _telling(path: str) -> Any:
+def telling(path: str) -> Iterator[None]:
+    """What pyarrow's file systems raise as BinlogError, which names the file."""
     import pyarrow
 
     try:
         yield
+    except BinlogError:
+        raise
     except (OSError, pyarrow.ArrowException) as error:
         raise cannot_read(error, f"cannot be read: {type(error).__name__}: {error}", path) from shown_cause(
             error

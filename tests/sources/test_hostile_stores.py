@@ -186,6 +186,20 @@ def test_a_bomb_of_xml(store: Store) -> None:
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.parametrize("store", ["pyarrow"], indirect=True)
+def test_outputs_in_a_store_that_refuses(store: Store) -> None:
+    from binlog_core.spark.lake.parquet import ParquetDirectory
+    from binlog_core.spark.mirror.state import Lake
+
+    options = store("error")
+    for made in (
+        lambda: ParquetDirectory("s3://b/out", "run", storage_options=options),
+        lambda: Lake("s3://b/lake", options).load(),
+    ):
+        with pytest.raises(BinlogError, match="ACCESS_DENIED"):
+            made()
+
+
 @pytest.mark.parametrize("lie", ["error", "redirect"])
 @pytest.mark.parametrize("url", [URL, "s3://b/db1/"])
 def test_errors_and_redirects(store: Store, lie: str, url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from pathlib import Path
 
@@ -48,6 +49,13 @@ def test_a_manifest_that_is_not_one_is_an_error(manifest: str, tmp_path: Path) -
     (tmp_path / MANIFEST).write_text(manifest)
     with pytest.raises(BinlogError, match="not a file that an export wrote"):
         ParquetDirectory(str(tmp_path), "run", overwrite=True).committed()
+
+
+def test_a_manifest_without_what_it_ought_to_have_is_an_error(tmp_path: Path) -> None:
+    table = {"database": "a", "table": "b", "directory": "a.b"}
+    (tmp_path / MANIFEST).write_text(json.dumps({"run_id": "run", "tables": [table], "statements": []}))
+    with pytest.raises(BinlogError, match="not one that an export wrote"):
+        ParquetDirectory(str(tmp_path), "run").committed()
 
 
 @pytest.mark.parametrize("text", [DEEP, "nothing", "5", "[]", "{}"])

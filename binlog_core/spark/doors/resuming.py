@@ -63,9 +63,9 @@ class Resuming:
     def _load(self) -> ExportState | None:
         from pyarrow.fs import FileType
 
-        if self._filesystem.get_file_info(self._path).type is FileType.NotFound:
-            return None
         try:
+            if self._filesystem.get_file_info(self._path).type is FileType.NotFound:
+                return None
             told = load_json(self._filesystem, self._path)
             if told.pop("format") != _FORMAT:
                 raise ValueError("another format")

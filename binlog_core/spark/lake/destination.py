@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ... import errors
-from ..._sources.object_stores import arrow_filesystem
+from ..._sources.object_stores import arrow_filesystem, telling
 from ..._sources.places import is_url
 from ...errors import BinlogError
 from .results import TableResult
@@ -185,10 +185,11 @@ class Destination(ABC):
         """What `write_json` wrote; None: there is no such file."""
         from pyarrow.fs import FileType
 
-        if self.filesystem.get_file_info(path).type is not FileType.File:
-            return None
         try:
-            return load_json(self.filesystem, path)
+            with telling(path):
+                if self.filesystem.get_file_info(path).type is not FileType.File:
+                    return None
+                return load_json(self.filesystem, path)
         except (ValueError, RecursionError) as error:
             raise BinlogError(f"not a file that an export wrote: {error}", path=path) from error
 

@@ -15,6 +15,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ...errors import BinlogError
 from ..rows.types import spark_schema
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 MANIFEST = "_manifest.json"
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
+
+
+_OF_TABLES = {"rows", "partial_rows", "key", "versions", "files"}
 
 
 def check_manifest(manifest: Any, path: str) -> None:
@@ -48,6 +52,9 @@ def check_manifest(manifest: Any, path: str) -> None:
                     path=f"{path}/{MANIFEST}",
                     table=f"{table['database']}.{table['table']}",
                 )
+            if missing := _OF_TABLES - table.keys():
+                raise KeyError(*missing)
+        manifest["statements"]
     except (KeyError, TypeError, AttributeError) as error:
         raise BinlogError(
             "the manifest is not one that an export wrote", path=f"{path}/{MANIFEST}"
@@ -98,12 +105,13 @@ class ParquetDirectory(Destination):
         """Whether there is something to replace."""
         from pyarrow.fs import FileSelector, FileType
 
-        info = self.filesystem.get_file_info(self.path)
-        if info.type == FileType.NotFound:
-            return False
-        if info.type != FileType.Directory:
-            raise BinlogError("the output is a file, not a directory", path=self.output)
-        names = [found.base_name for found in self.filesystem.get_file_info(FileSelector(self.path))]
+        with telling(self.output):
+            info = self.filesystem.get_file_info(self.path)
+            if info.type == FileType.NotFound:
+                return False
+            if info.type != FileType.Directory:
+                raise BinlogError("the output is a file, not a directory", path=self.output)
+            names = [found.base_name for found in self.filesystem.get_file_info(FileSelector(self.path))]
         if not names:
             return True
         if MANIFEST not in names:

@@ -188,9 +188,9 @@ class Lake:
         from pyarrow.fs import FileType
 
         path = f"{self.path}/{_FOLDER}/{_STATE}"
-        if self.filesystem.get_file_info(path).type is not FileType.File:
-            return None
         try:
+            if self.filesystem.get_file_info(path).type is not FileType.File:
+                return None
             return MirrorState.of_json(load_json(self.filesystem, path))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error

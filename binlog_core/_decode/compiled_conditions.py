@@ -31,7 +31,7 @@ from .condition_tests import (
 from .condition_values import Fields, Pattern, Span
 from .conditions import BoundCondition, BoundNode, Joined, Negated
 
-_TEST = struct.Struct("<BBBBIIIIIqqQQ")  # twin of test_t in src/decode/condition.pxd
+_TEST = struct.Struct("<BBBBIIIIIqqQQ")  # twin of test_t in src/decode/condition_words.pxd
 _HAS_LOW, _HAS_HIGH, _OPEN_LOW, _OPEN_HIGH, _UTF8 = 1, 2, 4, 8, 16
 _NOT, _AND, _OR, _TESTS = 0, 1, 2, 3  # bytes of a program
 _TESTS_MOST = 250
@@ -52,7 +52,7 @@ class CompiledCondition:
     dtype : numpy.dtype
         Of records with these columns alone.
     tests, program, pool : bytes
-        See src/decode/condition.pxd.
+        See src/decode/condition_words.pxd.
     """
 
     columns: tuple[Column, ...]

@@ -17,14 +17,13 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from arrow.copy_spans cimport binlog_has_wide
 from arrow.tile cimport column_t
 from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.columnar cimport columnar_of
-from decode.columns_or_records cimport finish_columns as finish_batch, into_records
-from decode.condition cimport condition_of
+from decode.columns_or_records cimport finish_columns as finish_batch
+from decode.condition_given cimport condition_of
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport error_t, group_t, next_position, window_t
 from decode.plan cimport free_columnar, free_plan, plan_t, wire_op_t
@@ -36,7 +35,7 @@ from decode.table_cache cimport (
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
 from memory.items cimport room_for_one
-from memory.memory cimport lock_pool, memory_t, pool_t, release, unlock_pool
+from memory.memory cimport memory_t, release
 from wire.codes cimport DECODE_OK, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport cursor_over, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
@@ -56,40 +55,7 @@ cnp.import_array()
 
 include "decode/words.pxi"
 
-cdef pool_t POOL
-
-
-def hold_pool(bint on):
-    """Hold the lock of the blocks that batches give back, as another thread might; or let go. For tests."""
-    if on:
-        lock_pool(&POOL)
-    else:
-        unlock_pool(&POOL)
-
-
-cdef bint wide = binlog_has_wide()
-
-
-def use_wide(bint on):
-    """As `_columns.use_wide`, of the loops that begin then. For tests."""
-    global wide
-    before = wide
-    wide = on and binlog_has_wide()
-    return before
-
-
-cdef uint32_t least = 256
-
-
-def columns_from(uint32_t rows):
-    """Records of a batch, from which on it is worth while to decode the next one into columns at once; what it was
-    before. For tests, of the loops that begin then."""
-    global least
-    before = least
-    least = rows
-    return before
-
-
+include "decode/switches.pxi"
 include "batch/records.pxi"
 
 
@@ -326,7 +292,7 @@ cdef class Decoder(Place):
         scan : int or None
             Index of the plan by which the columns of `condition` alone are decoded.
         condition : (bytes, bytes, bytes) or None
-            Which rows are wanted: tests, program and pool (decode/condition.pxd).
+            Which rows are wanted: tests, program and pool (decode/condition_words.pxd).
 
         Returns
         -------
@@ -651,38 +617,4 @@ cdef class Decoder(Place):
         return walk_events(&self.loop)
 
 
-cdef object take_columns(batch_t* batch):
-    # The batch keeps what is left of the sink.
-    cdef made_t* made = <made_t*> malloc(sizeof(made_t))
-    if made == NULL:
-        raise MemoryError
-    made[0] = batch.sink.made
-    batch.sink.made.arena = NULL
-    batch.sink.made.items = NULL
-    return PyCapsule_New(made, "binlog_columns", destroy_columns)
-
-
-cdef Memory records_of(Records records):
-    # Of a batch that has columns only, decoded anew
-    cdef Decoder decoder = Decoder()
-    cdef object plan = records.definition.plan
-    cdef uint32_t number = decoder.add_plan(
-        plan.ops, image_len=plan.image_len, record_len=plan.dtype.itemsize, json_columns=plan.json_columns)
-    cdef batch_t batch
-    cdef Py_buffer wire
-    cdef int status
-    decoder.loop.group.max_event_memory = UINT64_MAX // 2
-    memset(&batch, 0, sizeof(batch))
-    batch.records.pool = &POOL
-    PyObject_GetBuffer(records.wire, &wire, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            status = into_records(
-                &decoder.loop, decoder.loop.plans[number], &batch, <const run_t*> records.runs.data,
-                <size_t> records.runs.length // sizeof(run_t), <const uint8_t*> wire.buf)
-        if status != DECODE_OK or batch.count != <uint32_t> records.count:
-            raise MemoryError
-        return take_memory(&batch.records)
-    finally:
-        release_batch(&batch)
-        PyBuffer_Release(&wire)
+include "decode/columns_taken.pxi"

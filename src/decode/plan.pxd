@@ -6,7 +6,7 @@ from libc.stdlib cimport free
 
 from arrow.tile cimport column_t
 from batch.gathered cimport batch_t
-from decode.condition cimport condition_t, free_condition
+from decode.condition_words cimport condition_t, free_condition
 from memory.memory cimport memory_t
 from types.decimal cimport decimal64_t
 

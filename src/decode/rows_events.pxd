@@ -6,7 +6,8 @@ from libc.string cimport memchr, memcpy, memset
 from batch.gathered cimport batch_t
 from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
 from decode.columns_or_records cimport take_event_rows
-from decode.condition cimport TILE, looked_at_t, run_condition
+from decode.condition cimport run_condition
+from decode.condition_words cimport TILE, looked_at_t
 from decode.event_rows cimport forget_side_entries, note_dates, strip_event
 from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set

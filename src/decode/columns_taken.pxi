@@ -1,0 +1,41 @@
+# The columns of a batch that was decoded into columns at once, and its records, if somebody asks for them.
+# Included by _rows.pyx.
+
+from decode.columns_or_records cimport into_records
+
+
+cdef object take_columns(batch_t* batch):
+    # The batch keeps what is left of the sink.
+    cdef made_t* made = <made_t*> malloc(sizeof(made_t))
+    if made == NULL:
+        raise MemoryError
+    made[0] = batch.sink.made
+    batch.sink.made.arena = NULL
+    batch.sink.made.items = NULL
+    return PyCapsule_New(made, "binlog_columns", destroy_columns)
+
+
+cdef Memory records_of(Records records):
+    # Of a batch that has columns only, decoded anew
+    cdef Decoder decoder = Decoder()
+    cdef object plan = records.definition.plan
+    cdef uint32_t number = decoder.add_plan(
+        plan.ops, image_len=plan.image_len, record_len=plan.dtype.itemsize, json_columns=plan.json_columns)
+    cdef batch_t batch
+    cdef Py_buffer wire
+    cdef int status
+    decoder.loop.group.max_event_memory = UINT64_MAX // 2
+    memset(&batch, 0, sizeof(batch))
+    batch.records.pool = &POOL
+    PyObject_GetBuffer(records.wire, &wire, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            status = into_records(
+                &decoder.loop, decoder.loop.plans[number], &batch, <const run_t*> records.runs.data,
+                <size_t> records.runs.length // sizeof(run_t), <const uint8_t*> wire.buf)
+        if status != DECODE_OK or batch.count != <uint32_t> records.count:
+            raise MemoryError
+        return take_memory(&batch.records)
+    finally:
+        release_batch(&batch)
+        PyBuffer_Release(&wire)

@@ -21,7 +21,7 @@ cdef enum mariadb_gtid_flag_t:
 
 cdef enum mariadb_gtid_extra_t:
     MARIADB_EXTRA_ENGINES = 1     # their number follows
-    MARIADB_EXTRA_END_ALTER = 4 | 8 # the sequence number of its beginning follows
+    MARIADB_EXTRA_END_ALTER = 4 | 8  # the sequence number of its beginning follows
     MARIADB_EXTRA_THREAD = 16
 
 

@@ -39,7 +39,7 @@ def write(port: int, stop: threading.Event, written: list[int], chance: Random) 
             stop.wait(0.01)
 
 
-def soak(port: int, cuts: int, seed: int) -> int:
+def soak(port: int, cuts: int, seed: int, options: dict[str, str]) -> int:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
     from support.line import Line
 
@@ -69,7 +69,7 @@ def soak(port: int, cuts: int, seed: int) -> int:
         tempfile.TemporaryDirectory() as name,
     ):
         folder = Path(name) / "archive"
-        log = binlog_core.open(rows_line.url, start=(first, 4), follow=True)
+        log = binlog_core.open(rows_line.url, start=(first, 4), follow=True, server=options)
 
         def read() -> None:
             try:
@@ -80,7 +80,7 @@ def soak(port: int, cuts: int, seed: int) -> int:
 
         def keep() -> None:
             try:
-                archive(archive_line.url, folder, start=first, stop=stop)
+                archive(archive_line.url, folder, start=first, stop=stop, options=options)
             except Exception as error:
                 failed.append(error)
 
@@ -126,11 +126,12 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--compression", default="none", help="of the lines: none or zstd")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
     with port_of(arguments.port) as port:
-        return soak(port, arguments.cuts, arguments.seed)
+        return soak(port, arguments.cuts, arguments.seed, {"compression": arguments.compression})
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from .._sources.places import is_server
 
+COMPRESSIONS = ("none", "zstd")
 SSL_MODES = ("PREFERRED", "DISABLED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _PORT = 3306
 _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
@@ -47,6 +48,8 @@ class Address:
         Seconds to go on trying after a line was lost; 0: not at all.
     semi_sync : bool
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
+    compression : str
+        "none", or "zstd": the server compresses what it sends (MySQL 8.0.18 and later; not with semi_sync).
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -62,6 +65,11 @@ class Address:
     heartbeat: float = 15.0
     reconnect: float = 300.0
     semi_sync: bool = False
+    compression: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.semi_sync and self.compression != "none":
+            raise ValueError("semi_sync and compression do not go together")
 
     @classmethod
     def of(
@@ -174,6 +182,10 @@ def _value(name: str, value: Any) -> Any:
         if mode not in SSL_MODES:
             raise ValueError(f"ssl_mode={value!r}: expected one of {', '.join(SSL_MODES)}")
         return mode
+    if name == "compression":
+        if value not in COMPRESSIONS:
+            raise ValueError(f"compression={value!r}: expected one of {', '.join(COMPRESSIONS)}")
+        return value
     if name == "server_id":
         number = int(value)
         if not 0 < number < 2**32:

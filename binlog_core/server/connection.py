@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from ..errors import AuthenticationError, MissingExtraError, ProtocolError, ServerError, UnreachableError
 from .address import Address
+from .compressed import Frames, compressed
 from .refusals import clean_text, is_passing, refusal
 
 _HANDSHAKE_BYTES = 1 << 20
@@ -39,6 +40,13 @@ class _Bounds:
     def renew(self, seconds: float, size: int) -> None:
         self.end, self.left = time.monotonic() + seconds, size
 
+    def count(self, size: int) -> None:
+        """So many bytes came."""
+        if self.end is not None:
+            self.left -= size
+            if self.left < 0:
+                raise _TooMuch("more than an answer has")
+
 
 class _TooMuch(OSError):
     """The server sends more than any answer has."""
@@ -55,10 +63,7 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
                     raise TimeoutError("no whole answer in time")
                 self.settimeout(left)
             count: int = super().recv_into(*arguments, **keywords)
-            if bounds.end is not None:
-                bounds.left -= count
-                if bounds.left < 0:
-                    raise _TooMuch("more than an answer has")
+            bounds.count(count)
             return count
 
     return Bounded
@@ -153,7 +158,10 @@ class Connection:
         self._bounds.renew(address.connect_timeout, _HANDSHAKE_BYTES)
         connection = None
         try:
-            connection = pymysql.connect(
+            connect = pymysql.connect
+            if address.compression == "zstd":
+                connect = compressed(pymysql.connections.Connection, self._bounds.count)
+            connection = connect(
                 host=host[0],
                 port=host[1],
                 user=address.user,
@@ -312,6 +320,12 @@ class Connection:
         taken: socket.socket = self._connection._sock
         taken.setblocking(False)
         return taken
+
+    @property
+    def frames(self) -> Frames | None:
+        """What undoes the compression of the socket's bytes; None: they are the packets."""
+        found: Frames | None = getattr(self._connection, "frames", None)
+        return found
 
     def facts(self) -> Facts:
         """Ask the server what it is. None of it takes a right."""

@@ -19,6 +19,7 @@ from .._format.event_types import EventType
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
+from .compressed import framed
 from .connection import Connection, Facts
 from .refusals import NO_EVENT, is_passing, refusal
 from .run import Run
@@ -111,7 +112,11 @@ class Dump:
         self._wait = wait
         self._limits = limits
         self._heartbeat = connection.address.heartbeat
-        self._packets = Packets(limits.event_bytes, semi_sync=connection.address.semi_sync)
+        self._packets = Packets(
+            limits.event_bytes,
+            semi_sync=connection.address.semi_sync,
+            numbered=connection.frames is None,
+        )
         self._buffer = bytearray(_BUFFER)
         self._handed = False  # the events in the buffer are somebody else's until the next call
         self._pending = _packets.MORE
@@ -119,6 +124,9 @@ class Dump:
         self._described = False  # but for what describes the log
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
+        self._frames = connection.frames
+        if self._frames is not None:
+            self._frames.expect(1)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
@@ -375,7 +383,18 @@ class Dump:
             self._poll.poll(1000 * min(_SLICE, _SLICE if until is None else until - now))
 
     def _read_into(self, room: memoryview) -> int:
-        """Bytes that are there now; 0: none."""
+        """Bytes of packets that are there now; 0: none."""
+        frames = self._frames
+        if frames is None:
+            return self._take_into(room)
+        if not (got := frames.take(room)) and (count := self._take_into(frames.room())):
+            self._heard = time.monotonic()
+            frames.received(count)
+            got = frames.take(room)
+        return got
+
+    def _take_into(self, room: memoryview) -> int:
+        """Bytes of the line that are there now; 0: none."""
         got = 0
         try:
             while got < len(room):
@@ -403,7 +422,8 @@ class Dump:
         LineLost
         """
         payload = b"\xef" + struct.pack("<Q", position) + file.encode()
-        data = memoryview(len(payload).to_bytes(3, "little") + b"\0" + payload)
+        packet = len(payload).to_bytes(3, "little") + b"\0" + payload
+        data = memoryview(packet if self._frames is None else framed(packet))
         try:
             while data:
                 try:

@@ -59,6 +59,8 @@ cdef class Packets:
     semi_sync : bool
         We asked to be a semi-synchronous replica. If the server grants it, which its first packet shows, every
         event is preceded by two bytes that say whether to acknowledge it.
+    numbered : bool
+        Packets are numbered one after the other. On a compressed line their frames are instead.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ cdef class Packets:
     cdef public bint acknowledge
     cdef uint64_t event_bytes
     cdef bint semi_sync
+    cdef bint numbered
     cdef uint8_t sequence           # of the next packet
     cdef uint32_t left              # bytes of the packet at hand
     cdef bint joined                # it is followed by one that goes on with the same event
@@ -98,7 +101,8 @@ cdef class Packets:
     cdef readonly size_t state_at   # an event that says which GTIDs came before its log, among the whole ones …
     cdef readonly size_t state_len  # … if there is one
 
-    def __cinit__(self, uint64_t event_bytes, *, bint semi_sync=False):
+    def __cinit__(self, uint64_t event_bytes, *, bint semi_sync=False, bint numbered=True):
+        self.numbered = numbered
         self.event_bytes = event_bytes
         self.semi_sync = self.looks = semi_sync
         self.sequence = 1           # the command was packet 0
@@ -194,7 +198,7 @@ cdef class Packets:
                     self.counts_anew = False
                     if at[3] == 1:
                         self.sequence = 1
-                if at[3] != self.sequence:
+                if self.numbered and at[3] != self.sequence:
                     return STRIP_OUT_OF_ORDER
                 before = 0
                 if not self.inside:

@@ -107,6 +107,18 @@ def test_a_packet_that_is_missing_is_noticed(place):
     assert out == b"".join(events[:place])
 
 
+def test_numbers_say_nothing_where_frames_are_numbered():
+    """On a compressed line a server goes on with the number of the frame, now and then."""
+    events = events_in_a_row(random.Random(2), 8)
+    wire = b"".join(packets_of([b"\0" + e], first=7 * i % 256) for i, e in enumerate(events))
+    packets = Packets(1 << 20, numbered=False)
+    packets.go_to(4)
+    packets.fill = len(wire)
+    buffer = bytearray(wire)
+    assert packets.strip(buffer) == _packets.MORE
+    assert buffer[: packets.whole] == b"".join(events)
+
+
 def test_an_event_that_is_in_no_log_is_told_apart():
     first, artificial = event(4, b"one"), event(0, b"two", kind=4, flags=0x20)
     out, status, packets = stripped(packets_of([b"\0" + first, b"\0" + artificial]), iter(lambda: 1000, 0))

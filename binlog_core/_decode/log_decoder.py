@@ -276,7 +276,9 @@ class LogDecoder:
             if self._gathering.has_rows or self._asides:
                 yield from self._gathering.take()
             raise asked_from(error, asked).located(path=self.path) from error.__cause__
-        if self._loop.has_news or self._asides:
+        # Of a log that is followed a group tells how far it was read, also where nothing in it was wanted:
+        # a position that stays behind is purged some day.
+        if self._loop.has_news or self._asides or self.track.follower is not None:
             yield from self._gathering.take()
         self._plans.count_silence()
 

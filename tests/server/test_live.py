@@ -230,6 +230,25 @@ def test_a_position_of_an_unknown_server_is_refused(connection: Any) -> None:
         binlog_core.open(SERVER, start=position)
 
 
+def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:
+    """Log by log: one that stays behind would be purged some day."""
+    start = status(connection)
+    with binlog_core.open(SERVER, start=start, follow=True, tables=f"{DATABASE}.another") as log:
+        groups = iter(log.groups())
+        for i in range(2):
+            write(connection, i, 1)
+            run(connection, "FLUSH BINARY LOGS")
+            group = next(groups)
+            assert not group.batches
+            position = group.position
+        log.stop()
+    names = [name for name, *_ in run(connection, "SHOW BINARY LOGS")]
+    assert position.file == names[-2]
+    write(connection, 2, 1)
+    with binlog_core.open(SERVER, start=binlog_core.Position.parse(str(position))) as log:
+        assert notes(rows_of(log)) == ["2.0"]
+
+
 def test_gtids_begin_behind_what_they_name(connection: Any) -> None:
     start = status(connection)
     write(connection, 0, 3)

@@ -8,6 +8,7 @@ of exactly their size.
 from __future__ import annotations
 
 import io
+import json
 import os
 import struct
 import tempfile
@@ -25,11 +26,13 @@ import binlog_core
 from binlog_core import gtids
 from binlog_core._core import _packets
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
+from binlog_core._decode import compiled_conditions
 from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
+from binlog_core._sources.timeline import Timeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
 from binlog_core.errors import BinlogError
@@ -38,6 +41,7 @@ from binlog_core.inspect.verify import verify_log
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.tokens import tokenize_statements
+from binlog_core.spark.lake.parquet import check_manifest
 from binlog_core.splits import Split, read_split_groups
 
 warnings.simplefilter("ignore", binlog_core.BinlogWarning)
@@ -387,3 +391,74 @@ def gtid_sets(data: bytes) -> None:
 def create_table(data: bytes) -> None:
     """The text of a CREATE TABLE statement."""
     parse_create_table(data.decode("utf-8", "replace"), "test")
+
+
+@target
+def gtid_texts(data: bytes) -> None:
+    """The text of one GTID, which comes back from its own text."""
+    found = gtids.parse_gtid(data.decode("utf-8", "replace"))
+    assert type(found).parse(str(found)) == found
+
+
+@target
+def positions(data: bytes) -> None:
+    """The JSON text of a position, which comes back from its own text."""
+    try:
+        found = binlog_core.Position.parse(data.decode("utf-8", "replace"))
+    except ValueError:
+        return
+    assert binlog_core.Position.parse(str(found)) == found
+
+
+@target
+def conditions(data: bytes) -> None:
+    """A condition's text. Where the log has its columns, the loop and NumPy find the same changes."""
+    condition = binlog_core.Condition(data.decode("utf-8", "replace"))
+    quick = _found(condition)
+    compile_ = compiled_conditions.compile_condition
+    compiled_conditions.compile_condition = lambda *_: None
+    try:
+        assert _found(condition) == quick
+    finally:
+        compiled_conditions.compile_condition = compile_
+
+
+ASKED = exact((DATA / "mysql97" / "types_ints.binlog").read_bytes())
+
+
+def _found(condition: binlog_core.Condition) -> list[tuple[int, str]] | str:
+    try:
+        with binlog_core.open(ASKED, where=condition, limits=LIMITS) as log:
+            return [(change.position, repr(change)) for change in log.rows()]
+    except BinlogError as error:
+        return str(error)
+
+
+@target
+def index_files(data: bytes) -> None:
+    """The text of an index file; the folder has one log. What is opened lies there."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as name:
+        folder = Path(name)
+        (folder / "bin.000001").write_bytes(HEADS[0])
+        index = folder / "bin.index"
+        index.write_bytes(data)
+        with binlog_core.open(index) as log:
+            assert all(Path(file.path).parent == folder for file in log.files)
+            assert not list(log.rows())
+
+
+@target
+def timelines(data: bytes) -> None:
+    """The timeline file of an archive, which comes back from what it writes."""
+    found = Timeline.parse(data, "timeline.json")
+    assert Timeline.parse(found.to_bytes(), "timeline.json") == found
+
+
+@target
+def manifests(data: bytes) -> None:
+    """The manifest of an export, as JSON: refused, or one whose outputs have folders of their own."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    check_manifest(found, "out")

@@ -49,6 +49,32 @@ GTID_SETS = (
     b"",
 )  # fmt: skip
 
+TEXTS = {  # by target
+    "gtid_texts": (
+        b"4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6:7",
+        b"4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6:tag:3",
+        b"0-1-5",
+    ),
+    "positions": (
+        b'{"file": "bin.000001", "offset": 4}',
+        b'{"file": "bin.2", "offset": 9, "vendor": "mariadb", "gtids": "0-1-5,1-2-9", "records": 3}',
+        b'{"file": "a/b.3", "offset": 1, "gtids": "4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6:1-5", "server": "x"}',
+    ),
+    "conditions": (
+        b"id = 1",
+        b"c_int > -5 and not (c_ubigint <= 18446744073709551615 or id in (1, 2.5, -3e2))",
+        b"id is not null or changed(id) and id between 1 and 9",
+        b"before.id = 7 or after.`id` <> 0x41 and id like 'a%\\_'",
+    ),
+    "index_files": (b"./bin.000001\n", b"/var/log/bin.000001\nbin.000001\r\n", b"../bin.000001\n\n"),
+    "timelines": (
+        b'{"version": 1, "segments": [{"folder": "", "seam": null, "before": null, "settled": null,'
+        b' "begun": "x", "until": ["bin.000002", 4]}, {"folder": "timeline-2", "seam": "failover",'
+        b' "before": "0-1-5", "settled": "bin.000001", "begun": "y", "until": null}]}',
+    ),
+    "manifests": (b'{"format": 2, "tables": [{"database": "shop", "table": "t", "directory": "shop.t"}]}',),
+}
+
 STATEMENTS = (
     b"ALTER TABLE t ADD COLUMN d DECIMAL(10,2) NOT NULL DEFAULT 0 AFTER a, DROP COLUMN b",
     b"ALTER TABLE t CHANGE `b` `B b` TEXT CHARACTER SET latin1, RENAME COLUMN a TO z, MODIFY c SET('x')",
@@ -211,6 +237,9 @@ def main(out: Path) -> None:
     save("packed_integers", b"\3abc\xfc\4\0abcd\xfd\1\0\0x\xfe\2\0\0\0\0\0\0\0ab\xfb")
     for text in GTID_SETS:
         save("gtid_sets", b"\0" + text)
+    for target, texts in TEXTS.items():
+        for text in texts:
+            save(target, text)
     for number in range(5):
         save("text", bytes((number,)) + "Ünïcödé 𝒳 text, and more than thirty-two bytes".encode("utf-16-le"))
         save("text", bytes((number,)) + "Ünïcödé 𝒳".encode())

@@ -22,7 +22,7 @@ if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest'
 GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "test_replay"),
-        *("spark/test_spark_apply", "spark/test_spark_mirror"),
+        *("spark/test_spark_apply", "spark/test_spark_mirror", "spark/test_spark_keeping"),
     ),
     "export": ("spark/test_spark_export",),
     "spark": ("spark/",),

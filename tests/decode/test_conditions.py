@@ -525,6 +525,9 @@ def test_the_loop_and_numpy_agree(golden: Golden, monkeypatch: pytest.MonkeyPatc
     assert [found(golden, *one) for one in asked] == quick
 
 
+CONSTANT = _rows.CONDITION_CODES["CONSTANT"]  # the last test
+
+
 @pytest.mark.parametrize(
     "condition",
     [
@@ -535,11 +538,11 @@ def test_the_loop_and_numpy_agree(golden: Golden, monkeypatch: pytest.MonkeyPatc
         (bytes(56), b"\3\3", b""),
         (bytes(56), b"\3\1", b""),
         (bytes(56), b"\3" * 25 + b"\1" * 24, b""),
-        (bytes([14]) + bytes(55), b"\3", b""),  # no such test
+        (bytes([CONSTANT + 1]) + bytes(55), b"\3", b""),  # no such test
         (bytes([0, 0, 4]) + bytes(53), b"\3", b""),  # a value inside of the image part
         (bytes([0, 3, 0]) + bytes(53), b"\3", b""),  # no such side
         (bytes([9]) + bytes(55), b"\3", bytes(4)),  # no state of the last op
-        (bytes([13]) + bytes(23) + b"\3" + bytes(31), b"\3", b""),  # no such state
+        (bytes([CONSTANT]) + bytes(23) + b"\3" + bytes(31), b"\3", b""),  # no such state
     ],
 )
 def test_a_condition_that_would_read_elsewhere_is_refused(condition: tuple[bytes, bytes, bytes]) -> None:

@@ -12,6 +12,7 @@ from .doors.export import export_logs
 from .doors.running import Progress
 from .lake.results import ExportResult, ExportState
 from .lake.writer import WriteLimits
+from .options import SourceOptions
 from .rows.read_options import ReadOptions
 from .rows.reader import SplitRows, read_split
 from .session import start_session
@@ -24,6 +25,7 @@ __all__ = [
     "ExportState",
     "Progress",
     "ReadOptions",
+    "SourceOptions",
     "SparkTarget",
     "Split",
     "SplitRows",

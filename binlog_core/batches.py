@@ -13,7 +13,7 @@ from ._core._capsules import schema_capsule, stream_capsule
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import converted, type_name, wider
 from .arrow.batch import NO_POLARS, ArrowBatch
-from .arrow.shapes import pyarrow_schema
+from .arrow.forms import pyarrow_schema
 from .arrow.types import (
     ArrowField,
     NewColumns,

@@ -111,8 +111,8 @@ class Plan:
     scan: Scan | None = None
     image_len: int = field(init=False)
     compressed: bool = field(init=False)  # some of `columns` are
-    # How its batches become Arrow columns, by what was asked for: arrow_shapes keeps them here.
-    arrow_shapes: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    # How its batches become Arrow columns, by what was asked for: arrow_forms keeps them here.
+    arrow_forms: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image_len", self.dtype["image"].itemsize)

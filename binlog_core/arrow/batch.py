@@ -15,7 +15,7 @@ from .._gtid_fields import gtid_text
 from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
-from .shapes import IMAGE_COLUMNS, OP_LABELS, pyarrow_schema, shape_of
+from .forms import IMAGE_COLUMNS, OP_LABELS, form_of, pyarrow_schema
 from .text import TextErrors
 from .types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, struct_field
 
@@ -78,10 +78,10 @@ class ArrowBatch:
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
-        self._shape = shape_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry)
+        self._form = form_of(batch, self.columns, names[:made], vectors, wide_decimals, geometry)
         self._made = names[:made]
         self._extras = (*[change_column(batch, name, rows) for name in names[made:]], *extras)
-        own = self._shape.names
+        own = self._form.names
         if not own.isdisjoint(names) or not own.isdisjoint([extra.name for extra in extras]):
             raise SchemaError(
                 "the table has a column of this name: choose other change_columns",
@@ -106,7 +106,7 @@ class ArrowBatch:
         """
         if self.text_errors == "binary":
             return self.export()[0]
-        return (*self._shape.layout.fields, *(extra.field for extra in self._extras))
+        return (*self._form.layout.fields, *(extra.field for extra in self._extras))
 
     def hold(self) -> None:
         """Make the columns now, for the next `export`."""
@@ -118,7 +118,7 @@ class ArrowBatch:
             self._held = None
             return held
         batch = self.batch
-        layout = self._shape.layout
+        layout = self._form.layout
         if self.rows is None and not self.fill_absent and (made := batch.take_columns(layout)) is not None:
             array = export_columns(
                 layout, made, batch.run_list, extras=self._extras, transactions=batch.transactions
@@ -147,7 +147,7 @@ class ArrowBatch:
         import pyarrow
 
         fields, array = self.export()
-        schema = self._shape.schema if fields is self._shape.layout.fields else pyarrow_schema(fields)
+        schema = self._form.schema if fields is self._form.layout.fields else pyarrow_schema(fields)
         # As pyarrow.record_batch(self), without the schema made anew, which takes longer than a small batch.
         return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
 

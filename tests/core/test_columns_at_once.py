@@ -314,7 +314,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     with binlog_core.open(path, limits=limits) as log, pytest.raises(DecodeError, match="arrow_bytes"):
         for number, batch in enumerate(log.batches()):
             batch.export(rows=[0]).to_pyarrow()
-            batch.take_columns(batch.export()._shape.layout)
+            batch.take_columns(batch.export()._form.layout)
             if number:
                 batch.to_arrow()
 

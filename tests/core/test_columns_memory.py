@@ -15,7 +15,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import DecodeError, Limits
 from binlog_core._tables.column_types import Kind
-from binlog_core.arrow import shapes as arrow_shapes
+from binlog_core.arrow import forms
 from binlog_core.batch import ChangeBatch
 
 COLUMNS = [
@@ -123,16 +123,16 @@ def test_pyarrow_gets_what_others_get() -> None:
 def test_batches_of_one_shape_share_it() -> None:
     first, _ = batch_of(2, 0)
     second = ChangeBatch(first.table, first.columns, first.array[:1], first.buffer, first.transactions)
-    assert first.export()._shape is second.export()._shape
-    assert first.export()._shape is not first.export(change_columns=("_row",))._shape
-    assert first.export(geometry="ewkb")._shape is not first.export()._shape
+    assert first.export()._form is second.export()._form
+    assert first.export()._form is not first.export(change_columns=("_row",))._form
+    assert first.export(geometry="ewkb")._form is not first.export()._form
 
 
 def test_shapes_are_not_kept_without_end() -> None:
     for i in range(600):
         batch = make_batch([column(f"c{i}", Kind.INT, bytes_=4, signed=True)], [{f"c{i}": i}])
         assert batch.to_arrow(change_columns=False).to_pylist() == [{f"c{i}": i}]
-    assert 0 < len(arrow_shapes._shapes) <= 256
+    assert 0 < len(forms._forms) <= 256
 
 
 def test_change_columns_in_the_order_wanted() -> None:
@@ -218,7 +218,7 @@ def test_a_plan_keeps_its_layouts() -> None:
         log.insert(tables[i], [{f"c{i}": i}])
         log.commit()
     with binlog_core.open(log.getvalue(), limits=Limits(group_rows=1)) as opened:
-        shapes = [batch.export()._shape for batch in opened.batches()]
+        shapes = [batch.export()._form for batch in opened.batches()]
     assert len(shapes) == 301
     assert len({id(shape) for shape in shapes}) == 300
     assert shapes[0] is shapes[-1]

@@ -1,4 +1,4 @@
-"""What batches of one shape share on their way to Arrow: made once, so that small batches are cheap."""
+"""What batches of one form share on their way to Arrow: made once, so that small batches are cheap."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ IMAGE_COLUMNS = {
         ImageColumn("_server_id", "server_id", "I"),
     )
 }
-_MOST = 16  # shapes of one plan that are kept: of other options, or of other columns in a stream
+_MOST = 16  # forms of one plan that are kept: of other options, or of other columns in a stream
 
 
-class Shape:
+class Form:
     """Records of one dtype, the columns wanted of them, and how.
 
     Parameters
@@ -74,30 +74,30 @@ class Shape:
 
 
 # Of batches that no plan has made.
-_shapes: dict[tuple[Any, ...], Shape] = {}
+_forms: dict[tuple[Any, ...], Form] = {}
 
 
-def shape_of(
+def form_of(
     batch: ChangeBatch,
     columns: tuple[Column, ...],
     changes: tuple[str, ...],
     vectors: Vectors,
     wide_decimals: WideDecimals,
     geometry: Geometry,
-) -> Shape:
-    """The shape of a batch's records and these options, maybe known; parameters as in :class:`Shape`."""
+) -> Form:
+    """The form of a batch's records and these options, maybe known; parameters as in :class:`Form`."""
     plan = batch.plan
-    shapes = _shapes if plan is None else plan.arrow_shapes
+    forms = _forms if plan is None else plan.arrow_forms
     dtype = batch.dtype
-    # By the identity of columns and dtype, which the shapes hold: comparing them takes longer than the rest.
+    # By the identity of columns and dtype, which the forms hold: comparing them takes longer than the rest.
     key = (id(dtype), id(columns), changes, vectors, wide_decimals, geometry)
-    shape = shapes.get(key)
-    if shape is None:
-        shape = Shape(dtype, columns, changes, vectors, wide_decimals, geometry)
-        if len(shapes) >= _MOST:
-            shapes.clear()
-        shapes[key] = shape
-    return shape
+    form = forms.get(key)
+    if form is None:
+        form = Form(dtype, columns, changes, vectors, wide_decimals, geometry)
+        if len(forms) >= _MOST:
+            forms.clear()
+        forms[key] = form
+    return form
 
 
 def pyarrow_schema(fields: tuple[ArrowField, ...]) -> pyarrow.Schema:

@@ -71,13 +71,15 @@ class Log:
         within: threading.Event | None = None,
         first: Source | None = None,
         indexes: Indexes | None = None,
+        met: NamesMet | None = None,
     ) -> None:
-        # `within`: it is one file of another Log, whose pass this ends; `first` is its source.
+        # `within`: it is one file of another Log, whose pass this ends; `first` is its source, `met` what the
+        # files before it had.
         self.files = files
         self.settings = settings  # for the package
         self.sources = OpenSources(files, first)  # for the package
         self._indexes, self._owns_indexes = indexes, indexes is None
-        self._within = within
+        self._within, self._met = within, met
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # a pass was begun
@@ -262,12 +264,14 @@ class Log:
             yield self
             return
         first, last = settings.file_range(self.files)
+        met = NamesMet()
         for i in range(first, last + 1):
+            met.last = i == last
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.sources.take(i)
             if file.chained:
                 file = replace(file, path=source.path)
-            with self._alone_in(file, source, stop, here) as log:
+            with self._alone_in(file, source, stop, here, met) as log:
                 yield log
                 log._read_to_its_end()
         while (follow or self.files[last].chained) and not stop.is_set():
@@ -276,7 +280,7 @@ class Log:
                 return
             file = following
             here = replace(settings, start=None, stop=None)
-            with self._alone_in(file, file.open(), stop, here) as log:
+            with self._alone_in(file, file.open(), stop, here, met) as log:
                 yield log
                 log._read_to_its_end()
 
@@ -288,10 +292,10 @@ class Log:
 
     @contextmanager
     def _alone_in(
-        self, file: LogFile, source: Source, stopping: threading.Event, settings: Settings
+        self, file: LogFile, source: Source, stopping: threading.Event, settings: Settings, met: NamesMet
     ) -> Iterator[Log]:
         indexes = self.indexes if settings.selection.narrows else None
-        alone = Log(LogFiles([file]), settings, within=stopping, first=source, indexes=indexes)
+        alone = Log(LogFiles([file]), settings, within=stopping, first=source, indexes=indexes, met=met)
         with alone as log, self.sources.kept(log):
             yield log
 
@@ -356,16 +360,14 @@ class Log:
             definitions: Definitions | None = self.files[0].definitions(settings.limits, settings.charset)
         elif (definitions := settings.definitions()) is not None and definitions.follows:
             self._follow_up_to_start(definitions, reading.report)
-        selection = replace(selection, met=NamesMet())
-        any_rows = False
+        selection = replace(selection, met=NamesMet() if self._met is None else self._met)
         for group in self._decoded(reading, selection, definitions, indexed=indexed):
-            any_rows = any_rows or bool(group.batches)
+            selection.met.rows |= bool(group.batches)
             yield group
             del group  # what its user keeps is the user's
         check_columns(selection)
         check_condition(selection)
-        path = self.files[0].path
-        report_unmet(reading.report, selection, definitions, path=path, any_rows=any_rows)
+        report_unmet(reading.report, selection, definitions, path=self.files[0].path)
         if definitions is not None:
             reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=reading.mariadb))
         elif selection.where is not None:  # tables that have rows, but maybe none that match

@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+import warnings
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -637,6 +638,21 @@ def test_names_that_something_has_are_not_told(arguments: dict[str, Any]) -> Non
         except SchemaError:
             assert "columns" in arguments
         assert not log.report.unmatched_names
+
+
+def test_names_that_one_of_several_files_has_are_not_told(tmp_path: Path) -> None:
+    for number, name in enumerate("abc", 1):
+        log = Log("8.4.0")
+        log.begin()
+        log.insert(Table("shop", name, [("id", "INT")]), [{"id": number}])
+        log.commit()
+        (tmp_path / f"bin.00000{number}").write_bytes(log.getvalue())
+    for table, told in (("shop.a", 0), ("shop.b", 0), ("shop.c", 0), ("shop.d", 1)):
+        with warnings.catch_warnings(record=True) as caught, binlog_core.open(tmp_path, tables=table) as log:
+            warnings.simplefilter("always")
+            for one in log.each_file():
+                list(one.rows())
+        assert len(caught) == told, table
 
 
 @pytest.mark.filterwarnings("error")

@@ -35,6 +35,12 @@ class NamesMet:
         By full name, tables that have what the condition (``where=``) is about, the first 10,000 of them.
     unfitting : dict of str to ConditionError
         By full name, what some definition of a table lacks of it.
+    rows : bool
+        There were row changes.
+    undefined : dict of str to list of str or None
+        Keys of ``schema=`` that no table had, with the tables that there were; None: not looked at.
+    last : bool
+        No other file comes: what was not met is reported.
     """
 
     tables: set[str] = field(default_factory=set)
@@ -43,6 +49,9 @@ class NamesMet:
     gtids: bool = False
     fitting: dict[str, Table] = field(default_factory=dict)
     unfitting: dict[str, ConditionError] = field(default_factory=dict)
+    rows: bool = False
+    undefined: dict[str, Collection[str]] | None = None
+    last: bool = True
 
     def table(self, name: str) -> None:
         """A table was met."""
@@ -81,16 +90,17 @@ def report_unmet(
     definitions: Definitions | None,
     *,
     path: str,
-    any_rows: bool,
 ) -> None:
-    """At the end of a pass, report the names that nothing had: they may be misspelt.
-
-    Parameters
-    ----------
-    any_rows : bool
-        The pass gave row changes.
-    """
+    """At the end of a pass, report the names that nothing had: they may be misspelt."""
     met = selection.met
+    if definitions is not None:
+        undefined = dict(definitions.unmet())
+        before = met.undefined
+        met.undefined = (
+            undefined if before is None else {key: undefined[key] for key in undefined if key in before}
+        )
+    if not met.last:
+        return
     unmet = [
         f"{argument}={pattern!r}{near(pattern, met.tables)}"
         for argument in ("tables", "exclude_tables")
@@ -102,11 +112,10 @@ def report_unmet(
         for pattern in selection.columns
         if pattern not in met.columns and pattern not in ("*", "*.*")
     ]
-    if definitions is not None:
-        unmet += [f"schema={{{key!r}: …}}{near(key, tables)}" for key, tables in definitions.unmet()]
+    unmet += [f"schema={{{key!r}: …}}{near(key, tables)}" for key, tables in (met.undefined or {}).items()]
     if selection.gtids and not met.gtids:
         unmet.append("no transaction is in gtids=")
-    elif selection.server_id is not None and not any_rows and not unmet:
+    elif selection.server_id is not None and not met.rows and not unmet:
         unmet.append(f"server_id={selection.server_id}")
     if unmet:
         more = f"; and {len(unmet) - _MOST_TOLD} more" if len(unmet) > _MOST_TOLD else ""

@@ -47,7 +47,7 @@ SPARK_OLDEST := 4.0
 SPARK_VENV := .venv-spark
 
 oldest-spark: $(SPARK_VENV)/.done
-	$(SPARK_VENV)/bin/pytest tests/spark/test_spark_datasource.py tests/spark/test_spark_schema.py tests/spark/test_spark_public.py \
+	$(SPARK_VENV)/bin/pytest tests/spark/doors/test_datasource.py tests/spark/rows/test_spark_types.py tests/spark/test_spark_public.py \
 	    -k "not under_every_split_plan" $(PYTEST_ARGS)
 
 $(SPARK_VENV)/.done: build/.wheel

@@ -22,9 +22,9 @@ if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest'
 GROUPS = {
     "server": (
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "test_replay"),
-        *("spark/test_spark_apply", "spark/test_spark_mirror", "spark/test_spark_keeping"),
+        *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
     ),
-    "export": ("spark/test_spark_export",),
+    "export": ("spark/doors/test_spark_export",),
     "spark": ("spark/",),
     "commands": ("cli/test_cli_export", "whole/test_docs"),
 }

@@ -153,7 +153,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3].split(os.pathsep)
-import test_spark_resuming as tests
+import test_resuming as tests
 from binlog_core.spark.doors import resuming, running
 from binlog_core.spark.lake import parquet, tables, writer
 
@@ -190,7 +190,7 @@ def test_a_run_that_is_killed_is_done_again(tmp_path: Path, format: str) -> None
     for path, data, _ in logs_of(tmp_path / "logs"):
         path.write_bytes(data)
     killed, left = 0, 0
-    where = os.pathsep.join((str(Path(__file__).parent), str(Path(__file__).parents[1])))
+    where = os.pathsep.join((str(Path(__file__).parent), str(Path(__file__).parents[2])))
     while True:
         arguments = [sys.executable, "-c", KILLED, str(tmp_path), str(left), where, format]
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)

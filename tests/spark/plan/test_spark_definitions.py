@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +252,10 @@ def test_definitions_as_text() -> None:
         one.apply_statement("shop", "CREATE TABLE d (name CHAR(10))", mariadb=False)
     assert again.definition("shop", "d") == tracker.definition("shop", "d")
     assert again.definition("shop", "d").columns[0].charset == "latin1"  # type: ignore[union-attr]
+
+
+def test_definitions_that_are_a_bomb() -> None:
+    packer = zlib.compressobj(9)
+    bomb = b"".join([*(packer.compress(b" " * (1 << 20)) for _ in range(300)), packer.flush()])
+    with pytest.raises(BinlogError, match="definitions cannot be read"):
+        from_text(base64.b64encode(bomb).decode())

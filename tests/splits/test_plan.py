@@ -8,7 +8,7 @@ import pytest
 from support.writer import Log
 
 from binlog_core import BinlogError, NotABinlogError
-from binlog_core.spark import Split, plan_splits
+from binlog_core.splits import Split, plan_splits
 
 
 def make(folder: Path, *names: str) -> None:

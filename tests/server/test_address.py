@@ -6,7 +6,6 @@ import pytest
 
 import binlog_core
 from binlog_core import BinlogError
-from binlog_core._sources.places import is_server
 from binlog_core.server.address import Address
 
 
@@ -94,12 +93,6 @@ def test_an_option_file_that_includes_itself_is_an_error(tmp_path: Path):
         Address.of("mysql://db1", defaults_file=tmp_path / "none.cnf")
     with pytest.raises(BinlogError, match="cannot be read"):
         Address.of("mysql://db1", password_file=tmp_path / "none")
-
-
-def test_servers_are_told_from_files():
-    assert is_server("MySQL://db1")
-    assert not is_server("s3://bucket/mysql://")
-    assert not is_server(b"mysql://db1")
 
 
 def test_a_server_among_logs_is_refused() -> None:

@@ -1,24 +1,29 @@
-"""Following a log while a server writes it: events that are not whole yet, and checkpoints."""
+"""Following a log while a server writes it: what is not whole yet, the log after it, and checkpoints."""
 
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.golden import golden_logs
+from support.sources import one, read_all, written
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._sources.follow import Follower, logs_after, next_log_after
 from binlog_core._walk.resync import READ_LEN
 
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(100)")])
 COUNT = 6
+DATA = golden_logs("mysql97/stop")[0].data
 
 
-def written(name: str = "8.0.36") -> tuple[bytes, list[int]]:
+def growing_log(name: str = "8.0.36") -> tuple[bytes, list[int]]:
     """A log in use of some transactions, and where each rows event begins."""
     log = Log(name, in_use=True)
     places = []
@@ -72,7 +77,7 @@ def torn(data: bytes, place: int) -> tuple[bytes, int]:
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["waits", "goes on at once"])
 def test_an_event_that_is_still_being_written_is_read_again(tmp_path: Path, at_once: bool) -> None:
-    data, places = written()
+    data, places = growing_log()
     path = tmp_path / "bin.000001"
     begin, end = torn(data, places[3])
     path.write_bytes(begin)
@@ -95,7 +100,7 @@ def test_an_event_that_is_still_being_written_is_read_again(tmp_path: Path, at_o
 @pytest.mark.parametrize("at_once", [False, True], ids=["waits", "goes on at once"])
 @pytest.mark.parametrize("missing", [0, 20, 60], ids=["zeros", "a part", "most"])
 def test_events_wait_for_one_that_is_still_being_written(tmp_path: Path, missing: int, at_once: bool) -> None:
-    data, places = written()
+    data, places = growing_log()
     path = tmp_path / "bin.000001"
     begin, end = torn(data, places[3])
     path.write_bytes(begin[: len(begin) - missing])
@@ -116,7 +121,7 @@ def test_events_wait_for_one_that_is_still_being_written(tmp_path: Path, missing
 
 
 def test_a_torn_end_that_stays_is_told_when_the_next_log_begins(tmp_path: Path) -> None:
-    data, places = written()
+    data, places = growing_log()
     (tmp_path / "bin.000001").write_bytes(torn(data, places[3])[0])
     reading = Reading(tmp_path)
     try:
@@ -131,7 +136,7 @@ def test_a_torn_end_that_stays_is_told_when_the_next_log_begins(tmp_path: Path) 
 
 
 def test_damage_in_the_midst_of_a_growing_log_ends_the_pass(tmp_path: Path) -> None:
-    data, places = written()
+    data, places = growing_log()
     at = places[3] + 30
     (tmp_path / "bin.000001").write_bytes(data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :])
     reading = Reading(tmp_path)
@@ -167,7 +172,7 @@ def test_a_pass_from_a_checkpoint_tells_no_earlier_one(tmp_path: Path, mmap: boo
 
 def numbered(folder: Path, number: int, data: bytes | None = None) -> Path:
     path = folder / f"bin.{number:06}"
-    path.write_bytes(written()[0] if data is None else data)
+    path.write_bytes(growing_log()[0] if data is None else data)
     return path
 
 
@@ -235,7 +240,7 @@ def test_renamed_copies_follow_by_their_own_numbers(tmp_path: Path) -> None:
 
 def test_a_relay_logs_source_names_no_next_log(tmp_path: Path) -> None:
     (tmp_path / "relay-bin.000001").write_bytes(rotating("mysql-bin.000077"))
-    (tmp_path / "relay-bin.000002").write_bytes(written()[0])
+    (tmp_path / "relay-bin.000002").write_bytes(growing_log()[0])
     reading = Reading(tmp_path / "relay-bin.000001")
     try:
         reading.until(1 + COUNT)
@@ -315,7 +320,7 @@ def test_damage_in_an_event_as_long_as_what_is_read_at_once(tmp_path: Path, what
 
 
 def test_stop_before_the_first_pass(tmp_path: Path) -> None:
-    (tmp_path / "bin.000001").write_bytes(written()[0])
+    (tmp_path / "bin.000001").write_bytes(growing_log()[0])
     with binlog_core.open(tmp_path, follow=True) as log:
         log.stop()
         assert len(list(log.rows())) == COUNT
@@ -323,3 +328,67 @@ def test_stop_before_the_first_pass(tmp_path: Path) -> None:
         assert next(rows).after["id"] == 0
         log.stop()
         assert len(list(rows)) == COUNT - 1
+
+
+def test_waiting_for_more(tmp_path):
+    path = written(tmp_path, DATA[:100])
+    source = one(path, mmap=False)
+    assert read_all(source) == DATA[:100]
+    assert source.wait(0.01, poll=0.001) is False
+    stop = threading.Event()
+    stop.set()
+    assert source.wait(60, stop=stop) is False
+
+    def write() -> None:
+        time.sleep(0.05)
+        with open(path, "ab") as file:
+            file.write(DATA[100:])
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert source.wait(60, poll=0.005) is True
+    writer.join()
+    assert read_all(source) == DATA[100:]
+
+
+def test_following_from_log_to_log(tmp_path):
+    first = written(tmp_path, DATA[:100], "bin.000009")
+    source = one(first, mmap=False)
+    stop = threading.Event()
+    follower = Follower(source, poll=0.001, stop=stop)
+    assert follower.wait(0) == "more"
+    assert read_all(source) == DATA[:100]
+    assert follower.wait(0.005) == "timeout"
+    second = tmp_path / "bin.000010"
+    second.write_bytes(b"\xfe")  # the server has only begun
+    written(tmp_path, b"text", "bin.index")
+    assert follower.wait(0.005) == "timeout"
+    second.write_bytes(DATA)
+    with open(first, "ab") as file:
+        file.write(b"rotate")
+    assert follower.wait() == "more"
+    assert read_all(source) == b"rotate"
+    assert follower.wait() == "next"
+    assert follower.next_path == str(second)
+    last = one(str(second), mmap=False)
+    read_all(last)
+    threading.Timer(0.05, stop.set).start()
+    assert Follower(last, poll=0.001, stop=stop).wait() == "stopped"
+
+
+def test_next_log(tmp_path, monkeypatch):
+    for name in ("bin.999999", "bin.1000000", "bin.1000002", "other.1000001"):
+        written(tmp_path, DATA, name)
+    path = str(tmp_path / "bin.")
+    assert next_log_after(path + "999999") == path + "1000000"
+    assert next_log_after(path + "1000000") is None  # 1000002 is not the next
+    assert logs_after(path + "1000000") == {1000002: path + "1000002"}
+    assert next_log_after(path + "1000002") is None
+    assert next_log_after(str(tmp_path / "alone.binlog")) is None
+    monkeypatch.chdir(tmp_path)
+    assert next_log_after("bin.999999") == "bin.1000000"
+    encrypted = golden_logs("mysql97/encrypted")[0].data
+    written(tmp_path, encrypted[:511], "bin.1000003")
+    assert next_log_after("bin.1000002") is None
+    written(tmp_path, encrypted[:512], "bin.1000003")
+    assert next_log_after("bin.1000002") == "bin.1000003"

@@ -13,12 +13,13 @@ from typing import ClassVar
 
 import pytest
 from support.golden import golden_logs
+from support.sources import read_all
 
 import binlog_core
 from binlog_core._sources import remote
 from binlog_core._sources.log_files import Gap, resolve
 from binlog_core._sources.object_stores import ObjectSource
-from binlog_core._sources.sources import BufferSource, Source
+from binlog_core._sources.sources import BufferSource
 from binlog_core.errors import BinlogError, MissingExtraError, NotABinlogError
 
 fsspec = pytest.importorskip("fsspec")
@@ -26,13 +27,6 @@ fsspec = pytest.importorskip("fsspec")
 LOGS = golden_logs("mysql97/types_*")
 ENCRYPTED = golden_logs("mysql97/encrypted")[0]
 DATA = LOGS[0].data
-
-
-def read_all(source: Source, size: int = 10_000) -> bytes:
-    data = b""
-    while part := source.read(size):
-        data += part
-    return data
 
 
 @pytest.fixture

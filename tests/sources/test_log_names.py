@@ -36,14 +36,15 @@ def test_a_name_taken_apart(path: str, parts: tuple[str, int, str, str] | None) 
 
 
 def test_the_servers_own_name_is_in_least_doubt() -> None:
-    names = ["bin.000001", "bin.000001.gz", "bin.01", "bin.01.gz"]
-    assert sorted(names[::-1], key=lambda name: LogName.of(name).doubt) == names
+    names = ["bin.01.gz", "bin.01", "bin.000001.gz", "bin.000001"]
+    ordered = sorted(names, key=lambda name: LogName.of(name).doubt)
+    assert ordered == ["bin.000001", "bin.000001.gz", "bin.01", "bin.01.gz"]
     assert LogName.of("bin.1000000").doubt == (False, False)
 
 
 def test_logs_are_in_the_order_of_their_numbers() -> None:
-    ordered = ["alone", "b.9", "b.000010", "b.1000000", "c.000001"]
-    assert sorted(ordered[::-1], key=name_key) == ordered
+    names = ["c.000001", "b.1000000", "b.000010", "b.9", "alone"]
+    assert sorted(names, key=name_key) == ["alone", "b.9", "b.000010", "b.1000000", "c.000001"]
 
 
 def test_the_folder_of_a_segment_is_part_of_the_name() -> None:

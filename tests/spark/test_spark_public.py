@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ import binlog_core
 import binlog_core.spark
 from binlog_core import BinlogError, ConditionError
 from binlog_core.spark import (
-    ReadOptions,
     Split,
     changes_df,
     plan_splits,
@@ -33,8 +30,6 @@ from binlog_core.spark import (
     start_session,
     table_schema,
 )
-from binlog_core.spark.options import SourceOptions
-from binlog_core.spark.rows.read_options import LogOptions
 from binlog_core.spark.session import quiet_java
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,20 +135,3 @@ def test_only_changes_that_match_a_condition(spark: SparkSession) -> None:
 def test_the_package_needs_no_library_to_be_imported() -> None:
     code = "import sys; sys.modules.update(pyspark=None, pyarrow=None); import binlog_core.spark"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_options_of_source_and_functions_have_one_set_of_names() -> None:
-    common = {one.name for one in fields(LogOptions)}
-    source, functions = ({one.name for one in fields(kind)} for kind in (SourceOptions, ReadOptions))
-    assert common == (source & functions) - {"absent", "on_error"}
-    given = inspect.signature(read_split).parameters.keys() - {"split"}
-    assert given <= functions
-    assert given & inspect.signature(binlog_core.open).parameters.keys() >= {"schema", "keys", "on_error"}
-    parsed = SourceOptions.of({"schema": "ddl", "absent": "auto", "key_columns": ["a", "b"]}, table="d.t")
-    texts = {"SCHEMA": "ddl", "keyColumns": "a,b", "table": "d.t"}
-    assert parsed == SourceOptions.parse(texts)
-    assert parsed.read_options(columns=["c"]).columns == {"d.t": ("c",)}
-    with pytest.raises(ValueError, match="option 'onErrors' is unknown: onError"):
-        SourceOptions.parse({"onErrors": "skip"})
-    with pytest.raises(ValueError, match="schema_start goes with schema=ddl"):
-        SourceOptions.parse({"schemaStart": "shop.sql"})

@@ -29,11 +29,7 @@ from pyspark import cloudpickle  # noqa: E402
 
 from binlog_core.errors import BinlogError  # noqa: E402
 from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  # noqa: E402
-from binlog_core.spark.apply.changes import labels_of  # noqa: E402
-from binlog_core.spark.apply.folding import fold, joined  # noqa: E402
-from binlog_core.spark.apply.jobs import Folder, Here  # noqa: E402
-from binlog_core.spark.apply.keys import hashes, numbered, places  # noqa: E402
-from binlog_core.spark.apply.staging import Stager  # noqa: E402
+from binlog_core.spark.apply.jobs import Here  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
@@ -420,34 +416,6 @@ def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
         apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), key_columns=["id"])
 
 
-def test_fold_keeps_what_a_moved_row_has(tmp_path: Path) -> None:
-    absent = [["a"], ["a"], ["a"], ["id"], None]
-    ordinals = range(5)
-    kinds = ["update_preimage", "update_postimage", "update_preimage", "update_postimage", "delete"]
-    columns = {
-        "id": pa.array([1, 2, 2, None, 3], pa.int32()),
-        "a": pa.array([None, None, None, "x", None]),
-        "_change_type": kinds,
-        "_commit_version": [7] * 5,
-        "_change_ordinal": ordinals,
-        "_absent": absent,
-    }
-    stager = Stager(Folder(str(tmp_path)), pa.schema([("id", pa.int32()), ("a", pa.string())]), (0,))
-    staged = stager(pa.table(columns).to_batches())
-    assert [len(pairs) for pairs in staged.moved] == [1]  # their buckets are to meet
-    again = Stager(stager.place, stager.schema, (0,), labels=labels_of(staged.moved)).again([staged])
-    found = {}
-    for buckets in {tuple(again.files[0][1])}:
-        pieces = list(stager.read(again.files[0][0], range(len(buckets))))
-        for bucket in set(buckets):
-            folded = fold(joined([p for p, b in zip(pieces, buckets, strict=True) if b == bucket]), (0,))
-            rows = zip(*(column.to_pylist() for column in (*folded.columns, *folded.bases)), strict=True)
-            found |= {row[0]: (bool(gone), row[1:]) for row, gone in zip(rows, folded.deleted, strict=True)}
-    assert found.keys() == {1, 2, 3}
-    assert found[1][0] and found[3][0]
-    assert found[2] == (False, ("x",))
-
-
 # ------------------------------------------------------------------ against servers
 
 
@@ -644,30 +612,3 @@ def test_a_table_that_only_spark_writes(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["a"])
     with pytest.raises(BinlogError, match=r"has partitions.*SparkTarget"):
         apply_changes(batch_of(log, tmp_path / "bin.000001"), tmp_path / "t")
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([1, -1, None, 1 << 40, 1]),
-        pa.array(["a", "", None, "ab", "a"]),
-        pa.array([b"\0", b"", None, b"\0\0", b"\0"]),
-        pa.array([Decimal("1.50"), Decimal("-1.50"), None, Decimal("0.00"), Decimal("1.50")]),
-        pa.array([0.5, 2.0, None, 1e300, 0.5]),
-        pa.array([dt.date(2026, 1, 1), dt.date(1, 1, 1), None, dt.date(9999, 1, 1), dt.date(2026, 1, 1)]),
-        pa.array([5, 6, None, 7, 5], pa.timestamp("us")),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_keys_of_every_type(values: Any) -> None:
-    whole, part = hashes([values]), hashes([values.slice(3)])
-    assert whole[3:].tolist() == part.tolist()
-    assert whole[0] == whole[4]
-    values = values.drop_null()
-    assert len(set(hashes([values]).tolist())) == len(set(values.to_pylist()))
-    two = [values, pa.array([1, 1, 1, 2])]
-    assert numbered([values])[0].tolist()[3] == 0
-    assert numbered(two)[1] == 4
-    wanted = [column.take(pa.array([3, 1])) for column in two]
-    assert places(two, wanted).tolist()[1:] == [1, -1, 0]
-    assert places([values], [values.take(pa.array([1, 0]))]).tolist() == [1, 0, -1, 1]

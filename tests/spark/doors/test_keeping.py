@@ -167,21 +167,6 @@ def test_a_reader_begins_an_archive_and_ends_with_its_query(
     assert found["id"].to_pylist()[-2:] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"server": "mysql://root:secret-word@db1"}, "would be in Spark's plan"),
-        ({"server": "mysql://root@db1?password=secret-word"}, "would be in Spark's plan"),
-        ({"schema": "mysql://root:secret-word@db1/shop"}, "would be in Spark's plan"),
-        ({"server": "db1"}, "expected mysql://user@host"),
-    ],
-)
-def test_a_password_is_refused_in_an_option(given: dict[str, str], told: str) -> None:
-    with pytest.raises(ValueError, match=told) as refused:
-        SourceOptions.parse(given)
-    assert "secret-word" not in str(refused.value)
-
-
 def test_the_archive_of_a_server_is_one_directory() -> None:
     options = SourceOptions.parse({"server": "mysql://root@db1"})
     for paths in (["a", "b"], ["a/bin.*"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import errno
 import json
 import os
 import signal
@@ -41,7 +40,6 @@ from binlog_core.spark import Progress, ReadOptions, Split, WriteLimits, export_
 from binlog_core.spark.apply.current import write_current  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
-from binlog_core.spark.lake.writer import PartWriter  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 from binlog_core.splits import read_split_groups  # noqa: E402
@@ -292,19 +290,6 @@ def test_names_never_lead_out_of_the_output(spark: SparkSession, tmp_path: Path,
     assert [row.id for row in spark.read.parquet(found.directory).collect()] == [1]
 
 
-def test_different_names_have_different_directories() -> None:
-    from binlog_core.spark.lake.destination import directory_name
-
-    names = ["a", "a.b", "b", "", ".", "a%2Eb", "a~2Eb", "ж" * 64, "ж" * 63 + "е", "_a", "~5Fa", "a~b", "A"]
-    names += ["Ab", "aB", "AB", "ab", "ab~1", "ab~~1", "0", "~0", "x" * 64, "X" * 64]
-    # On a file system that ignores case, too.
-    directories = {directory_name(database, table).casefold() for database in names for table in names}
-    assert len(directories) == len(names) ** 2
-    assert directory_name("shop", "order_lines-2") == "shop.order_lines-2"
-    assert directory_name("shop", "OrderLines") == "shop.OrderLines~~210"  # the letters 4 and 9
-    assert directory_name("shop", "né w") == "shop.n~C3~A9~20w"
-
-
 def test_no_row_changes(spark: SparkSession, tmp_path: Path) -> None:
     write_log(tmp_path / "in" / "bin.000001")
     result = export_logs(tmp_path / "in", tmp_path / "out", spark=spark)
@@ -442,23 +427,6 @@ def test_a_manifest_leads_nowhere_else(spark: SparkSession, tmp_path: Path, dire
         (output / "_manifest.json").write_text(broken)
         with pytest.raises(BinlogError, match="not one that an export wrote"):
             write_current(spark, output, tmp_path / "current")
-
-
-def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = write_log(tmp_path / "in" / "bin.000001", (Table("d", "t", [("id", "INT")]), [{"id": 1}]))
-    (split,) = plan_splits(log)
-    staging = tmp_path / "staging"
-    staging.mkdir()
-
-    def full(self: Any, part: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(PartWriter, "_flush", full)
-    with pytest.raises(BinlogError, match=r"output cannot be written: .*No space left") as caught:
-        export_module.SplitWriter(str(staging), ReadOptions()).write(split, "a0")
-    assert caught.value.path == str(staging)
-    (note,) = staging.iterdir()
-    assert json.loads(note.read_text())["path"] == str(staging)
 
 
 def test_the_users_job_group_is_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -949,79 +917,3 @@ def test_a_table_that_no_log_has_is_named(spark: SparkSession, tmp_path: Path) -
 
 
 # ------------------------------------------------------------------ current state
-
-
-def truth_of(golden: Golden, database: str, table: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The rows that the server's own changes leave, as it prints their values."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for change in golden.truth:
-        if (change["db"], change["table"]) != (database, table):
-            continue
-        if change["before"] is not None:
-            rows.pop(tuple(change["before"][name] for name in key), None)
-        if change["after"] is not None:
-            rows[tuple(change["after"][name] for name in key)] = change["after"]
-    return list(rows.values())
-
-
-@pytest.mark.parametrize("name", ["mysql97/dml_mixed", "maria118/dml_mixed"])
-def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    (golden,) = golden_logs(name)
-    options = ReadOptions(unnamed="positions", schema=golden.schema)
-    export_logs(golden.path, tmp_path / "out", spark=spark, options=options, split_size=3000)
-    keys = {(t["database"], t["table"]): t["key"] for t in manifest_of(tmp_path / "out")["tables"]}
-    tables = write_current(spark, tmp_path / "out", tmp_path / "now")
-    told = 0
-    for table in tables:
-        key = keys[table.database, table.table]
-        if not key:
-            assert table.directory is None and "primary key" in (table.reason or "")
-            continue
-        assert table.reason is None
-        wanted = truth_of(golden, table.database, table.table, tuple(key))
-        found = spark.read.parquet(table.directory or "").toArrow().to_pylist()
-        assert len(found) == len(wanted) == table.rows
-        names = [name for name in found[0] if type(found[0][name]) in (int, str)] if found else []
-        assert {tuple(str(row[n]) for n in names) for row in found} == {
-            tuple(str(row[n]) for n in names) for row in wanted
-        }
-        told += len(found)
-    assert told
-
-
-def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) -> None:
-    cleared, altered = (
-        Table("d", "cleared", [("id", "INT"), ("n", "INT")], primary_key=["id"]),
-        Table("d", "altered", [("id", "INT")], primary_key=["id"]),
-    )
-    renamed = Table("d", "renamed", [("id", "INT")], primary_key=["id"])
-    log = Log("8.0.36")
-
-    def insert(table: Table, *rows: dict[str, Any]) -> None:
-        log.begin()
-        log.insert(table, list(rows))
-        log.commit()
-
-    for table in (cleared, altered, renamed):
-        insert(table, {"id": 1, "n": 1}, {"id": 2, "n": 2})
-    log.query("TRUNCATE TABLE cleared", "d")
-    log.query("ALTER TABLE altered ADD COLUMN more INT NOT NULL DEFAULT 7", "d")
-    log.query("RENAME TABLE renamed TO other", "d")
-    insert(cleared, {"id": 2, "n": 20})
-    path = tmp_path / "bin.000001"
-    path.write_bytes(log.getvalue())
-    export_logs(path, tmp_path / "out", spark=spark)
-    found = {table.table: table for table in write_current(spark, tmp_path / "out", tmp_path / "now")}
-
-    def rows(name: str) -> list[dict[str, Any]]:
-        return sorted(
-            spark.read.parquet(found[name].directory or "").toArrow().to_pylist(), key=lambda row: row["id"]
-        )
-
-    assert rows("cleared") == [{"id": 2, "n": 20}]
-    assert rows("altered") == [{"id": 1, "more": 7}, {"id": 2, "more": 7}]
-    assert found["renamed"].directory is None and "rename" in (found["renamed"].reason or "")
-    with pytest.raises(BinlogError, match="exists"):
-        write_current(spark, tmp_path / "out", tmp_path / "now")
-    with pytest.raises(BinlogError, match="no export"):
-        write_current(spark, tmp_path, tmp_path / "elsewhere")

@@ -28,8 +28,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from binlog_core import BinlogError, SchemaError
-from binlog_core._decode.log_decoder import LogDecoder
-from binlog_core.spark.doors import inference
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema
 from binlog_core.spark.doors.streaming import BinlogStreamReader
 from binlog_core.spark.options import SourceOptions
@@ -220,27 +218,6 @@ def test_a_fresh_start_refuses_columns_that_no_definition_has(server: Server) ->
     begin("id")
     with pytest.raises(SchemaError, match="no definition in the logs has the columns idd"):
         begin("id", "idd")
-
-
-@pytest.mark.parametrize("every", [True, False])
-def test_a_schema_is_found_without_decoding_the_log(
-    server: Server, monkeypatch: pytest.MonkeyPatch, every: bool
-) -> None:
-    server.transactions(1, rows=5000)
-    groups = []
-
-    class Counting(LogDecoder):
-        def groups(self) -> Any:
-            for group in super().groups():
-                groups.append(sum(batch.array.nbytes for batch in group.batches))
-                yield group
-
-    monkeypatch.setattr(inference, "LogDecoder", Counting)
-    options = SourceOptions.parse({"table": "shop.t", "mergeSchema": str(every)})
-    found = inference.find_definitions([str(server.folder)], options, every=every)
-    assert [column.name for column in found.definitions[0].columns] == ["id", "text"]
-    # An image of an insert says nothing of later ones, so some more are looked at.
-    assert len(groups) == 1 if every else 1 < len(groups) <= 256
 
 
 # ------------------------------------------------------------------ Spark

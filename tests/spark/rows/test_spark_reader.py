@@ -83,29 +83,6 @@ def two_tables() -> tuple[Table, Table]:
     return a, b
 
 
-def test_ordinals_run_over_tables_and_groups(tmp_path: Path) -> None:
-    a, b = two_tables()
-    log = Log("8.0.36")
-    log.begin()
-    for i in range(30_000):  # more rows than a group has
-        log.insert(a, [{"id": 3 * i, "text": "x"}])
-        log.insert(b, [{"id": 3 * i + 1}, {"id": 3 * i + 2}])
-    log.commit()
-    log.begin()
-    log.insert(b, [{"id": 1}])
-    log.commit()
-    path = tmp_path / "bin.000042"
-    path.write_bytes(log.getvalue())
-    (split,) = plan_splits(path)
-    chunks = [(table.name, batch.to_pylist()) for table, batch in read_split(split)]
-    assert len(chunks) > 3
-    rows = [(row["_commit_version"], row["_change_ordinal"], int(row["id"])) for _, c in chunks for row in c]
-    first, second = sorted({version for version, _, _ in rows})
-    assert first >> 40 == 42
-    assert sorted(row[1:] for row in rows if row[0] == first) == [(i, i) for i in range(90_000)]
-    assert [row[1:] for row in rows if row[0] == second] == [(0, 1)]
-
-
 @pytest.mark.parametrize("golden", golden_logs("*/image_minimal*"), ids=str)
 def test_images_after_only(golden: Golden) -> None:
     rows = rows_of(golden.path, images="after", unnamed="positions", schema=golden.schema)

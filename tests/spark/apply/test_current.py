@@ -1,0 +1,111 @@
+"""The current state of tables, out of an export."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.golden import Golden, golden_logs
+from support.writer import Log, Table
+
+from binlog_core.spark.session import quiet_java, start_session
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+from pyspark.sql import SparkSession  # noqa: E402
+
+from binlog_core import (  # noqa: E402
+    BinlogError,
+)
+from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
+from binlog_core.spark.apply.current import write_current  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with quiet_java() as said:
+        session = start_session("local[2,4]", app_name="tests")
+    yield session
+    session.stop()
+    os.unlink(said)
+
+
+def truth_of(golden: Golden, database: str, table: str, key: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows that the server's own changes leave, as it prints their values."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for change in golden.truth:
+        if (change["db"], change["table"]) != (database, table):
+            continue
+        if change["before"] is not None:
+            rows.pop(tuple(change["before"][name] for name in key), None)
+        if change["after"] is not None:
+            rows[tuple(change["after"][name] for name in key)] = change["after"]
+    return list(rows.values())
+
+
+@pytest.mark.parametrize("name", ["mysql97/dml_mixed", "maria118/dml_mixed"])
+def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    (golden,) = golden_logs(name)
+    options = ReadOptions(unnamed="positions", schema=golden.schema)
+    export_logs(golden.path, tmp_path / "out", spark=spark, options=options, split_size=3000)
+    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    keys = {(t["database"], t["table"]): t["key"] for t in manifest["tables"]}
+    tables = write_current(spark, tmp_path / "out", tmp_path / "now")
+    told = 0
+    for table in tables:
+        key = keys[table.database, table.table]
+        if not key:
+            assert table.directory is None and "primary key" in (table.reason or "")
+            continue
+        assert table.reason is None
+        wanted = truth_of(golden, table.database, table.table, tuple(key))
+        found = spark.read.parquet(table.directory or "").toArrow().to_pylist()
+        assert len(found) == len(wanted) == table.rows
+        names = [name for name in found[0] if type(found[0][name]) in (int, str)] if found else []
+        assert {tuple(str(row[n]) for n in names) for row in found} == {
+            tuple(str(row[n]) for n in names) for row in wanted
+        }
+        told += len(found)
+    assert told
+
+
+def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) -> None:
+    cleared, altered = (
+        Table("d", "cleared", [("id", "INT"), ("n", "INT")], primary_key=["id"]),
+        Table("d", "altered", [("id", "INT")], primary_key=["id"]),
+    )
+    renamed = Table("d", "renamed", [("id", "INT")], primary_key=["id"])
+    log = Log("8.0.36")
+
+    def insert(table: Table, *rows: dict[str, Any]) -> None:
+        log.begin()
+        log.insert(table, list(rows))
+        log.commit()
+
+    for table in (cleared, altered, renamed):
+        insert(table, {"id": 1, "n": 1}, {"id": 2, "n": 2})
+    log.query("TRUNCATE TABLE cleared", "d")
+    log.query("ALTER TABLE altered ADD COLUMN more INT NOT NULL DEFAULT 7", "d")
+    log.query("RENAME TABLE renamed TO other", "d")
+    insert(cleared, {"id": 2, "n": 20})
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    export_logs(path, tmp_path / "out", spark=spark)
+    found = {table.table: table for table in write_current(spark, tmp_path / "out", tmp_path / "now")}
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        return sorted(
+            spark.read.parquet(found[name].directory or "").toArrow().to_pylist(), key=lambda row: row["id"]
+        )
+
+    assert rows("cleared") == [{"id": 2, "n": 20}]
+    assert rows("altered") == [{"id": 1, "more": 7}, {"id": 2, "more": 7}]
+    assert found["renamed"].directory is None and "rename" in (found["renamed"].reason or "")
+    with pytest.raises(BinlogError, match="exists"):
+        write_current(spark, tmp_path / "out", tmp_path / "now")
+    with pytest.raises(BinlogError, match="no export"):
+        write_current(spark, tmp_path, tmp_path / "elsewhere")

@@ -1,0 +1,38 @@
+"""What a worker of an export does."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from support.source import orders  # noqa: E402
+
+from binlog_core import (  # noqa: E402
+    BinlogError,
+)
+from binlog_core.spark import ReadOptions, plan_splits  # noqa: E402
+from binlog_core.spark.doors.split_writer import SplitWriter  # noqa: E402
+from binlog_core.spark.lake.writer import PartWriter  # noqa: E402
+
+
+def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (split,) = plan_splits(orders(tmp_path))
+    staging = tmp_path / "staging"
+    staging.mkdir()
+
+    def full(self: Any, part: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(PartWriter, "_flush", full)
+    with pytest.raises(BinlogError, match=r"output cannot be written: .*No space left") as caught:
+        SplitWriter(str(staging), ReadOptions()).write(split, "a0")
+    assert caught.value.path == str(staging)
+    (note,) = staging.iterdir()
+    assert json.loads(note.read_text())["path"] == str(staging)

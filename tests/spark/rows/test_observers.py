@@ -1,0 +1,28 @@
+"""What is noted while a split is read: statements between rows, and damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from support.source import changed, read  # noqa: E402
+
+from binlog_core import SchemaError  # noqa: E402
+
+
+def test_statements_between_rows(tmp_path: Path) -> None:
+    path = changed(tmp_path)
+    rows = read(path, table="shop.orders", onSchemaChange="ignore", ddl="rows")
+    kinds = ["insert", "alter", "insert", "insert", "truncate"]
+    assert [row["_change_type"] for row in rows] == kinds
+    assert [row["_statement"] for row in rows if row["_statement"]] == [
+        "ALTER TABLE orders ADD extra DATE",
+        "truncate orders",
+    ]
+    with pytest.raises(SchemaError, match=r"ALTER TABLE") as caught:
+        read(path, table="shop.orders", ddl="fail")
+    assert caught.value.offset is not None

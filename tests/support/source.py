@@ -1,0 +1,82 @@
+"""Rows of the data source, as its workers make them, in this process; and logs of a small shop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from binlog_core.spark.doors.changes import ChangeReader, infer_schema
+from binlog_core.spark.options import SourceOptions
+from binlog_core.spark.plan.parts import plan_parts
+from binlog_core.spark.rows.types import arrow_schema, spark_schema
+from support.writer import Log, Table
+
+GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+ORDERS = Table("shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)")], primary_key=["id"])
+OTHER = Table("shop", "other", [("id", "INT")])
+
+
+def read(paths: Any, **options: str) -> list[dict[str, Any]]:
+    """Rows as the workers make them, in the order of the log."""
+    given = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
+    parsed = SourceOptions.parse(options)
+    schema = arrow_schema(spark_schema(infer_schema(given, parsed)))
+    reader = ChangeReader.of(parsed, schema, projected=False)
+    rows: list[dict[str, Any]] = []
+    for part in plan_parts(given, parsed):
+        for batch in reader.read(part):
+            batch.validate(full=True)
+            assert batch.schema == schema
+            rows += batch.to_pylist()
+    return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_ordinal"] or 0))
+
+
+def orders(tmp_path: Path, name: str = "bin.000007", count: int = 40) -> Path:
+    log = Log("8.0.36")
+    log.previous_gtids()
+    for i in range(count):
+        log.timestamp += 1
+        log.gtid(GTIDS, i + 1)
+        log.begin()
+        log.insert(ORDERS, [{"id": 2 * i, "text": f"t{i}"}, {"id": 2 * i + 1, "text": None}])
+        log.insert(OTHER, [{"id": i}])
+        log.commit(xid=100 + i)
+    path = tmp_path / name
+    path.write_bytes(log.getvalue())
+    return path
+
+
+def partial(tmp_path: Path) -> Path:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(ORDERS, [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}])
+    log.update(ORDERS, [({"id": 1}, {"text": "c"})], before_columns=["id"], after_columns=["text"])
+    log.update(ORDERS, [({"id": 2}, {"id": 9})], before_columns=["id"], after_columns=["id"])
+    log.delete(ORDERS, [{"id": 9}], columns=["id"])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    return path
+
+
+WIDER = Table(
+    "shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)"), ("extra", "DATE")], primary_key=["id"]
+)
+
+
+def changed(tmp_path: Path) -> Path:
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(ORDERS, [{"id": 1, "text": "a"}])
+    log.commit()
+    log.query("ALTER TABLE orders ADD extra DATE", "shop")
+    log.begin()
+    log.insert(
+        WIDER, [{"id": 2, "text": "b", "extra": "2024-02-29"}, {"id": 3, "text": "c", "extra": "0000-00-00"}]
+    )
+    log.commit()
+    log.query("TRUNCATE TABLE other", "shop")
+    log.query("truncate orders", "shop")
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    return path

@@ -1,0 +1,1 @@
+from support.indexed import small_ranges  # noqa: F401

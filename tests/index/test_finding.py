@@ -1,0 +1,66 @@
+"""Finding the index of a log: of one that grew, was closed, or is another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from support.indexed import Read, found_by, keys_in, write_log
+
+import binlog_core
+from binlog_core.index import NAME, index
+
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+def test_a_log_that_grew_is_read_on_behind_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path / "bin.000001", 0, closed=False)
+    data = path.read_bytes()
+    for part in (len(data) // 3, len(data) * 2 // 3, len(data) - 5):
+        path.write_bytes(data[:part])
+        index(path)
+        path.write_bytes(data)
+        key = keys_in(path)[-1]
+        read = Read(monkeypatch)
+        assert len(found_by(path, where=f"id = {key}", tables="shop.t")) == 1
+        assert read.bytes < len(data) - part + 6000  # what came later, and a part of a range
+        assert len(found_by(path)) == 202
+
+
+def test_a_log_that_is_closed_later_keeps_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path / "bin.000001", 0, closed=False)
+    data = bytearray(path.read_bytes())
+    data[21] |= 1  # the server has it open
+    path.write_bytes(data)
+    with binlog_core.open(path, verify_checksum=False) as log:
+        assert log.format.in_use
+    index(path)
+    write_log(path, 0)
+    read = Read(monkeypatch)
+    assert found_by(path, where="id = 1", tables="shop.t") == []
+    assert read.bytes < 6000
+
+
+def test_another_log_of_the_same_name_is_not_taken_for_it(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "bin.000001", 0)
+    index(path)
+    other = write_log(tmp_path / "other.000001", 5)
+    key = keys_in(other)[0]
+    os.replace(other, path)
+    assert len(found_by(path, where=f"id = {key}", tables="shop.t")) == 1
+    assert index(path)[0].made
+    assert not index(path)[0].made
+
+
+def test_an_index_of_other_logs(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    write_log(tmp_path / "a/bin.000001", 0)
+    there = write_log(tmp_path / "b/bin.000001", 1)
+    index(tmp_path / "a")
+    shutil.copy(tmp_path / "a" / NAME, tmp_path / "b" / NAME)
+    for key in keys_in(there)[:10]:
+        assert found_by(there, where=f"id = {key}", tables="shop.t")

@@ -1,0 +1,65 @@
+"""Ranges: where they are cut, what headers tell of them, and where they end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.indexed import UUID, T
+from support.writer import Log
+
+from binlog_core._index.ranges import Range, known_of, ranges_of
+from binlog_core._sources.sources import BufferSource
+from binlog_core._walk.track import Track
+from binlog_core.report import Report
+
+
+def found_in(log: Log) -> tuple[list[Range], bool]:
+    return ranges_of(Track(BufferSource(log.getvalue(), "log"), Report()))
+
+
+def written(*, gtids: bool) -> tuple[Log, list[int]]:
+    """Ten transactions of more than 1000 bytes, of one server each, and where each begins."""
+    log, begins = Log("8.4.0"), []
+    for i in range(10):
+        begins.append(log.position)
+        log.timestamp, log.server_id = 1_700_000_000 + i, 1 + i
+        if gtids:
+            log.gtid(UUID, i + 1)
+        log.begin("shop")
+        log.insert(T, [{"id": n, "b": "x" * 190} for n in range(5)])
+        log.commit()
+    return log, begins
+
+
+@pytest.mark.parametrize("gtids", [True, False])
+def test_ranges_begin_where_transactions_do(gtids: bool) -> None:
+    log, begins = written(gtids=gtids)
+    log.rotate()
+    ranges, has_gtids = found_in(log)
+    assert has_gtids is gtids
+    # Of 2000 bytes at least: the first, which begins with the descriptor, and then two transactions each.
+    assert [one.begin for one in ranges] == [4, *begins[2::2]]
+    assert [one.end for one in ranges] == [*begins[2::2], len(log.getvalue())]
+    # The descriptor's time is not one of a change; the rotation is of the last server.
+    assert [(one.first_timestamp, one.last_timestamp) for one in ranges] == [
+        (1_700_000_000 + i, 1_700_000_001 + i) for i in range(0, 10, 2)
+    ]
+    assert [one.servers for one in ranges] == [{i + 1, i + 2} for i in range(0, 10, 2)]
+
+
+def test_what_may_go_on_is_not_a_range() -> None:
+    """A log that ends inside a transaction is read behind its last whole range."""
+    log, begins = written(gtids=True)
+    begins.append(log.position)
+    log.gtid(UUID, 11)
+    log.begin("shop")
+    assert [one.end for one in found_in(log)[0]] == begins[2::2]
+
+
+def test_many_servers_are_not_known() -> None:
+    assert known_of({1}, np.array([2, 2], np.uint32)) == {1, 2}
+    assert known_of({1}, np.array([], np.uint32)) == {1}
+    assert known_of(None, np.array([2], np.uint32)) is None
+    assert known_of({1}, None) is None
+    assert known_of(set(), np.arange(1000, dtype=np.uint32)) == set(range(1000))
+    assert known_of({1000}, np.arange(1000, dtype=np.uint32)) is None

@@ -100,7 +100,8 @@ SANITIZED := build/sanitize/lib
 SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format tests/splits tests/tables tests/walk tests/whole \
     tests/sources tests/test_batch.py tests/test_batches.py tests/test_log.py tests/test_json_text.py \
     tests/test_passes.py
-NOT_SANITIZED := tests/sources/test_remote.py tests/whole/test_docs.py tests/whole/test_reference.py tests/whole/test_typing.py
+NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py object_stores.py remote.py timeline.py) \
+    tests/whole/test_docs.py tests/whole/test_reference.py tests/whole/test_typing.py
 # Nor each byte twice: what is damaged comes further where checksums are not verified.
 NOT_SANITIZED_ALSO := not spark and not (each_byte_set_to_extremes and not unverified)
 

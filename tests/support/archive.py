@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import struct
 import uuid as uuids
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import binlog_core
+from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.feed import Identity, LineLost, LogMissing, Run, Start
 from binlog_core.archive.files import Files
+from binlog_core.archive.keeper import Keeper
 from binlog_core.gtids import GtidSet, MariadbGtidSet
 from support.writer import Log, Table
 
@@ -409,3 +414,69 @@ class FailingFiles(Files):
     def truncate(self, descriptor: int, size: int) -> None:
         self._step("truncate")
         super().truncate(descriptor, size)
+
+
+OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429563"
+
+
+def busy(server: FakeServer, transactions: int = 30, seed: int = 1) -> FakeServer:
+    """A server with some transactions more, in several logs."""
+    chance = random.Random(seed)
+    for _ in range(transactions):
+        server.transaction("n" * chance.randrange(200))
+        if chance.random() < 0.1:
+            server.rotate()
+        elif chance.random() < 0.03:
+            server.restart()
+    return server
+
+
+def replica_of(server: FakeServer, **settings: Any) -> FakeServer:
+    """Another server with the same transactions, in other logs."""
+    replica = FakeServer(server.version, uuid=OTHER, server_id=2, base="replica", **settings)
+    for (uuid, _), (first, last) in server.executed.intervals():
+        for number in range(first, last + 1):
+            replica.transaction(gtid=(uuid, number), key=number)
+            if number % 7 == 0:
+                replica.rotate()
+    replica.next_id = server.next_id
+    return replica
+
+
+SERVERS = {
+    "mysql": lambda: FakeServer("8.0.36"),
+    "mysql 5.6": lambda: FakeServer("5.6.24", checksum=False),
+    "mariadb": lambda: FakeServer("10.11.6-MariaDB-log"),
+    "mariadb without checksums": lambda: FakeServer("11.4.2-MariaDB", checksum=False),
+}
+
+
+def archive(server: FakeServer, folder: Path, *, files: Files | None = None, **settings: Any) -> Archiver:
+    """The archiver of a server's logs in a folder, after it has run."""
+    feed = {key: settings.pop(key) for key in ("seed", "most", "semi_sync") if key in settings}
+    keep = {key: settings.pop(key) for key in ("compress", "keep", "index") if key in settings}
+    settings.setdefault("connect", lambda: server.connect(**feed))
+    settings.setdefault("until_now", True)
+    archiver = Archiver(folder=str(folder), keeper=Keeper(files, **keep), files=files, **settings)
+    archiver.run()
+    return archiver
+
+
+def segments(folder: Path) -> list[dict[str, Any]]:
+    """Those of an archive's timeline."""
+    found: list[dict[str, Any]] = json.loads((folder / "timeline.json").read_text())["segments"]
+    return found
+
+
+def ids(folder: Path, **options: Any) -> list[int]:
+    """Of the rows that an archive holds, as they come."""
+    with binlog_core.open(folder, **options) as log:
+        return [change.after["id"] for change in log.rows()]
+
+
+def assert_same(server: FakeServer, folder: Path) -> None:
+    """Every log of the archive is the server's, the growing one a prefix of it."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix[1:].isdigit())
+    assert names == list(server.logs)
+    for name in names:
+        assert (folder / name).read_bytes() == server.bytes_of(name)

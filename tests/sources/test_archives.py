@@ -1,0 +1,186 @@
+"""Archives as logs: one history, in which each transaction comes once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.archive import OTHER, UUID, FakeServer, archive, busy, ids, replica_of, segments
+
+import binlog_core
+from binlog_core.gtids import GtidSet
+from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import Schema
+from binlog_core.spark.access import Access
+from binlog_core.spark.plan.definitions import follow_definitions
+from binlog_core.splits import check_seams, plan_splits, read_split_groups
+
+
+def test_each_transaction_comes_once_over_failovers(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    assert segments(tmp_path)[1]["settled"] > "replica.000003"
+    busy(replica, 5, seed=4)
+    archive(replica, tmp_path)
+    third = FakeServer(server.version, uuid=OTHER.replace("4e", "5e"), server_id=3)
+    for number in range(1, 21):
+        third.transaction(gtid=(server.uuid, number), key=number)
+    for number in range(21, 36):
+        third.transaction(gtid=(OTHER, number), key=number)
+    third.next_id = 36
+    busy(third, 10, seed=3)
+    archive(third, tmp_path)
+    assert len(segments(tmp_path)) == 3
+    assert ids(tmp_path) == list(range(1, 46))
+    with binlog_core.open(tmp_path) as log:
+        assert sum(len(batch.array) for batch in log.batches()) == 45
+        assert not log.report.file_gaps and not log.report.unproved_seams
+    assert ids(tmp_path, exclude_gtids=f"{OTHER}:21-35") == [*range(1, 21), *range(36, 46)]
+
+
+def test_mariadb_fails_over_by_domain(tmp_path: Path) -> None:
+    server = busy(FakeServer("10.11.6-MariaDB-log"), 12)
+    archive(server, tmp_path)
+    replica = FakeServer("10.11.6-MariaDB-log", server_id=2)
+    for name in server.logs:  # a replica's log holds the source's GTIDs
+        replica.logs[name], replica.before[name] = server.logs[name], server.before[name]
+    replica.executed, replica.next_id, replica.clock = server.executed, server.next_id, server.clock
+    replica.rotate()
+    busy(replica, 8, seed=2)
+    archive(replica, tmp_path)
+    assert [one["seam"] for one in segments(tmp_path)] == [None, "failover"]
+    assert ids(tmp_path) == list(range(1, 21))
+
+
+def test_a_transaction_cut_by_a_failover_comes_once(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    replica = replica_of(server)
+    server.transaction()
+    del server.logs[server.current]._out[-31:]  # its XID
+    archive(server, tmp_path)
+    replica.transaction(gtid=(server.uuid, 10), key=10)
+    replica.transaction(gtid=(server.uuid, 11), key=11)
+    archive(replica, tmp_path)
+    assert ids(tmp_path) == list(range(1, 12))
+
+
+def test_a_reset_is_read_on_and_told(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 12)
+    archive(server, tmp_path)
+    server.reset()
+    busy(server, 5)
+    archive(server, tmp_path)
+    assert ids(tmp_path) == list(range(1, 18))
+    with binlog_core.open(tmp_path) as log:
+        assert sum(1 for _ in log.rows()) == 17
+        assert log.report.unproved_seams == 1
+    with pytest.raises(binlog_core.StrictError):
+        ids(tmp_path, strict=True)
+
+
+def test_a_gap_is_an_error_where_it_is_met(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, tmp_path)
+    for _ in range(3):
+        server.transaction()
+        server.rotate()
+    server.purge_to(server.current)
+    server.transaction()
+    archive(server, tmp_path, start=(server.current, 4))
+    with binlog_core.open(tmp_path) as log:
+        rows = log.rows()
+        assert [next(rows).after["id"] for _ in range(3)] == [1, 2, 3]
+        with pytest.raises(binlog_core.BinlogError, match="gap before the logs of"):
+            next(rows)
+    assert ids(tmp_path, start=(server.current, 4)) == [7]
+
+
+def test_a_log_that_went_missing_in_the_archive_is_an_error(tmp_path: Path) -> None:
+    server = FakeServer()
+    for _ in range(4):
+        server.transaction()
+        server.rotate()
+    archive(server, tmp_path)
+    (tmp_path / "mysql-bin.000001").unlink()  # retention
+    assert ids(tmp_path) == [2, 3, 4]
+    (tmp_path / "mysql-bin.000003").unlink()
+    with pytest.raises(binlog_core.BinlogError, match=r"logs are missing in the archive: .* 3 to 3"):
+        ids(tmp_path)
+
+
+def test_splits_of_an_archive_give_each_transaction_once(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    replica.reset()
+    replica.next_id = 31
+    busy(replica, 10, seed=4)
+    archive(replica, tmp_path)
+    for size in (None, 300, 1000):
+        splits = plan_splits(tmp_path, size)
+        results, found = [], []
+        for split in splits:
+            reader = read_split_groups(split)
+            for group in reader:
+                for batch in group.batches:
+                    found += batch.array["row"]["id"].tolist()
+            results.append(reader.result)
+        assert found == list(range(1, 41))
+        assert check_seams(results) == []
+        numbers = [split.file_number for split in splits]
+        assert numbers == sorted(numbers) and len(set(numbers)) == len({split.path for split in splits})
+
+
+def test_a_position_finds_its_segment_by_what_it_knows(tmp_path: Path) -> None:
+    """The logs of both servers have the same names."""
+    server = busy(FakeServer(base="replica"), 20)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    replica.transaction()
+    replica.transaction()
+    archive(replica, tmp_path)
+    with binlog_core.open(tmp_path) as log:
+        groups = [group.position for one in log.each_file() for group in one.groups()]
+    ends = [position for position in groups if position.file.endswith("replica.000003")]
+    assert [position.file for position in ends] == ["replica.000003", "timeline-2/replica.000003"]
+    assert ids(tmp_path, start=ends[1]) == []
+    # As servers give them: without the segment, with the UUID or with GTIDs.
+    second = replace(ends[1], file="replica.000003")
+    assert ids(tmp_path, start=replace(second, server=OTHER)) == []
+    assert ids(tmp_path, start=replace(second, gtids=replica.executed)) == []
+    assert ids(tmp_path, start=replace(ends[0], server=server.uuid)) == list(range(10, 23))
+
+
+def test_statements_that_two_segments_have_are_followed_once(tmp_path: Path) -> None:
+    def alter(server: FakeServer, number: int) -> None:
+        log = server.logs[server.current]
+        log.gtid(UUID, number)
+        log.query("ALTER TABLE shop.other ADD COLUMN extra INT", "shop")
+        server.executed = server.executed | GtidSet([((UUID, ""), (number, number))])
+        server.next_id = number + 1
+
+    server = FakeServer()
+    server.transaction()
+    alter(server, 2)
+    archive(server, tmp_path)
+    replica = FakeServer(uuid=OTHER, server_id=2, base="replica")
+    replica.transaction(gtid=(UUID, 1), key=1)
+    alter(replica, 2)
+    replica.transaction()
+    archive(replica, tmp_path)
+    assert len(segments(tmp_path)) == 2
+    schema = {"shop.other": "CREATE TABLE other (id INT)"}
+    with binlog_core.open(tmp_path, schema="ddl", schema_start=schema) as log:
+        found = [change.after["id"] for change in log.rows()]
+        assert found == [1, 3]
+        assert log.report.ddl_not_followed == 0
+    tracker = DdlTracker(Schema.load(schema))
+    follow_definitions(plan_splits(tmp_path), Access(), tracker)
+    definition = tracker.definition("shop", "other")
+    assert definition is not None and [column.name for column in definition.columns] == ["id", "extra"]

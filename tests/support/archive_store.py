@@ -1,0 +1,51 @@
+"""Archives in object stores, for tests of what is kept in them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import binlog_core
+from binlog_core._sources.places import place_of
+from binlog_core.archive.archiver import Archiver
+from binlog_core.archive.keeper import Keeper
+from binlog_core.archive.store import Store, Uploader
+
+from .archive import FakeServer
+
+
+def archive(
+    server: FakeServer, target: tuple[str, dict[str, Any] | None], spool: Path, **settings: Any
+) -> Archiver:
+    """The archiver of a server's logs in a store, after it has run."""
+    keep = {key: settings.pop(key) for key in ("compress", "keep") if key in settings}
+    store = Store(*target, patience=settings.pop("patience", 1.0), stop=threading.Event())
+    uploader = Uploader(store, str(spool), settings.pop("interval", 0.05))
+    settings.setdefault("connect", server.connect)
+    settings.setdefault("until_now", True)
+    archiver = Archiver(folder=str(spool), keeper=Keeper(**keep), uploader=uploader, **settings)
+    archiver.run()
+    return archiver
+
+
+def held(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[str, bytes]:
+    """The objects in a folder of a store."""
+    place = place_of(*target)
+    found = {}
+    for path in sorted(place.files(f"{target[0]}/{folder}") or ()):
+        name = path.rpartition("/")[2]
+        with place.open(path, None) as source:
+            found[name] = b"".join(iter(lambda: source.read(1 << 20), b""))
+    return found
+
+
+def logs_in(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[str, bytes]:
+    """The logs among them."""
+    return {name: data for name, data in held(target, folder).items() if "json" not in name}
+
+
+def ids(target: tuple[str, dict[str, Any] | None], **options: Any) -> list[int]:
+    """Of the rows that an archive in a store holds, as they come."""
+    with binlog_core.open(target[0], storage_options=target[1], **options) as log:
+        return [change.after["id"] for change in log.rows()]

@@ -13,7 +13,7 @@ from binlog_core.spark.rows.read_options import LogOptions
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
-from binlog_core.spark.options import SourceOptions  # noqa: E402
+from binlog_core.spark.options import SourceOptions, paths_of  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,37 @@ def test_options_of_source_and_functions_have_one_set_of_names() -> None:
         SourceOptions.parse({"onErrors": "skip"})
     with pytest.raises(ValueError, match="schema_start goes with schema=ddl"):
         SourceOptions.parse({"schemaStart": "shop.sql"})
+
+
+def test_values_of_options() -> None:
+    parsed = SourceOptions.parse(
+        {
+            "TABLE": "a.b",
+            "splitSize": "3k",
+            "maxBytesPerTrigger": "2 MB",
+            "startTime": "2026-01-02T00:00:00",
+            "endTime": "2026-01-02T01:00:00+01:00",
+            "startOffset": "C:bin.000001:120",
+            "absent": "AUTO",
+            "metadata": "_XID, _gtid",
+            "fs.key": "x",
+            "path": "not looked at",
+        }
+    )
+    assert (parsed.split_size, parsed.max_bytes_per_trigger) == (3072, 2 << 20)
+    assert parsed.start_time == parsed.end_time == 1_767_312_000
+    assert parsed.start_offset == ("C:bin.000001", 120)
+    assert (parsed.absent, parsed.metadata) == (None, ("_xid", "_gtid"))
+    assert parsed.storage_options == {"key": "x"}
+    assert SourceOptions.parse({"splitSize": "0"}).split_size is None
+
+
+def test_which_tables_are_wanted() -> None:
+    some = SourceOptions.parse({"tables": "shop.*", "excludeTables": "shop.tmp_*"})
+    assert [some.wants(name) for name in ("shop.t", "shop.tmp_1", "other.t")] == [True, False, False]
+    one = SourceOptions.parse({"table": "shop.[t]"})
+    assert [one.wants(name) for name in ("shop.[t]", "shop.t")] == [True, False]
+    assert one.read_options().tables == ("shop.[[]t]",)
+    with pytest.raises(ValueError, match="no path"):
+        paths_of({"table": "shop.t"})
+    assert paths_of({"PATHS": '["a", "b"]', "path": "c"}) == ["a", "b"]

@@ -15,7 +15,9 @@ from support.source import GTIDS, orders, read  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
-from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
+from binlog_core.spark.plan.parts import Part, check_numbers, index_of, plan_parts, whole_logs  # noqa: E402
+from binlog_core.spark.rows.prepared import Prepared  # noqa: E402
+from binlog_core.splits import Split  # noqa: E402
 
 
 def test_every_plan_gives_the_same_rows_in_a_total_order(tmp_path: Path) -> None:
@@ -63,3 +65,29 @@ def test_times_and_offsets_cut(tmp_path: Path) -> None:
     assert read(path, table="shop.orders", startOffset=as_json, metadata="_position") == rest
     with pytest.raises(BinlogError, match=r"no log 'bin.000009'"):
         read(path, table="shop.orders", startOffset="bin.000009:4")
+
+
+def test_versions_of_a_part_reach_to_the_commits_of_its_xa_transactions() -> None:
+    log = 7 << 40
+    assert Part(Split("bin.000007", 100, 200, 7)).versions == (log + 100, log + 200)
+    assert Part(Split("bin.000007", 100, None, 7)).versions == (log + 100, 8 << 40)
+    ends = (Prepared(100, log + 900, 0), Prepared(110, None, 0), Prepared(120, 5, 0))
+    assert Part(Split("bin.000007", 100, 200, 7), prepared=ends).versions == (5, log + 901)
+
+
+def test_logs_of_splits() -> None:
+    splits = [Split("a", 0, 10, 1, 0), Split("a", 10, None, 1, 1), Split("b", 0, None, 2, 2)]
+    assert whole_logs(splits) == [Split("a", 0, None, 1, 0), Split("b", 0, None, 2, 1)]
+    check_numbers(whole_logs(splits), "an export")
+    check_numbers([Split("s1/bin.000009", file_number=9), Split("s2/bin.000001", file_number=65537)], "x")
+    gap = [Split("in/bin.000001", file_number=1), Split("in/bin.000003", file_number=3)]
+    with pytest.raises(BinlogError, match=r"missing between this one and bin.000003: an export would lose"):
+        check_numbers(gap, "an export")
+
+
+def test_a_log_is_found_by_its_path_or_name() -> None:
+    splits = [Split("/in/bin.000001"), Split("/in/bin.000002.zst"), Split("/in/bin.000003")]
+    names = ("bin.000001", "bin.000002", "/in/bin.000003")
+    assert [index_of(splits, name) for name in names] == [0, 1, 2]
+    with pytest.raises(BinlogError, match=r"no log 'bin.000004'.*purged"):
+        index_of(splits, "bin.000004")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.writer import Log, Table
@@ -17,6 +20,7 @@ from binlog_core import SchemaError  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
+from binlog_core.spark.rows.fit import held, narrows, own_names, to_json, widened  # noqa: E402
 
 
 def test_a_definition_that_changes(tmp_path: Path) -> None:
@@ -64,3 +68,66 @@ def test_values_that_a_column_cannot_hold_are_rescued(tmp_path: Path) -> None:
         {"id": 1 << 15, "u": str(above), "at": "2024-02-00", "f": 0.25},
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "whole", "some"),
+    [
+        (pa.int16(), pa.int32(), True, True),
+        (pa.int32(), pa.int16(), False, True),
+        (pa.int32(), pa.decimal128(10, 0), True, False),  # -2147483648 has ten digits
+        (pa.int32(), pa.decimal128(10, 1), False, False),
+        (pa.int64(), pa.float64(), False, False),  # 2**53 + 1
+        (pa.int32(), pa.float64(), True, False),
+        (pa.int32(), pa.float32(), False, False),
+        (pa.int16(), pa.float32(), True, False),
+        (pa.int64(), pa.string(), True, False),
+        (pa.decimal128(10, 2), pa.decimal128(11, 2), True, False),
+        (pa.decimal128(10, 2), pa.decimal128(11, 4), False, False),
+        (pa.decimal128(20, 0), pa.int64(), False, True),
+        (pa.decimal128(10, 2), pa.int64(), False, False),
+        (pa.float32(), pa.float64(), True, False),
+        (pa.date32(), pa.timestamp("us"), True, False),
+        (pa.date32(), pa.timestamp("us", "UTC"), False, False),
+        (pa.string(), pa.binary(), True, False),
+        (pa.binary(), pa.string(), False, False),
+    ],
+    ids=str,
+)
+def test_which_types_hold_all_values_of_another_or_some(
+    source: Any, target: Any, whole: bool, some: bool
+) -> None:
+    assert widened(source, target) is whole
+    assert narrows(source, target) is some
+
+
+def test_bounds_of_a_narrower_type() -> None:
+    values = pa.array([-129, -128, 0, None, 127, 128, 1 << 62], pa.int64())
+    assert held(values, pa.int8()).to_pylist() == [False, True, True, None, True, False, False]
+    large = pa.array([Decimal((1 << 63) - 1), Decimal(1 << 63)], pa.decimal128(20, 0))
+    assert held(large, pa.int64()).to_pylist() == [True, False]
+
+
+def test_names_are_found_without_case_where_only_one_has_it() -> None:
+    assert own_names(["Id", "a", "A"]) == {"Id": 0, "a": 1, "A": 2, "id": 0}
+
+
+def test_values_as_json_lose_nothing() -> None:
+    values = {
+        "decimal": Decimal("1.50"),
+        "number": (1 << 64) - 1,
+        "bytes": b"\0\xff",
+        "date": dt.date(2026, 1, 2),
+        "moment": dt.datetime(2026, 1, 2, 3, 4, 5, 600),
+        "time": dt.timedelta(hours=-1, microseconds=1),
+        "text": "ä",
+    }
+    assert json.loads(to_json(values)) == {
+        "decimal": "1.50",
+        "number": 18446744073709551615,
+        "bytes": "AP8=",
+        "date": "2026-01-02",
+        "moment": "2026-01-02T03:04:05.000600",
+        "time": -3_599_999_999,
+        "text": "ä",
+    }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.batches import ABSENT, column, make_batch
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -14,6 +16,9 @@ pytest.importorskip("pyspark")
 from support.source import partial, read  # noqa: E402
 
 from binlog_core import SchemaError  # noqa: E402
+from binlog_core._tables.column_types import Kind  # noqa: E402
+from binlog_core.batch import ChangeBatch  # noqa: E402
+from binlog_core.spark.rows.images import absent_names, select_images  # noqa: E402
 
 
 def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -71,3 +76,32 @@ def test_keychange_compares_text_by_its_bytes(tmp_path: Path) -> None:
     ]
     with pytest.raises(SchemaError, match=r"primary key"):
         read(path, table="d.t", images="keychange")
+
+
+def updates() -> ChangeBatch:
+    """An insert; an update, one of the key, one whose image behind it lacks the key; a delete."""
+    ids = [1, 5, 5, 6, 7, 8, ABSENT, 9]
+    columns = [column("id", Kind.INT, bytes_=4), column("text", Kind.TEXT, charset="utf8mb4")]
+    return make_batch(columns, [{"id": one, "text": b"x"} for one in ids], ops=[1, 2, 3, 2, 3, 2, 3, 4])
+
+
+def test_images_are_chosen_by_what_an_update_does_to_the_key() -> None:
+    assert select_images(updates(), "both").rows is None
+    after = select_images(updates(), "after")
+    assert after.rows is not None
+    assert (after.rows.tolist(), after.ops.tolist()) == ([0, 2, 4, 6, 7], [1, 3, 3, 3, 4])
+    moved = select_images(updates(), "keychange", ["id"])
+    assert moved.rows is not None
+    assert (moved.rows.tolist(), moved.ops.tolist()) == ([0, 2, 3, 4, 6, 7], [1, 3, 4, 3, 3, 4])
+    with pytest.raises(SchemaError, match="the log does not tell the primary key"):
+        select_images(updates(), "keychange")
+    with pytest.raises(SchemaError, match="not there") as caught:
+        select_images(updates(), "keychange", ["number"])
+    assert caught.value.column == "number"
+
+
+def test_what_an_image_lacks_is_named() -> None:
+    lacking = [None] * 6 + [["id"], None]
+    assert absent_names(updates(), None, filled=False).to_pylist() == lacking
+    assert absent_names(updates(), None, filled=True).to_pylist() == [None] * 8  # its preimage has it
+    assert absent_names(updates(), np.array([6, 0]), filled=False).to_pylist() == [["id"], None]

@@ -12,8 +12,10 @@ pytest.importorskip("pyspark")
 
 from support.source import orders, partial, read  # noqa: E402
 
+from binlog_core._change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.doors.changes import infer_schema  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
+from binlog_core.spark.rows.json_rows import all_tables_schema  # noqa: E402
 from binlog_core.spark.rows.types import spark_schema  # noqa: E402
 
 
@@ -53,3 +55,12 @@ def test_all_tables_as_json(tmp_path: Path) -> None:
     both = orders(tmp_path, "bin.000002", 3)
     assert len(read(both, tables="shop.ot*")) == 3
     assert len(read([path, both])) == 14
+
+
+def test_columns_by_what_is_asked_for() -> None:
+    schema = all_tables_schema(())
+    assert schema.names == ["_database", "_table", "before", "after", *LAKE_COLUMNS, "_corrupt"]
+    events = all_tables_schema(("_gtid",), corrupt=False, documents="debezium")
+    assert events.names == ["_database", "_table", "key", "value", *LAKE_COLUMNS, "_gtid"]
+    assert {schema.field(name).type for name in ("before", "after", "_corrupt")} == {pa.string()}
+    assert schema.field("_commit_version").type == pa.int64()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.batches import column, make_batch
 from support.writer import Log, Table
 
+from binlog_core._tables.column_types import Kind
+from binlog_core.batch import ChangeBatch
 from binlog_core.spark import plan_splits, read_split
+from binlog_core.spark.rows.ordinals import Ordinals
 
 pytest.importorskip("pyarrow")
 
@@ -34,3 +38,21 @@ def test_ordinals_run_over_tables_and_groups(tmp_path: Path) -> None:
     assert first >> 40 == 42
     assert sorted(row[1:] for row in rows if row[0] == first) == [(i, i) for i in range(90_000)]
     assert [row[1:] for row in rows if row[0] == second] == [(0, 1)]
+
+
+def batch(begin: int, positions: list[int]) -> ChangeBatch:
+    rows = [{"id": 1}] * len(positions)
+    made = make_batch([column("id", Kind.INT, bytes_=4)], rows, transactions=[{"begin_position": begin}])
+    made.array["image"]["position"] = positions
+    return made
+
+
+def test_a_transaction_is_counted_on_in_the_next_group() -> None:
+    ordinals = Ordinals()
+    assert ordinals.number([]) == []
+    tables = [batch(900, [1000, 1020]), batch(900, [1010, 1030, 1040])]
+    assert [one.tolist() for one in ordinals.number(tables)] == [[0, 2], [1, 3, 4]]
+    assert ordinals.number_one(900) == 5  # a statement among its rows
+    assert [one.tolist() for one in ordinals.number([batch(900, [1050])])] == [[6]]
+    assert [one.tolist() for one in ordinals.number([batch(2000, [2010, 2020])])] == [[0, 1]]
+    assert ordinals.number_one(3000) == 0

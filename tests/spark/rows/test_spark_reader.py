@@ -196,12 +196,6 @@ def test_parts_of_a_log_are_the_log(size: int) -> None:
     assert rows == [row for _, batch in read_split(whole) for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("option", ["images", "unnamed", "text_errors", "on_error"])
-def test_unknown_options(option: str) -> None:
-    with pytest.raises(ValueError, match=option):
-        read_split(Split("x"), **{option: "nonsense"})
-
-
 def test_splits_travel() -> None:
     split = Split("x.000001", file_number=1, index=3)
     assert pickle.loads(pickle.dumps(split)) == split

@@ -1,0 +1,69 @@
+"""Functions that workers call, without any: what goes through ``mapInArrow`` and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from binlog_core import DecodeError  # noqa: E402
+from binlog_core.spark.workers import call_partitions, call_tasks, run_here, runner  # noqa: E402
+
+
+class Frame:
+    """Partitions of numbers, and what a function makes of each."""
+
+    def __init__(self, partitions: list[Any]) -> None:
+        self.partitions = partitions
+
+    def mapInArrow(self, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:
+        assert schema == "result binary"
+        return Frame([batch for part in self.partitions for batch in function(iter(part))])
+
+    def toArrow(self) -> Any:
+        return pa.Table.from_batches(self.partitions)
+
+
+class Spark:
+    """A session whose partitions come in the other order, as tasks end when they end."""
+
+    asked = 0
+
+    def range(self, start: int, end: int, step: int, partitions: int) -> Frame:
+        self.asked += 1
+        assert (start, step, partitions) == (0, 1, end)
+        return Frame([[pa.record_batch({"id": [i]})] for i in reversed(range(end))])
+
+
+def fail(task: Any) -> Any:
+    if task == 2:
+        raise DecodeError("a wrong value", path="bin.000001", offset=4)
+    return task
+
+
+def test_results_come_in_the_order_of_the_tasks() -> None:
+    spark: Any = Spark()
+    assert call_tasks(spark, lambda task: (task, -task), [3, 1, 2]) == [(3, -3), (1, -1), (2, -2)]
+    assert call_tasks(spark, fail, []) == []
+    assert spark.asked == 1
+    assert runner(spark)(fail, [7]) == run_here(fail, [7]) == [7]
+    assert spark.asked == 1  # one task is not worth a job
+    assert runner(spark)(fail, [7, 8]) == [7, 8]
+    assert spark.asked == 2
+
+
+def test_an_error_comes_back_as_what_it_is() -> None:
+    spark: Any = Spark()
+    with pytest.raises(DecodeError) as caught:
+        call_tasks(spark, fail, [1, 2, 3])
+    assert (caught.value.path, caught.value.offset) == ("bin.000001", 4)
+    with pytest.raises(ZeroDivisionError):  # nobody raised that on purpose: the job fails
+        call_tasks(spark, lambda task: task / 0, [1, 2])
+
+
+def test_a_partition_is_handed_over_whole() -> None:
+    frame: Any = Frame([[pa.record_batch({"id": [1, 2]}), pa.record_batch({"id": [3]})], []])
+    assert call_partitions(frame, lambda batches: sum(batch.num_rows for batch in batches)) == [3, 0]

@@ -97,9 +97,10 @@ reproducible: $(VENV)/.test
 # Tests that measure memory say themselves that a sanitizer takes some of its own, and are skipped.
 # The quarantine of freed memory is kept small, since some tests measure how much memory is held.
 SANITIZED := build/sanitize/lib
-SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format tests/splits tests/tables tests/walk tests/whole \
-    tests/sources tests/test_batch.py tests/test_batches.py tests/test_log.py tests/test_json_text.py \
-    tests/test_passes.py
+SANITIZED_TESTS := tests/arrow tests/core tests/decode tests/events tests/format tests/splits tests/tables tests/walk \
+    tests/whole tests/sources tests/test_batch.py tests/test_batches.py tests/test_json_text.py \
+    tests/test_limits.py tests/test_log.py tests/test_opening.py tests/test_passes.py tests/test_reading.py \
+    tests/test_report.py tests/test_settings.py
 NOT_SANITIZED := $(addprefix tests/sources/test_,archived.py archives.py object_stores.py remote.py timeline.py) \
     tests/whole/test_docs.py tests/whole/test_reference.py tests/whole/test_typing.py
 # Nor each byte twice: what is damaged comes further where checksums are not verified.

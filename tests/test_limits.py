@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -324,3 +325,13 @@ def test_an_event_larger_than_what_is_unpacked_at_a_time(size: int) -> None:
             pytest.raises(DecodeError, match=r"Limits\.event_bytes"),
         ):
             list(getattr(opened, road)())
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+def test_limits_are_looked_at_when_they_are_given(name: str) -> None:
+    for value in (0, -1, 10**30):
+        with pytest.raises(ValueError, match=f"{name}={value}"):
+            Limits(**{name: value})
+    for value in (1.5, "1", None, True):
+        with pytest.raises(TypeError, match=f"{name}="):
+            Limits(**{name: value})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-import zlib
 
 import pytest
+from support.descriptors import LENGTHS_50, LENGTHS_A_DROP6, event, fde
 
 from binlog_core._format.descriptors import (
     LogState,
@@ -15,15 +15,10 @@ from binlog_core._format.descriptors import (
     parse_start_v3,
 )
 from binlog_core._format.event_types import EventType
-from binlog_core._format.format_description import artificial_description
-from binlog_core._format.server_versions import split_server_version
 from binlog_core.errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 
 MAGIC = b"\xfebin"
 
-# The arrays as servers write them.
-LENGTHS_50 = bytes([56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 75, 0, 4, 26])
-LENGTHS_5117 = LENGTHS_50[:14] + bytes([79, 0, 4, 26, 8, 8, 8, 8])
 LENGTHS_51 = LENGTHS_50[:14] + bytes([83, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2])
 LENGTHS_97 = bytes(
     [0, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 99, 0, 4, 26, 8, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0]
@@ -34,33 +29,6 @@ LENGTHS_MARIADB = (
     + bytes(117)
     + bytes([0, 4, 19, 4, 0, 13, 8, 8, 8, 10, 10, 10])
 )
-# 5.2.2-a_drop6p13: TABLE_MAP is 16, rows are 17 to 19, XID and the LOAD DATA events 20 to 22.
-LENGTHS_A_DROP6 = LENGTHS_50[:14] + bytes([79, 6, 6, 6, 6, 0, 4, 26])
-
-
-def event(type_code: int, body: bytes, *, flags: int = 0, position: int = 4, v1: bool = False) -> bytes:
-    length = (13 if v1 else 19) + len(body)
-    head = struct.pack("<IBII", 1700000000, type_code, 1, length)
-    return head + (b"" if v1 else struct.pack("<IH", position + length, flags)) + body
-
-
-def fde(
-    version: str,
-    lengths: bytes,
-    *,
-    algorithm: int | None = None,
-    header_length: int = 19,
-    binlog_version: int = 4,
-    flags: int = 0,
-    created: int = 1600000000,
-) -> bytes:
-    body = struct.pack("<H50sIB", binlog_version, version.encode(), created, header_length) + lengths
-    if algorithm is None:
-        return event(15, body, flags=flags)
-    whole = event(15, body + bytes([algorithm]) + bytes(4), flags=flags)
-    clean = bytearray(whole[:-4])
-    clean[17] &= 0xFE
-    return whole[:-4] + struct.pack("<I", zlib.crc32(clean))
 
 
 def start(version: int, server: str, *, v1: bool) -> bytes:
@@ -282,56 +250,3 @@ def test_a_wrong_checksum_of_the_description() -> None:
     # Where the algorithm is none nobody checks it.
     off = fde("8.0.30", LENGTHS_97, algorithm=0)[:-1] + b"?"
     assert detect(MAGIC + off, verify_checksum=True).state is LogState.OPEN
-
-
-# -- numbering of early 5.1 and 5.2 ------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "version", ["5.1.1-a_drop5p3", "5.1.5-a_drop5", "5.1.4-a_drop6p2", "5.2.2-a_drop6p13-log"]
-)
-def test_renumbered(version: str) -> None:
-    description = parse_format_description(fde(version, LENGTHS_A_DROP6), 4)
-    codes = {file_code: description.canonical(file_code) for file_code in (2, 15, *range(16, 24), 255)}
-    assert codes == {2: 2, 15: 15, 16: 19, 17: 20, 18: 21, 19: 22, 20: 16, 21: 17, 22: 18, 23: 0, 255: 0}
-    assert description.post_header_lengths[16:23] == (0, 4, 26, 6, 6, 6, 6)
-    assert description.raw_post_header_lengths == LENGTHS_A_DROP6
-
-
-@pytest.mark.parametrize(
-    "version", ["5.1.1-alpha", "5.1.15-ndb", "5.1.6-a_drop5", "5.2.3-a_drop6", "5.1.17-beta"]
-)
-def test_not_renumbered(version: str) -> None:
-    description = parse_format_description(fde(version, LENGTHS_5117), 4)
-    assert description.renumbering is None
-    assert description.canonical(16) == 16
-
-
-# -- for the core ------------------------------------------------------------------------------
-
-
-def test_core_arrays() -> None:
-    description = parse_format_description(fde("5.2.2-a_drop6p13", LENGTHS_A_DROP6, header_length=23), 4)
-    header_length, lengths, canonical, algorithm = description.core_arrays()
-    assert (header_length, algorithm, lengths.shape, canonical.shape) == (23, 0, (256,), (256,))
-    assert (lengths[19], lengths[2], lengths[16], lengths[30]) == (6, 13, 0, 10)
-    assert (canonical[16], canonical[20], canonical[15], canonical[23]) == (19, 16, 15, 0)
-    header_length, lengths, canonical, _ = artificial_description(1).core_arrays()
-    assert (header_length, lengths[2], lengths[4]) == (13, 11, 0)
-    assert canonical.tolist() == list(range(256))
-
-
-@pytest.mark.parametrize(
-    ("version", "numbers"),
-    [
-        ("5.6.1-labs", (5, 6, 1)),
-        ("5.1beta", (5, 1, 0)),
-        ("10.11.18-MariaDB-0+deb12u1-log", (10, 11, 18)),
-        ("5-x", (0, 0, 0)),
-        ("", (0, 0, 0)),
-        ("log", (0, 0, 0)),
-        ("5.300.1", (0, 0, 0)),
-    ],
-)
-def test_split_server_version(version: str, numbers: tuple[int, int, int]) -> None:
-    assert split_server_version(version) == numbers

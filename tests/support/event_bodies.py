@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -45,3 +46,20 @@ def fails(code: int, body: bytes, description: FormatDescription = MYSQL) -> str
     error = caught.value
     assert (error.path, error.offset, error.type_code) == ("some.log", 2**40, code)
     return error.message
+
+
+def text8(text: bytes) -> bytes:
+    return bytes([len(text)]) + text
+
+
+def query_body(
+    status: bytes = b"", database: bytes = b"d", query: bytes = b"SELECT 1", *, post: bytes = b""
+) -> bytes:
+    return (
+        struct.pack("<IIBHH", 7, 3, len(database), 1062, len(status))
+        + post
+        + status
+        + database
+        + b"\0"
+        + query
+    )

@@ -1,0 +1,57 @@
+"""What a statement does, told by its first words."""
+
+from __future__ import annotations
+
+import pytest
+
+from binlog_core._format.statements import changes_rows, first_word, kind_of_aside, may_change_definitions
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        (b"insert into t values (1)", b"INSERT"),
+        (b"  \n/* a */ -- b\n# c\nUPDATE t SET a = 1", b"UPDATE"),
+        (b"(SELECT 1)", b"SELECT"),
+        # Comments that a server executes are not passed over, but looked into.
+        (b"/*!40000 ALTER TABLE t DISABLE KEYS */", b"ALTER"),
+        (b"/*M!100301 CREATE TABLE t (a int) */", b"CREATE"),
+        (b"/* never closed", b""),
+        (b"--1", b""),
+        (b"", b""),
+        (b"/*" + b" " * 5000 + b"*/ DROP TABLE t", b""),
+    ],
+)
+def test_first_word(statement: bytes, word: bytes) -> None:
+    assert first_word(statement) == word
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        (b"BEGIN", None),
+        (b"start  transaction", None),
+        (b"COMMIT", None),
+        (b"ROLLBACK", None),
+        (b"XA END X'31',X'',1", None),
+        (b"SAVEPOINT `a`", "savepoint"),
+        (b"ROLLBACK TO `a`", "savepoint"),
+        (b"XA START X'31',X'',1", "xa start"),
+        (b"xa  prepare X'31',X'',1", "xa prepare"),
+        (b"XA COMMIT X'31',X'',1", "xa commit"),
+        (b"XA ROLLBACK X'31',X'',1", "xa rollback"),
+        (b"CREATE TABLE t (a int)", "statement"),
+        (b"beginning", "statement"),
+        (b"COMMIT$", "statement"),
+    ],
+)
+def test_what_a_statement_is_to_who_replays_rows(statement: bytes, kind: str | None) -> None:
+    assert kind_of_aside(statement) == kind
+
+
+def test_statements_that_change_rows_or_definitions() -> None:
+    assert changes_rows(b"LOAD DATA INFILE 'f' INTO TABLE t") and not changes_rows(b"CREATE TABLE t (a int)")
+    assert may_change_definitions(b"truncate t") and not may_change_definitions(b"INSERT INTO t VALUES (1)")
+    # MariaDB logs these as they were given.
+    assert may_change_definitions(b"SET STATEMENT max_statement_time = 1 FOR ALTER TABLE t ADD b int")
+    assert not may_change_definitions(b"SET STATEMENTS = 1")

@@ -21,7 +21,7 @@ if str(HERE) not in sys.path:  # ``support`` and ``reference``, whatever pytest'
 # that talk to the server of BINLOG_CORE_TEST_SERVER change its settings. The first group that fits holds.
 GROUPS = {
     "server": (
-        *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "test_replay"),
+        *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
         *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
     ),
     "export": ("spark/doors/test_spark_export", "spark/apply/test_current"),

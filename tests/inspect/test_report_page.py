@@ -12,7 +12,6 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.golden import DATA, Golden, golden_logs
 from support.writer import Log, Table
@@ -20,9 +19,8 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core.inspect.hot_keys import HotKey, hot_keys
 from binlog_core.inspect.report_page import report_page
-from binlog_core.inspect.report_page.charts import Timeline
 from binlog_core.inspect.summarize import summarize
-from binlog_core.inspect.summary import SIZES, Activity, LogSummary
+from binlog_core.inspect.summary import SIZES, LogSummary
 
 GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -108,24 +106,6 @@ def test_a_missing_log_is_told(tmp_path: Path) -> None:
     assert "logs missing" in texts
 
 
-def test_activity_widens_and_keeps_every_row() -> None:
-    activity = Activity()
-    moments = np.arange(1_000_000_000, 1_000_000_000 + 5_000_000, 977, dtype=np.uint32)
-    for part in np.array_split(moments, 50):
-        activity.add("a.b", "insert", part)
-    assert activity.width > 1
-    assert sum(activity.counts["a.b", "insert"].values()) == len(moments)
-    timeline = Timeline.over(activity)
-    assert timeline.bars <= 121
-    assert sum(timeline.counts(activity)["insert"]) == len(moments)
-    assert timeline.first <= moments[0]
-    assert timeline.first + timeline.bars * timeline.width > moments[-1]
-    other = Activity()
-    other.add("a.b", "insert", moments[:3])
-    other.merge(activity)
-    assert sum(other.counts["a.b", "insert"].values()) == len(moments) + 3
-
-
 def busy() -> bytes:
     """Transactions of 1, 1, 5 and 30 changed rows, on a Monday at 9, 9 and 10 h and on Tuesday at 0 h."""
     log, table = Log("8.0.36"), Table("shop", "orders", [("id", "INT")], primary_key=["id"])
@@ -171,34 +151,6 @@ def test_sizes_hours_bytes_and_hot_keys() -> None:
     assert 'title="Tue 00:00 UTC: 32 changed rows"' in text
     assert 'title="Mon 11:00 UTC: 0 changed rows"' in text
     assert re.search(r'class="large"[^>]*><title>2026-11-17 00:00:00: [^<]*30 changed rows', text)
-
-
-def test_hot_keys_of_text_and_of_several_columns() -> None:
-    log = Log("8.0.36")
-    table = Table("shop", "t", [("a", "VARCHAR(9)"), ("b", "INT"), ("c", "INT")], primary_key=["a", "b"])
-    log.begin()
-    for number in (1, 2, 2, 3):
-        log.insert(table, [{"a": f"x{number}", "b": number, "c": 0}])
-    log.insert(Table("shop", "keyless", [("a", "INT")]), [{"a": 1}] * 3)
-    log.commit()
-    with binlog_core.open(log.getvalue()) as opened:
-        assert hot_keys(opened, ["shop.t", "shop.keyless"]) == [HotKey("shop.t", "a=x2, b=2", 2)]
-        assert hot_keys(opened, []) == []
-
-
-def test_hot_keys_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten thousand keys a hundred are kept at a time; the one of every tenth change is found."""
-    monkeypatch.setattr("binlog_core.inspect.hot_keys._MOST", 100)
-    log, table = Log("8.0.36"), Table("shop", "t", [("id", "INT")], primary_key=["id"])
-    for i in range(1000):
-        log.begin()
-        log.insert(table, [{"id": 7}, *({"id": 100 + 9 * i + k} for k in range(9))])
-        log.commit()
-    with binlog_core.open(log.getvalue(), limits=binlog_core.Limits(group_rows=50)) as opened:
-        (first, *others) = hot_keys(opened, ["shop.t"])
-    assert first.key == "id=7"
-    assert 500 <= first.changes <= 1000
-    assert not others
 
 
 def test_command_line(tmp_path: Path) -> None:

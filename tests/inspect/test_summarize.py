@@ -16,7 +16,6 @@ from binlog_core import Limits
 from binlog_core.inspect import summary
 from binlog_core.inspect.report_page import report_page
 from binlog_core.inspect.summarize import _Spans, summarize
-from binlog_core.inspect.summary import Activity
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 
@@ -54,17 +53,6 @@ def test_tables_beyond_those_told_are_counted_together(monkeypatch: pytest.Monke
         "d.t2": 2,
     }
     assert found["other tables"].bytes == 2 * found["d.t0"].bytes
-
-
-def test_activity_is_bounded_over_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "_MOST_BUCKETS_OF_ALL", 1000)
-    activity, other = Activity(), Activity()
-    for i in range(50):
-        activity.add(f"d.t{i}", "insert", np.arange(0, 4000, 4, dtype=np.uint32))
-        other.add(f"d.u{i}", "insert", np.arange(0, 4000, 4, dtype=np.uint32))
-    activity.merge(other)
-    assert sum(map(len, activity.counts.values())) <= 2 * 1000
-    assert sum(counts.total() for counts in activity.counts.values()) == 100 * 1000
 
 
 def test_gtids_are_merged_as_they_come() -> None:

@@ -1,0 +1,317 @@
+"""Undo: what is folded, what is left alone, and a real server that gets back what it had."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.replay import alone
+from support.writer import Log, Table
+
+from binlog_core import BinlogError
+from binlog_core.replay import UndoPlan, plan_undo
+
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+T = Table("shop", "t", [("id", "INT"), ("a", "INT"), ("b", "VARCHAR(20)")], primary_key=["id"])
+HEAP = Table("shop", "heap", [("a", "INT"), ("b", "VARCHAR(20)")])
+
+pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
+
+
+def row(number: int, a: int = 0, b: str = "x") -> dict[str, Any]:
+    return {"id": number, "a": a, "b": b}
+
+
+def log_of(*transactions: list[tuple[Any, ...]]) -> bytes:
+    """Each transaction is a list of (operation, rows) on `T`, (operation, rows, table) or (statement,)."""
+    log = Log("8.4.0")
+    for number, changes in enumerate(transactions, 1):
+        log.gtid(UUID, number)
+        log.begin("shop")
+        for operation, *rest in changes:
+            if not rest:
+                log.query(operation, "shop")
+                continue
+            getattr(log, operation)(rest[1] if len(rest) > 1 else T, rest[0])
+        log.commit()
+    return log.getvalue()
+
+
+def plan(data: bytes, gtids: str = "1", **options: Any) -> UndoPlan:
+    return plan_undo(data, gtids=f"{UUID}:{gtids}", **options)
+
+
+def statements(made: UndoPlan) -> list[str]:
+    return [one.statement() for one in made.ready()]
+
+
+def test_each_operation_is_taken_back_the_last_first() -> None:
+    made = plan(
+        log_of([("insert", [row(1)]), ("update", [(row(2), row(2, 5))]), ("delete", [row(3, 7, "it's")])])
+    )
+    assert statements(made) == [
+        "INSERT INTO `shop`.`t` (`id`, `a`, `b`) VALUES (3, 7, 'it''s');",
+        "UPDATE `shop`.`t` SET `a` = 0 WHERE `id` = 2 AND `a` = 5"
+        " AND CAST(CONVERT(`b` USING utf8mb4) AS BINARY) = 'x';",
+        "DELETE FROM `shop`.`t` WHERE `id` = 1 AND `a` = 0"
+        " AND CAST(CONVERT(`b` USING utf8mb4) AS BINARY) = 'x';",
+    ]
+
+
+def test_changes_of_one_row_are_one() -> None:
+    made = plan(
+        log_of(
+            [("update", [(row(1), row(1, 1))]), ("update", [(row(1, 1), row(1, 2, "y"))])],
+            [("update", [(row(1, 2, "y"), row(9, 3, "y"))])],  # another key
+        ),
+        "1-2",
+    )
+    assert statements(made) == [
+        "UPDATE `shop`.`t` SET `id` = 1, `a` = 0, `b` = 'x' WHERE `id` = 9 AND `a` = 3"
+        " AND CAST(CONVERT(`b` USING utf8mb4) AS BINARY) = 'y';"
+    ]
+
+
+def test_what_came_and_went_or_is_as_before_is_nothing() -> None:
+    made = plan(
+        log_of(
+            [
+                ("insert", [row(1)]),
+                ("update", [(row(1), row(1, 1))]),
+                ("delete", [row(1, 1)]),
+                ("update", [(row(2), row(2, 1))]),
+                ("update", [(row(2, 1), row(2))]),
+                ("delete", [row(3)]),
+                ("insert", [row(3)]),
+            ]
+        )
+    )
+    assert made.rows == []
+
+
+def test_deleted_and_inserted_again_is_an_update() -> None:
+    made = plan(log_of([("delete", [row(1)]), ("insert", [row(1, 4)])]))
+    assert [(one.action, one.key) for one in made.rows] == [("update", "id=1")]
+    assert statements(made)[0].startswith("UPDATE `shop`.`t` SET `a` = 0 WHERE `id` = 1 AND `a` = 4")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        ("update", [(row(1, 5), row(1, 5, "z"))]),
+        ("update", [(row(1, 5), row(8, 5))]),
+        ("delete", [row(1, 5)]),
+    ],
+)
+def test_rows_that_others_changed_since_are_left_alone_and_told_of(later: tuple[Any, ...]) -> None:
+    made = plan(log_of([("update", [(row(1), row(1, 5)), (row(2), row(2, 5))])], [later]))
+    assert [one.key for one in made.ready()] == ["id=2"]
+    [(key, why)] = alone(made)
+    assert key == "id=1"
+    assert why.startswith("by ")
+    assert why.endswith(f"GTID {UUID}:2")
+
+
+def test_a_deleted_row_that_others_inserted_again() -> None:
+    made = plan(log_of([("delete", [row(1), row(2)])], [("insert", [row(2, 9)])]))
+    assert [one.key for one in made.ready()] == ["id=1"]
+    assert [key for key, _ in alone(made)] == ["id=2"]
+
+
+def test_changes_of_others_before_do_not_matter() -> None:
+    made = plan(log_of([("insert", [row(1)])], [("update", [(row(1), row(1, 5))])]), "2")
+    assert [one.state for one in made.rows] == ["ready"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [("update", [(row(1, 1), row(1, 1, "theirs"))])],
+        [("delete", [row(1, 1)]), ("insert", [row(1, 1, "theirs")])],
+    ],
+)
+def test_a_change_of_others_between_two_of_ours(between: list[tuple[Any, ...]]) -> None:
+    """Taking back the sum would take back theirs."""
+    data = log_of(
+        [("update", [(row(1), row(1, 1))])],
+        between,
+        [("update", [(row(1, 1, "theirs"), row(1, 2, "theirs"))])],
+    )
+    with pytest.raises(BinlogError, match="cannot be taken back"):
+        plan(log_of([("DROP TABLE x",)]))
+    made = plan(data, "1,3".replace(",", f",{UUID}:"))
+    assert [(one.state, one.key) for one in made.rows] == [("changed between", "id=1")]
+
+
+def test_a_row_that_others_deleted_or_inserted_between() -> None:
+    data = log_of([("insert", [row(1)])], [("delete", [row(1)])], [("insert", [row(1, 3)])])
+    made = plan(data, f"1,{UUID}:3")
+    assert [(one.state, one.action) for one in made.rows] == [
+        ("ready", "delete"),
+        ("changed between", "delete"),
+    ]
+    data = log_of([("delete", [row(1)])], [("insert", [row(1, 2)])], [("update", [(row(1, 2), row(1, 3))])])
+    made = plan(data, f"1,{UUID}:3")
+    assert [(one.state, one.action) for one in made.rows] == [
+        ("ready", "update"),
+        ("changed between", "insert"),
+    ]
+
+
+def test_keys_that_are_shifted() -> None:
+    """UPDATE t SET id = id + 1 ORDER BY id DESC: taken back in the order that the keys allow."""
+    made = plan(log_of([("update", [(row(i), row(i + 1)) for i in (3, 2, 1)])]))
+    assert [re.findall(r"`id` = (\d)", one) for one in statements(made)] == [
+        ["1", "2"],
+        ["2", "3"],
+        ["3", "4"],
+    ]
+
+
+def test_without_a_key_the_whole_row_says_which() -> None:
+    value = {"a": 1, "b": None}
+    made = plan(log_of([("insert", [value, value], HEAP), ("delete", [{"a": 2, "b": "z"}], HEAP)]))
+    assert statements(made) == [
+        "INSERT INTO `shop`.`heap` (`a`, `b`) VALUES (2, 'z');",
+        "DELETE FROM `shop`.`heap` WHERE `a` = 1 AND `b` IS NULL LIMIT 1;",
+        "DELETE FROM `shop`.`heap` WHERE `a` = 1 AND `b` IS NULL LIMIT 1;",
+    ]
+    made = plan(log_of([("insert", [value, value], HEAP)], [("delete", [value], HEAP)]))
+    assert [one.state for one in made.rows].count("changed since") == 1  # of two that are equal, one
+
+
+def partial(**absent: Any) -> bytes:
+    log = Log("8.4.0")
+    log.gtid(UUID, 1)
+    log.begin("shop")
+    log.update(T, [(row(2), row(2, 5))])
+    log.update(T, [(row(1), row(1, 5))], **absent)
+    log.commit()
+    return log.getvalue()
+
+
+def test_partial_images_are_refused_by_name() -> None:
+    data = partial(before_columns=["id"], after_columns=["a"])
+    with pytest.raises(BinlogError, match=r"1 rows .*shop\.t, id=1: .*no old value.*column a"):
+        plan(data)
+    made = plan(data, partial=True)
+    assert [(one.key, one.state) for one in made.rows] == [("id=1", "refused"), ("id=2", "ready")]
+    # What the images lack did not change: NOBLOB.
+    made = plan(partial(before_columns=["id", "a"], after_columns=["id", "a"]))
+    assert statements(made)[0] == "UPDATE `shop`.`t` SET `a` = 0 WHERE `id` = 1 AND `a` = 5;"
+
+
+@pytest.mark.parametrize("end", ["ROLLBACK", ""])
+def test_only_what_was_committed(end: str) -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.insert(T, [row(1)])
+    if end:
+        log.query(end)
+    with pytest.raises(BinlogError, match="1 transactions"):
+        plan_undo(log.getvalue(), tables="shop.t")
+    assert plan_undo(log.getvalue(), tables="shop.t", partial=True).rows == []
+
+
+@pytest.mark.parametrize("statement", ["TRUNCATE TABLE t", "DROP TABLE t", "UPDATE t SET a = 1"])
+def test_statements_are_named(statement: str) -> None:
+    data = log_of([("insert", [row(1)])], [(statement,)])
+    with pytest.raises(BinlogError, match=statement):
+        plan(data, "1-2")
+    made = plan(data, "1-2", partial=True)
+    assert statement in made.notes[0]
+    out = io.BytesIO()
+    made.write(out)
+    assert out.getvalue().count(b"DELETE FROM") == 1
+    assert f"use shop; {statement}" in out.getvalue().decode()
+
+
+def test_rows_by_condition_of_a_folder_of_logs(tmp_path: Path) -> None:
+    first = log_of([("update", [(row(i), row(i, 5)) for i in range(1, 5)])])
+    second = log_of([("delete", [row(2, 5), row(4, 5)])])
+    (tmp_path / "bin.000001").write_bytes(first)
+    (tmp_path / "bin.000002").write_bytes(second)
+    made = plan_undo(tmp_path, where="id >= 3", stop=("bin.000001", len(first)))
+    assert [(one.key, one.state) for one in made.rows] == [("id=4", "changed since"), ("id=3", "ready")]
+    assert "bin.000002" in made.rows[0].why
+
+
+def test_ddl_is_named_and_refuses_nothing() -> None:
+    made = plan(log_of([("insert", [row(1)])], [("ALTER TABLE t ADD COLUMN z INT",)]), "1-2")
+    assert "ALTER TABLE t" in made.notes[0]
+    assert len(made.ready()) == 1
+
+
+def test_a_table_that_was_altered_between_two_changes_of_a_row() -> None:
+    wider = Table(
+        "shop", "t", [("id", "INT"), ("a", "INT"), ("b", "VARCHAR(20)"), ("c", "INT")], primary_key=["id"]
+    )
+    data = log_of(
+        [("update", [(row(1), row(1, 1)), (row(2), row(2, 1))])],
+        [("update", [(row(1, 1) | {"c": 0}, row(1, 2) | {"c": 0})], wider)],
+        [("update", [(row(1, 2) | {"c": 0}, row(1, 3) | {"c": 0})], wider)],
+    )
+    made = plan(data, "1-3", partial=True)
+    assert [(one.key, one.state) for one in made.rows] == [("id=1", "refused"), ("id=2", "ready")]
+    assert "altered" in made.rows[0].why
+
+
+def test_a_script_is_one_transaction_of_plain_text(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    odd = Table("shop", "né", [("id", "INT"), ("a", "VARCHAR(20)")], primary_key=["id"])
+    data = log_of(
+        [("insert", [row(1), row(2)])], [("delete", [{"id": 1, "a": "é\\"}], odd)], [("delete", [row(2)])]
+    )
+    path = tmp_path / "bin.000001"
+    path.write_bytes(data)
+    ran = run("undo", path, "--include-gtids", f"{UUID}:1-2")
+    assert ran.code == 0, ran.err
+    assert ran.text.isascii()
+    assert "\\" not in ran.text
+    assert [line for line in ran.lines if line in ("BEGIN;", "COMMIT;")] == ["BEGIN;", "COMMIT;"]
+    assert "left alone: shop.t, id=2: by " in ran.text
+    assert "left alone: shop.t, id=2: by " in ran.err
+    assert ran.text.count("\nEXECUTE binlog_core_statement;") == 1
+    assert ran.text.index("EXECUTE binlog_core_statement;") < ran.text.index("DELETE FROM")
+
+
+def test_wrong_usage(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log_of([("insert", [row(1)])]))
+    for wrong, told in (
+        ([], "say what to take back"),
+        (["-t", "t", "--execute"], "--check"),
+        (["-t", "t", "--json"], "--check"),
+        (["-t", "t", "--check", "db1"], "mysql://"),
+        (["-t", "t", "--columns", "a"], "whole rows"),
+    ):
+        ran = run("undo", path, *wrong)
+        assert ran.code == 2
+        assert told in re.sub(r"[│\s]+", " ", ran.err)
+    assert run("undo", "-", "-t", "t").code == 2
+    ran = run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql", "--json")
+    assert json.loads(ran.text)["rows"] == [
+        {"table": "shop.t", "key": "id=1", "action": "delete", "state": "ready", "why": ""}
+    ]
+    assert run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql").code == 1
+
+
+def test_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    from support.cli import run
+
+    monkeypatch.setattr("binlog_core.cli.output._PIPED_WIDTH", 40)
+    monkeypatch.chdir(tmp_path)
+    Path("bin.000001").write_bytes(log_of([("insert", [row(1), row(2)])], [("delete", [row(2)])]))
+    ran = run("undo", "bin.000001", "--include-gtids", f"{UUID}:1", "-o", "undo.sql")
+    assert "can be taken back:\n  shop.t: 1 removed\nleft alone: 1 row\n" in ran.text
+    assert max(map(len, ran.lines)) <= 40

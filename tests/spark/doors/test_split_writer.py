@@ -12,7 +12,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from support.source import orders  # noqa: E402
+from support.source import changed, orders  # noqa: E402
 
 from binlog_core import (  # noqa: E402
     BinlogError,
@@ -36,3 +36,20 @@ def test_a_full_disk_is_told_of_the_output(tmp_path: Path, monkeypatch: pytest.M
     assert caught.value.path == str(staging)
     (note,) = staging.iterdir()
     assert json.loads(note.read_text())["path"] == str(staging)
+
+
+def test_files_and_statements_of_a_split_are_told(tmp_path: Path) -> None:
+    (split,) = plan_splits(changed(tmp_path))
+    (tmp_path / "staging").mkdir()
+    found = SplitWriter(str(tmp_path / "staging"), ReadOptions(statements=True), prefix="x-").write(
+        split, "a7"
+    )
+    assert [(one.kind, one.tables, one.clears) for one in found.statements] == [
+        ("alter", ("shop.orders",), False),
+        ("truncate", ("shop.other",), True),
+        ("truncate", ("shop.orders",), True),
+    ]
+    assert found.rows == 3
+    assert {one.name for one in found.files} == {path.name for path in (tmp_path / "staging").iterdir()}
+    assert all(one.name.startswith("x-00000-a7-") for one in found.files)
+    assert found.end_position == found.log_bytes + 4 == Path(split.path).stat().st_size

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
-from binlog_core.spark.lake.parquet import ParquetDirectory
+from support.export import file_of, written  # noqa: E402
+
+from binlog_core import DecodeError  # noqa: E402
+from binlog_core.report import Place  # noqa: E402
+from binlog_core.spark.lake.destination import by_table, describe_logs, note_failure, result_of  # noqa: E402
+from binlog_core.spark.lake.parquet import ParquetDirectory  # noqa: E402
+from binlog_core.splits import Split  # noqa: E402
 
 DEEP = "[" * 200_000
 
@@ -48,3 +54,48 @@ def test_different_names_have_different_directories() -> None:
     assert directory_name("shop", "order_lines-2") == "shop.order_lines-2"
     assert directory_name("shop", "OrderLines") == "shop.OrderLines~~210"  # the letters 4 and 9
     assert directory_name("shop", "né w") == "shop.n~C3~A9~20w"
+
+
+def test_what_is_told_of_tables_and_logs() -> None:
+    more, wide = pa.schema({"id": pa.int32()}), pa.schema({"id": pa.int64()})
+    splits = [
+        written(
+            Split("in/bin.000001", 0, 200, 1, 0),
+            files=(
+                file_of("b", schema=more, first_position=50, key=None),
+                file_of("a", schema=more),
+                file_of("u", "s"),
+            ),
+            counts={"skipped_events": 1},
+            damaged=(Place("in/bin.000001", 40, detail="wrong checksum"),),
+        ),
+        written(
+            Split("in/bin.000001", 200, None, 1, 1),
+            files=(file_of("c", schema=wide, partial_rows=1),),
+            counts={"skipped_events": 2},
+            tail="cut, offset 300",
+            end_position=300,
+        ),
+    ]
+    tables = by_table(splits)
+    assert [(table, [one.name for one in files]) for _, table, files in tables] == [
+        ("s", ["u"]),
+        ("t", ["a", "b", "c"]),
+    ]
+    found = result_of("shop", "t", "out/shop.t", tables[1][2])
+    assert (found.rows, found.files, found.bytes) == ({"insert": 6, "delete": 3}, 3, 150)
+    assert (found.versions, found.partial_rows, found.key) == (2, 1, ("id",))
+    (log,) = describe_logs(splits)
+    assert (log["splits"], log["end_position"], log["tail"]) == (2, 300, "cut, offset 300")
+    assert log["counts"] == {"skipped_events": 3}
+    assert log["damaged"] == [{"offset": 40, "reason": "wrong checksum"}]
+
+
+def test_an_error_of_a_worker_is_found_with_its_attributes(tmp_path: Path) -> None:
+    output = ParquetDirectory(str(tmp_path / "out"), "run")
+    output.begin()
+    error = DecodeError("a wrong ä", path="bin.000001", offset=4, table="shop.t", column="c")
+    note_failure(output.filesystem, output.notes, f"{output.prefix}1", error)
+    found = output.failure()
+    assert type(found) is DecodeError
+    assert str(found) == str(error)

@@ -1,0 +1,86 @@
+"""A Delta table through deltalake: what is committed to it and what it tells."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+deltalake = pytest.importorskip("deltalake")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from binlog_core.spark.lake.delta import DeltaLakeTable, delta_options  # noqa: E402
+from binlog_core.spark.lake.table import DataFile  # noqa: E402
+
+
+def data_file(folder: Path, name: str, **columns: Any) -> DataFile:
+    folder.mkdir(exist_ok=True)
+    rows = pa.table(columns)
+    pq.write_table(rows, folder / name, store_schema=False)
+    ids = rows["id"].to_pylist()
+    return DataFile(
+        name, rows.num_rows, (folder / name).stat().st_size, {"id": min(ids)}, {"id": max(ids)}, {"id": 0}
+    )
+
+
+def rows_of(place: Path) -> list[dict[str, Any]]:
+    found = deltalake.DeltaTable(str(place)).to_pyarrow_table().to_pylist()
+    return sorted(found, key=lambda row: row["id"])
+
+
+def test_files_are_committed_with_their_bounds(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    table = DeltaLakeTable(str(place))
+    assert (table.exists, table.applied("app"), table.files(), table.last_commit()) == (False, None, [], {})
+    assert table.columns == pa.schema([])
+    schema = pa.schema({"id": pa.int64()})
+    first = data_file(place, "a.parquet", id=[1, 3])
+    table.append([first], schema, ("app", 1))
+    assert (table.exists, table.version, table.applied("app"), table.applied("other")) == (True, 0, 1, None)
+    wide = pa.schema({"ID": pa.int64(), "at": pa.timestamp("us", "UTC")})
+    moment = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    second = data_file(place, "b.parquet", id=[2], at=pa.array([moment], pa.timestamp("us", "UTC")))
+    table.append([second], wide, ("app", 2))
+    assert table.columns.names == ["id", "at"]  # names are told apart without case
+    assert rows_of(place) == [{"id": 1, "at": None}, {"id": 2, "at": moment}, {"id": 3, "at": None}]
+    files = sorted(table.files(), key=lambda one: one.name)
+    assert [(one.name, one.rows, one.least["id"], one.most["id"]) for one in files] == [
+        ("a.parquet", 2, 1, 3),
+        ("b.parquet", 1, 2, 2),
+    ]
+    table.exchange([data_file(place, "c.parquet", id=[7])], [first], schema, ("app", 3), {"why": "test"})
+    assert [row["id"] for row in rows_of(place)] == [2, 7]
+    assert table.last_commit()["why"] == "test"
+    assert DeltaLakeTable(str(place)).applied("app") == 3
+    table.replace([data_file(place, "d.parquet", id=[9])], schema, ("app", 4))
+    assert rows_of(place) == [{"id": 9}]
+    table.empty()
+    assert rows_of(place) == []
+
+
+def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "a": ["x"]})
+    deltalake.write_deltalake(str(tmp_path / "parts"), rows, partition_by=["a"])
+    assert DeltaLakeTable(str(tmp_path / "parts")).special == ["partitions"]
+    settings = {"delta.enableChangeDataFeed": "true"}
+    deltalake.write_deltalake(str(tmp_path / "feed"), rows, configuration=settings)
+    assert DeltaLakeTable(str(tmp_path / "feed")).special == ["delta.enableChangeDataFeed"]
+    deltalake.write_deltalake(str(tmp_path / "plain"), rows)
+    assert DeltaLakeTable(str(tmp_path / "plain")).special == []
+
+
+def test_options_of_a_store_in_the_words_of_deltalake() -> None:
+    assert delta_options(None) is delta_options({}) is None
+    given = {"key": "k", "secret": "s", "endpoint_url": "http://minio:9000", "timeout": 5}
+    assert delta_options(given) == {
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_ENDPOINT_URL": "http://minio:9000",
+        "AWS_ALLOW_HTTP": "true",
+        "timeout": "5",
+    }
+    assert "AWS_ALLOW_HTTP" not in (delta_options({"endpoint_url": "https://minio"}) or {})

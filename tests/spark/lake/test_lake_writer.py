@@ -1,0 +1,68 @@
+"""Parquet files of a worker: rows wait for large row groups, within a budget of memory and of open files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import pyarrow.fs  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+from support.source import orders  # noqa: E402
+
+from binlog_core.spark import ReadOptions, WriteLimits, plan_splits  # noqa: E402
+from binlog_core.spark.lake.writer import PartWriter  # noqa: E402
+from binlog_core.spark.rows.reader import SplitRows  # noqa: E402
+
+
+def write(log: Path, out: Path, limits: WriteLimits) -> PartWriter:
+    """Takes all rows of a log twice: 80 orders and 40 of another table, alternately."""
+    (split,) = plan_splits(log)
+    chunks = list(SplitRows(split, ReadOptions()).chunks())
+    assert [chunk.batch.num_rows for chunk in chunks] == [80, 40]
+    writer = PartWriter(pyarrow.fs.LocalFileSystem(), str(out), "p", 0, nested=True, limits=limits)
+    for chunk in chunks * 2:
+        writer.write(chunk)
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("limits", "groups"),
+    [
+        (WriteLimits(), {"orders": [1], "other": [1]}),
+        (WriteLimits(row_group_rows=80), {"orders": [2], "other": [1]}),
+        (WriteLimits(row_group_rows=1), {"orders": [2], "other": [2]}),
+        (WriteLimits(row_group_bytes=1, open_files=1), {"orders": [1, 1], "other": [1, 1]}),
+        (WriteLimits(pending_bytes=1), {"orders": [2], "other": [2]}),
+    ],
+)
+def test_rows_wait_for_row_groups(tmp_path: Path, limits: WriteLimits, groups: dict[str, list[int]]) -> None:
+    (tmp_path / "out").mkdir()
+    writer = write(orders(tmp_path), tmp_path / "out", limits)
+    told = writer.finish()
+    found: dict[str, list[int]] = {}
+    for one in sorted(told, key=lambda one: one.name):
+        parquet = pq.ParquetFile(tmp_path / "out" / one.name)
+        assert one.name.startswith(f"shop.{one.table}/p-")
+        assert one.bytes == (tmp_path / "out" / one.name).stat().st_size
+        assert one.rows["insert"] == sum(one.rows.values()) == parquet.metadata.num_rows
+        versions = parquet.read()["_commit_version"].to_pylist()
+        assert (one.first_version, one.last_version) == (min(versions), max(versions))
+        found.setdefault(one.table, []).append(parquet.num_row_groups)
+    assert found == groups
+    assert {table: sum(one.rows["insert"] for one in told if one.table == table) for table in found} == {
+        "orders": 160,
+        "other": 80,
+    }
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyarrow's writer
+def test_what_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    writer = write(orders(tmp_path), tmp_path / "out", WriteLimits(row_group_rows=1))
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    writer.abort()
+    assert not list(tmp_path.rglob("*.parquet"))

@@ -1,0 +1,47 @@
+"""What workers of an export say, made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from binlog_core.spark.lake.results import FileStatistics, WrittenSplit
+from binlog_core.splits import Split, SplitResult
+
+
+def file_of(name: str, table: str = "t", schema: Any = None, **told: Any) -> FileStatistics:
+    """A Parquet file of ``shop.TABLE`` with 3 rows."""
+    known: dict[str, Any] = {
+        "split": 0,
+        "log": 0,
+        "database": "shop",
+        "table": table,
+        "schema": schema,
+        "key": ("id",),
+        "rows": {"insert": 2, "delete": 1},
+        "partial_rows": 0,
+        "bytes": 50,
+        "seconds": 0.5,
+        "first_position": 4,
+        "last_position": 90,
+        "first_version": 4,
+        "last_version": 90,
+    }
+    return FileStatistics(name, **{**known, **told})
+
+
+def written(split: Split, seam: SplitResult | None = None, **told: Any) -> WrittenSplit:
+    """A split of which 100 bytes were read and one file written."""
+    known: dict[str, Any] = {
+        "files": (file_of(f"{split.index}.parquet"),),
+        "statements": (),
+        "counts": {},
+        "first": {},
+        "damaged": (),
+        "tail": None,
+        "end_position": 100,
+        "log_bytes": 100,
+        "seconds": 1.0,
+        "cpu_seconds": 1.0,
+        "read_seconds": 0.5,
+    }
+    return WrittenSplit(split, seam or SplitResult(split, 4, None), **{**known, **told})

@@ -1,0 +1,99 @@
+"""What an ALTER TABLE does to the rows that are there."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from binlog_core import SchemaError  # noqa: E402
+from binlog_core.spark.apply.alterations import From, read_alteration  # noqa: E402
+
+KNOWN = {
+    "id": pa.int32(),
+    "a": pa.string(),
+    "n": pa.int64(),
+    "price": pa.decimal128(10, 2),
+    "at": pa.timestamp("us"),
+    "raw": pa.binary(),
+    "t": pa.int64(),
+}
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "types"),
+    [
+        ("ADD c SMALLINT UNSIGNED NOT NULL", {"c": 0}, {"c": pa.int32()}),
+        ("ADD c DECIMAL(6,3) DEFAULT -1.5", {"c": Decimal("-1.500")}, {"c": pa.decimal128(6, 3)}),
+        (
+            "ADD c DATETIME DEFAULT '2026-01-02 03:04:05'",
+            {"c": dt.datetime(2026, 1, 2, 3, 4, 5)},
+            {"c": pa.timestamp("us")},
+        ),
+        ("ADD c CHAR(9) DEFAULT 'x  '", {"c": "x"}, {"c": pa.string()}),
+        ("ADD c BLOB NOT NULL, ADD KEY (c)", {"c": b""}, {"c": pa.binary()}),
+        ("RENAME COLUMN A TO b", {"b": From("a"), "a": None}, {"b": pa.string()}),
+        (
+            "RENAME COLUMN a TO n, RENAME COLUMN n TO a",
+            {"n": From("a"), "a": From("n")},
+            {"n": pa.string(), "a": pa.int64()},
+        ),
+        ("CHANGE n m DECIMAL(20,0)", {"m": From("n"), "n": None}, {"m": pa.decimal128(20, 0)}),
+        ("DROP a, ADD a VARCHAR(5) DEFAULT 'new'", {"a": "new"}, {"a": pa.string()}),
+        ("DROP INDEX i, DROP PRIMARY KEY, DROP COLUMN IF EXISTS a", {"a": None}, {}),
+        ("MODIFY n INT", {}, {}),
+        ("MODIFY id BIGINT", {}, {"id": pa.int64()}),
+        ("ENGINE=InnoDB, COMMENT='a, b', ALTER a SET DEFAULT 'x'", {}, {}),
+    ],
+)
+def test_columns_of_the_rows(sql: str, values: dict[str, Any], types: dict[str, Any]) -> None:
+    found = read_alteration(f"ALTER TABLE t {sql}", KNOWN)
+    assert found.values == values
+    assert found.types == types
+
+
+@pytest.mark.parametrize(
+    ("sql", "column", "stay", "change"),
+    [
+        ("MODIFY a CHAR(9)", "a", [" x", ""], ["x "]),  # spaces at the end are stripped
+        ("MODIFY a ENUM('p','q')", "a", ["p"], ["r", "P"]),
+        ("MODIFY price DECIMAL(12,1)", "price", [Decimal("1.50")], [Decimal("1.25")]),
+        (
+            "MODIFY at DATETIME(3)",
+            "at",
+            [dt.datetime(2026, 1, 1, 0, 0, 0, 5000)],
+            [dt.datetime(2026, 1, 1, 0, 0, 0, 5001)],
+        ),
+        ("MODIFY raw BINARY(2)", "raw", [b"ab"], [b"a", b"a\0b"]),  # padded
+        ("MODIFY t TIME", "t", [-5_000_000], [500_000]),
+    ],
+)
+def test_values_that_a_new_type_leaves_alone(
+    sql: str, column: str, stay: list[Any], change: list[Any]
+) -> None:
+    (check,) = read_alteration(f"ALTER TABLE t {sql}", KNOWN).checks
+    assert check.column == column
+    assert [check.fits(value) for value in (*stay, *change)] == [True] * len(stay) + [False] * len(change)
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("ALTER IGNORE TABLE t ADD UNIQUE (a)", "IGNORE deletes rows"),
+        ("ALTER TABLE t ADD c INT AUTO_INCREMENT", "values of its own"),
+        ("ALTER TABLE t ADD c DATE DEFAULT (CURRENT_DATE)", "DEFAULT of a new column is not read"),
+        ("ALTER TABLE t MODIFY a JSON", "JSON is printed anew"),
+        ("ALTER TABLE t MODIFY n DATE", "int64 becomes date32"),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET latin1", "may not fit the character set"),
+        ("ALTER TABLE t RENAME TO u", "the table is renamed"),
+        ("ALTER TABLE t ADD SYSTEM VERSIONING", "system versioning adds columns"),
+        ("ALTER TABLE t FROBNICATE", "not understood"),
+    ],
+)
+def test_what_cannot_be_told(sql: str, told: str) -> None:
+    with pytest.raises(SchemaError, match=told):
+        read_alteration(sql, KNOWN)

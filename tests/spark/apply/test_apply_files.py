@@ -1,0 +1,70 @@
+"""A Parquet file of a table: rows in the shape of a schema, and the bounds that may be told of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from binlog_core.spark.apply.alterations import From  # noqa: E402
+from binlog_core.spark.apply.files import FileWriter, is_bound, shaped  # noqa: E402
+from binlog_core.spark.apply.jobs import Folder  # noqa: E402
+
+
+def test_columns_come_from_where_they_are() -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "a": ["x", None], "left": [0, 0]})
+    schema = pa.schema(
+        {"id": pa.int64(), "b": pa.string(), "c": pa.int8(), "a": pa.string(), "new": pa.date32()}
+    )
+    found = shaped(rows, schema, {"b": From("a"), "a": None, "c": 7})
+    assert found.schema == schema
+    assert found.to_pylist() == [
+        {"id": 1, "b": "x", "c": 7, "a": None, "new": None},
+        {"id": 2, "b": None, "c": 7, "a": None, "new": None},
+    ]
+
+
+def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
+    schema = pa.schema(
+        {
+            "id": pa.int64(),
+            "text": pa.string(),
+            "day": pa.date32(),
+            "price": pa.decimal128(9, 2),
+            "none": pa.int8(),
+        }
+    )
+    writer = FileWriter(Folder(str(tmp_path)), schema)
+    for ids, texts in (([5, 9], ["b", None]), ([2, 7], ["a" * 65, "c"])):
+        days, prices = [dt.date(2026, 1, one) for one in ids], [Decimal(one) for one in ids]
+        writer.write(pa.table([ids, texts, days, prices, [None, None]], schema=schema))
+    told = writer.finish()
+    assert told is not None
+    assert pq.ParquetFile(tmp_path / told.name).num_row_groups == 2
+    assert (told.rows, told.bytes) == (4, (tmp_path / told.name).stat().st_size)
+    # The least text is too long, so that of texts neither bound is told; decimals may have been rounded.
+    assert told.least == {"id": 2, "day": dt.date(2026, 1, 2)}
+    assert told.most == {"id": 9, "day": dt.date(2026, 1, 9)}
+    assert told.nulls == {"id": 0, "text": 1, "day": 0, "price": 0, "none": 4}
+
+
+def test_no_rows_are_no_file(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64()})
+    writer = FileWriter(Folder(str(tmp_path)), schema)
+    writer.write(schema.empty_table())
+    assert writer.finish() is None
+    writer.write(pa.table({"id": [1]}))
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_which_values_are_bounds() -> None:
+    assert [is_bound(one) for one in (1, "a" * 64, dt.date(2026, 1, 1))] == [True] * 3
+    moment = dt.datetime(2026, 1, 1)  # a date, too, for Python
+    assert [is_bound(one) for one in ("a" * 65, Decimal(1), 0.5, b"a", moment)] == [False] * 5

@@ -1,0 +1,84 @@
+"""What the statements among changes do, in all, to the rows before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from binlog_core.spark.apply.alterations import Check, From  # noqa: E402
+from binlog_core.spark.apply.staging import AppliedStatement  # noqa: E402
+from binlog_core.spark.apply.statements import ApplyStopped, Effects, Rules, follow  # noqa: E402
+
+TYPES = {"id": pa.int32(), "a": pa.string(), "b": pa.string()}
+
+
+def effects_of(*told: tuple[str, str], rows: int = 0, failed: Check | None = None, **rules: Any) -> Effects:
+    statements = [AppliedStatement(7, i, kind, sql) for i, (kind, sql) in enumerate(told)]
+    given: dict[str, Any] = {"keys": ("id",), "types": TYPES, **rules}
+    return follow(statements, Rules(**given), lambda *_: (rows, failed))
+
+
+def test_values_come_from_where_the_last_name_was_the_targets() -> None:
+    found = effects_of(
+        ("alter", "ALTER TABLE t RENAME COLUMN a TO c"),
+        ("alter", "ALTER TABLE t RENAME COLUMN c TO d, ADD e INT DEFAULT 5"),
+        ("alter", "ALTER TABLE t RENAME COLUMN e TO f"),
+    )
+    assert {name: found.values[name] for name in ("d", "f", "a")} == {"d": From("a"), "f": 5, "a": None}
+    assert [one.place for one in found.altered] == [(7, 0), (7, 1), (7, 2)]
+    assert found.cleared is None
+
+
+def test_checks_are_of_the_targets_own_columns() -> None:
+    found = effects_of(
+        ("alter", "ALTER TABLE t CHANGE a c VARCHAR(20)"), ("alter", "ALTER TABLE t MODIFY c CHAR(9)")
+    )
+    assert [check.column for check in found.checks] == ["a"]
+    with pytest.raises(ApplyStopped, match=r"char changes values of it, column c"):
+        effects_of(
+            ("alter", "ALTER TABLE t ADD c VARCHAR(9) DEFAULT 'x '"),
+            ("alter", "ALTER TABLE t MODIFY c CHAR(9)"),
+        )
+    check = found.checks[0]
+    with pytest.raises(ApplyStopped, match=r"char changes values of it"):  # a row of the batch
+        effects_of(("alter", "ALTER TABLE t MODIFY a CHAR(9)"), failed=check)
+
+
+def test_what_empties_the_table() -> None:
+    found = effects_of(("alter", "ALTER TABLE t RENAME COLUMN a TO c"), ("truncate", "TRUNCATE t"))
+    assert (found.cleared, found.values, found.checks) == ((7, 1), {}, ())
+    assert [one.place for one in found.altered] == [(7, 0)]  # images before it have the old name
+    dropped = ("drop", "DROP TABLE t")
+    with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
+        effects_of(dropped)
+    assert effects_of(dropped, target_has_rows=False).cleared == (7, 0)
+    with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
+        effects_of(dropped, target_has_rows=False, rows=1)
+    assert effects_of(("truncate", "TRUNCATE t"), dropped).cleared == (7, 1)
+    assert effects_of(dropped, on_drop="empty").cleared == (7, 0)
+    replaced = ("create", "CREATE OR REPLACE TABLE t (id INT)")
+    assert effects_of(replaced, on_drop="empty").cleared == (7, 0)
+    assert effects_of(("create", "CREATE TABLE t (id INT)")) == Effects()
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "rules"),
+    [
+        ("alter", "ALTER TABLE t DROP id", {}),
+        ("alter", "ALTER TABLE t ADD c INT", {"on_alter": "stop"}),
+        ("unknown", "ALTER TABLE t DROP PARTITION p", {"on_alter": "ignore"}),
+        ("rename", "ALTER TABLE t RENAME TO u", {"on_alter": "ignore"}),
+        ("unknown", "UPDATE t SET a = 'open", {}),
+    ],
+)
+def test_what_stops(kind: str, sql: str, rules: dict[str, Any]) -> None:
+    with pytest.raises(ApplyStopped, match=f"{kind} of the table is not applied") as caught:
+        effects_of((kind, sql), **rules)
+    assert sql in str(caught.value)
+
+
+def test_alters_may_be_ignored() -> None:
+    assert effects_of(("unknown", "ALTER TABLE t MODIFY a INT"), on_alter="ignore") == Effects()

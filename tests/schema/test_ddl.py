@@ -7,11 +7,10 @@ import re
 from typing import Any
 
 import pytest
+from support.definitions import START, charsets_of, shape, told_by_server, tracker_after
 from support.golden import golden_logs
 from support.growth import assert_linear
-from test_given import told_by_server
 
-import binlog_core
 from binlog_core._format.event_types import EventType
 from binlog_core._format.statements import may_change_definitions
 from binlog_core._tables.tables import Column, Kind, Table
@@ -72,21 +71,6 @@ def test_every_definition_is_that_of_information_schema(golden: Any) -> None:
     assert compared >= 5
 
 
-WITHOUT_NAMES = [*golden_logs("*/ddl*"), *golden_logs("*/meta_no_log"), *golden_logs("mysql*/meta_minimal")]
-
-
-@pytest.mark.parametrize("golden", WITHOUT_NAMES, ids=str)
-def test_each_row_has_the_names_its_table_had_then(golden: Any) -> None:
-    log = binlog_core.open(golden.path, schema="ddl")
-    rows = list(log.rows())
-    assert len(rows) == len(golden.truth) > 0
-    for row, truth in zip(rows, golden.truth, strict=True):
-        for found, image in ((row.before, "before"), (row.after, "after")):
-            if found is not None:
-                names = list(truth[image])
-                assert list(found) == [names[i] for i in truth.get(f"{image}_cols", range(len(names)))]
-
-
 def test_an_event_brings_its_status() -> None:
     def event(sql: bytes, status: QueryStatus) -> QueryEvent:
         header = EventHeader(77, 0, EventType.QUERY, 1, 0, 0, 0)
@@ -145,149 +129,8 @@ def test_an_assumed_character_set_yields_to_the_lengths_of_the_log() -> None:
     assert names_and_charsets(10) == [("a", None), ("b", None)]  # one byte: the database had another set
 
 
-@pytest.mark.parametrize(("charset", "error"), [("nope", ValueError), ("binary", ValueError), (8, TypeError)])
-def test_a_character_set_that_is_none_is_refused(charset: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="charset="):
-        binlog_core.open(WITHOUT_NAMES[0].path, charset=charset)
-
-
 # ---------------------------------------------------------------------------------------
-# By hand: each case starts with d.t (a int primary key, b varchar(9) latin1, c text utf8mb4 not null).
-
-START = {
-    "d.t": "CREATE TABLE t (a int PRIMARY KEY, b varchar(9) CHARSET latin1, c text NOT NULL,"
-    " UNIQUE KEY k (c(5))) DEFAULT CHARSET=utf8mb4",
-    "d.u": "CREATE TABLE u (x date)",
-}
-
-
-def tracker_after(*sql: str, mariadb: bool = False, sql_mode: int = 0) -> DdlTracker:
-    tracker = DdlTracker(Schema.load(START))
-    for position, statement in enumerate(sql):
-        tracker.apply_statement("d", statement, mariadb, position, sql_mode=sql_mode)
-    return tracker
-
-
-def shape(table: TableSchema | None) -> list[str] | None:
-    return None if table is None else [f"{c.name} {c.type_name}" for c in table.columns]
-
-
-@pytest.mark.parametrize(
-    ("sql", "wanted"),
-    [
-        ("ADD d int", ["a int", "b varchar", "c text", "d int"]),
-        ("ADD COLUMN d int UNSIGNED FIRST", ["d int", "a int", "b varchar", "c text"]),
-        ("ADD d int AFTER `A`, ADD e date AFTER d", ["a int", "d int", "e date", "b varchar", "c text"]),
-        ("ADD (d int, INDEX (d), e bit(3))", ["a int", "b varchar", "c text", "d int", "e bit"]),
-        (
-            "ADD COLUMN IF NOT EXISTS b int, ADD IF NOT EXISTS d int",
-            ["a int", "b varchar", "c text", "d int"],
-        ),
-        ("ADD INDEX (b), ADD FULLTEXT f (c), ADD CONSTRAINT x FOREIGN KEY (a) REFERENCES u (x)", None),
-        ("ADD PARTITION (PARTITION p1 VALUES LESS THAN (5), PARTITION p2 VALUES LESS THAN (9))", None),
-        ("DROP b", ["a int", "c text"]),
-        ("DROP COLUMN b RESTRICT, DROP COLUMN IF EXISTS nothing", ["a int", "c text"]),
-        ("DROP INDEX k, DROP FOREIGN KEY x, DROP CHECK y", None),
-        ("MODIFY b bigint", ["a int", "b bigint", "c text"]),
-        ("MODIFY COLUMN B bigint FIRST", ["b bigint", "a int", "c text"]),
-        ("CHANGE b d time(3) AFTER c", ["a int", "c text", "d time"]),
-        ("CHANGE COLUMN a c int, CHANGE c a text", ["c int", "b varchar", "a text"]),
-        ("CHANGE a z int, ADD y int AFTER z", ["z int", "y int", "b varchar", "c text"]),
-        ("DROP b, ADD b blob FIRST", ["b blob", "a int", "c text"]),
-        ("RENAME COLUMN a TO c, RENAME COLUMN c TO a", ["c int", "b varchar", "a text"]),
-        ("RENAME INDEX k TO k2, ALGORITHM=INPLACE, LOCK=NONE", None),
-        ("ALTER a SET DEFAULT 5, ALTER COLUMN b DROP DEFAULT, ALTER INDEX k INVISIBLE", None),
-        ("ENGINE=InnoDB ROW_FORMAT = COMPRESSED, COMMENT='ADD x int', AUTO_INCREMENT 5", None),
-        ("foo='engine defined', FORCE", None),
-        ("ORDER BY a DESC, b, ADD d int", ["a int", "b varchar", "c text", "d int"]),
-        ("ADD d int, PARTITION BY KEY(a) PARTITIONS 4", ["a int", "b varchar", "c text", "d int"]),
-        (
-            "ADD d int PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1))",
-            ["a int", "b varchar", "c text", "d int"],
-        ),
-        ("REORGANIZE PARTITION p0, p1 INTO (PARTITION q VALUES LESS THAN (5))", None),
-        ("REMOVE PARTITIONING", None),
-        ("EXCHANGE PARTITION p WITH TABLE u", None),
-        ("ENABLE KEYS", None),
-        ("", None),
-    ],
-)
-def test_alter_table(sql: str, wanted: list[str] | None) -> None:
-    tracker = tracker_after(f"ALTER ONLINE TABLE `d`.`t` {sql}")
-    assert tracker.unfollowed == []
-    assert shape(tracker.definition("d", "t")) == (wanted or ["a int", "b varchar", "c text"])
-
-
-def keys(table: TableSchema | None) -> tuple[object, object]:
-    assert table is not None
-    return table.primary_key, [(k.name, k.columns) for k in table.unique_keys]
-
-
-@pytest.mark.parametrize(
-    ("sql", "primary", "unique"),
-    [
-        ("ALTER TABLE t RENAME COLUMN a TO z, RENAME COLUMN c TO y", ("z",), [("k", ("y",))]),
-        ("ALTER TABLE t DROP PRIMARY KEY", None, [("k", ("c",))]),
-        ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY pk (c(3), b(9))", ("c", "b"), [("k", ("c",))]),
-        ("ALTER TABLE t DROP CONSTRAINT `PRIMARY`, DROP KEY K", None, []),
-        ("ALTER TABLE t DROP a, ADD z int PRIMARY KEY", ("z",), [("k", ("c",))]),
-        ("ALTER TABLE t DROP c", ("a",), []),
-        (
-            "ALTER TABLE t ADD UNIQUE (b), ADD CONSTRAINT q UNIQUE (a, b)",
-            ("a",),
-            [("k", ("c",)), ("b", ("b",)), ("q", ("a", "b"))],
-        ),
-        (
-            "ALTER TABLE t ADD z int UNIQUE, ADD UNIQUE (z, a)",
-            ("a",),
-            [("k", ("c",)), ("z", ("z",)), ("z_2", ("z", "a"))],
-        ),
-        ("CREATE UNIQUE INDEX n USING BTREE ON t (b)", ("a",), [("k", ("c",)), ("n", ("b",))]),
-        ("CREATE INDEX n ON t (b)", ("a",), [("k", ("c",))]),
-        ("DROP INDEX k ON t", ("a",), []),
-        ("DROP INDEX `PRIMARY` ON d.t", None, [("k", ("c",))]),
-    ],
-)
-def test_keys(sql: str, primary: object, unique: object) -> None:
-    tracker = tracker_after(sql)
-    assert tracker.unfollowed == []
-    assert keys(tracker.definition("d", "t")) == (primary, unique)
-
-
-def charsets_of(table: TableSchema | None) -> list[tuple[str, str | None]]:
-    assert table is not None
-    return [(c.type_name, c.charset) for c in table.columns]
-
-
-@pytest.mark.parametrize(
-    ("sql", "wanted"),
-    [
-        (
-            "DEFAULT CHARSET ascii, ADD d char(2)",
-            [("varchar", "latin1"), ("text", "utf8mb4"), ("char", "ascii")],
-        ),
-        ("ADD d char(2)", [("varchar", "latin1"), ("text", "utf8mb4"), ("char", "utf8mb4")]),
-        ("MODIFY b varchar(5)", [("varchar", "utf8mb4"), ("text", "utf8mb4")]),
-        (
-            "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-            [("varchar", "utf8mb4"), ("text", "utf8mb4")],
-        ),
-        ("CONVERT TO CHARACTER SET binary", [("varbinary", None), ("blob", None)]),
-        ("CONVERT TO CHARACTER SET DEFAULT", [("varchar", None), ("text", None)]),
-        ("CHANGE b b text CHARSET latin1", [("text", "latin1"), ("text", "utf8mb4")]),
-    ],
-)
-def test_character_sets(sql: str, wanted: list[tuple[str, str | None]]) -> None:
-    tracker = tracker_after(f"ALTER TABLE t {sql}")
-    assert tracker.unfollowed == []
-    assert charsets_of(tracker.definition("d", "t"))[1:] == wanted
-
-
-def test_text_grows_when_it_is_converted() -> None:
-    tracker = tracker_after(
-        "ALTER TABLE t MODIFY c text CHARSET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
-    )
-    assert charsets_of(tracker.definition("d", "t"))[2] == ("mediumtext", "utf8mb4")
+# By hand: each case starts with `START`.
 
 
 def test_the_character_set_of_a_database_is_that_of_its_new_tables() -> None:
@@ -576,26 +419,6 @@ def test_definitions_share_the_columns_that_did_not_change() -> None:
     assert all(one is other for one, other in zip(first.columns, second.columns[1:], strict=True))
 
 
-def test_columns_go_to_their_places_one_after_another() -> None:
-    tracker = DdlTracker()
-    tracker.apply_statement("d", "CREATE TABLE t (a int, b int, c int)")
-    tracker.apply_statement(
-        "d",
-        "ALTER TABLE t ADD x int AFTER a, ADD y int AFTER x, ADD z int, MODIFY c int FIRST,"
-        " ADD q int AFTER z",
-    )
-    # Those that are moved come before those that are added, as in the server.
-    assert shape(tracker.definition("d", "t")) == [
-        "c int",
-        "a int",
-        "x int",
-        "y int",
-        "b int",
-        "z int",
-        "q int",
-    ]
-
-
 def test_definitions_are_bounded() -> None:
     tracker = DdlTracker(limits=Limits(definition_columns=100), keep_timeline=False)
     for i in range(200):  # one at a time: no bound is met
@@ -632,25 +455,3 @@ def test_a_statement_is_read_up_to_its_limit() -> None:
         ("d.t", True)
     ]
     assert tracker.definition("d", "t") is None
-
-
-def test_statements_in_front_of_the_start_count() -> None:
-    """The definition is in the log before the position at which reading starts."""
-    from support.writer import Log as Written
-    from support.writer import Table as WrittenTable
-
-    import binlog_core
-
-    log = Written("8.4.0")
-    log.query("CREATE TABLE t (id INT PRIMARY KEY, total INT)", "shop")
-    log.query("ALTER TABLE t RENAME COLUMN total TO price", "shop")
-    start = log.position
-    log.begin("shop")
-    table = WrittenTable("shop", "t", [("id", "INT"), ("total", "INT")])
-    log.table_map(table, with_metadata=False)
-    log.insert(table, [{"id": 1, "total": 2}], mapped=True)
-    log.commit()
-    log.query("ALTER TABLE t RENAME COLUMN price TO later", "shop")
-    for given in (start, ("<bytes>", start), binlog_core.Position("<bytes>", start)):
-        with binlog_core.open(log.getvalue(), schema="ddl", start=given) as opened:
-            assert [change.after for change in opened.rows()] == [{"id": 1, "price": 2}]

@@ -36,7 +36,7 @@ def index(
 
       binlog-core index /backup/db1
 
-      binlog-core index /backup/db1 && binlog-core history shop.orders id=42 /backup/db1
+      binlog-core index --schema ddl /backup/db1/mysql-bin.000042
     """
     with errors_as_lines():
         with patience("reading the logs"):

@@ -31,6 +31,7 @@ ELSEWHERE = {  # what the examples of a command need, and where it is tried
     "export": "needs Spark: see test_cli_export.py",
     "archive": "needs a server: see tests/archive",
     "doctor": "needs a server: see tests/server",
+    "index": "writes beside the logs: see test_cli_index.py",
 }
 COMPLETE = """
 eval "$(binlog-core --show-completion bash)"
@@ -99,6 +100,8 @@ def test_help_has_examples_that_work(command: str, tmp_path: Path, monkeypatch: 
         pytest.skip(ELSEWHERE[command])
     for words in found:
         words = [str(LOG) if re.match(r"mysql-bin|/", word) else word for word in words]
+        if len(words) > 1 and words[1].startswith("mysql://"):
+            words.append("--help")  # needs a server: see test_cli_server.py
         if "--follow" in words:
             words.append("--help")  # it would wait; see test_cli_rows.py
         ran = run(*words)

@@ -114,7 +114,7 @@ def test_a_target_is_where_the_session_is(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.catalog.some", "kept")
     try:
         spark.sql("CREATE TABLE here (id INT) USING parquet")
-        assert SparkTarget(spark, "here", using="parquet").schema.names == ["id"]
+        assert SparkTarget(spark, "here", using="parquet").columns.names == ["id"]
         assert SparkTarget(spark, "here")._spark.conf.get("spark.sql.catalog.some") == "kept"
     finally:
         spark.conf.unset("spark.sql.catalog.some")

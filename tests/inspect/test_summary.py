@@ -28,9 +28,6 @@ def test_activity_widens_and_keeps_every_row() -> None:
     assert sum(other.counts["a.b", "insert"].values()) == len(moments) + 3
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
-
-
 def test_activity_is_bounded_over_all_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "_MOST_BUCKETS_OF_ALL", 1000)
     activity, other = Activity(), Activity()

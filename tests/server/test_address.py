@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import binlog_core
-from binlog_core import BinlogError
 from binlog_core.server.address import Address
 
 
@@ -48,23 +46,6 @@ def test_what_is_not_an_address_says_so(url):
     assert "geheim" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"mmap": True}, {"keys": "keyring"}, {"storage_options": {"anon": True}}], ids=str
-)
-def test_what_is_for_files_is_refused_with_a_server(arguments):
-    with pytest.raises(ValueError, match="are for files"):
-        binlog_core.open("mysql://db1", **arguments)
-
-
-@pytest.mark.parametrize(
-    "place", ["never", 4, ("bin.000001", -1), ("bin.000001", "4"), ("bin.000001", 1 << 63)]
-)
-def test_what_is_not_a_place_on_a_server_says_so(place):
-    for argument in ("start", "stop"):
-        with pytest.raises(TypeError, match=f"{argument}=.*a server takes"):
-            binlog_core.open("mysql://db1", **{argument: place})
-
-
 def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("MYSQL_PWD", "environment")
     options = tmp_path / "my.cnf"
@@ -82,19 +63,3 @@ def test_options_go_before_the_url_and_the_url_before_files(tmp_path: Path, monk
     secret = tmp_path / "secret"
     secret.write_text("line one\nline two\n")
     assert Address.of("mysql://me:url@db1", password_file=secret).password == "line one"
-
-
-def test_an_option_file_that_includes_itself_is_an_error(tmp_path: Path):
-    options = tmp_path / "my.cnf"
-    options.write_text(f"!include {options}\n")
-    with pytest.raises(BinlogError, match="includes itself"):
-        Address.of("mysql://db1", defaults_file=options)
-    with pytest.raises(BinlogError, match="cannot be read"):
-        Address.of("mysql://db1", defaults_file=tmp_path / "none.cnf")
-    with pytest.raises(BinlogError, match="cannot be read"):
-        Address.of("mysql://db1", password_file=tmp_path / "none")
-
-
-def test_a_server_among_logs_is_refused() -> None:
-    with pytest.raises(ValueError, match="read alone"):
-        binlog_core.open(["mysql://repl:s3cret@db1", "bin.000001"])

@@ -9,14 +9,13 @@ from collections.abc import Callable
 import pytest
 import zstandard
 from support.server import SERVER, needs_server
+from support.talk import GREETING, packet, serving
 
 import binlog_core
 from binlog_core.errors import ProtocolError, ServerError
 from binlog_core.server.address import Address
 from binlog_core.server.compressed import Frames, framed
 from binlog_core.server.connection import Connection
-
-from .test_hostile import GREETING, packet, serving
 
 
 def frame(plain: bytes, number: int = 0, *, stored: bool = False, claimed: int | None = None) -> bytes:

@@ -1,11 +1,23 @@
-"""Where reading begins, in the words of the protocol."""
+"""Where reading begins and ends on a server, also in the words of the protocol."""
 
 from __future__ import annotations
 
-import pytest
+import datetime as dt
+import time
+from typing import Any
 
+import pytest
+from support.live import is_mariadb, note, notes, rows_of, status, write
+from support.server import SERVER, needs_server, run
+
+import binlog_core
 from binlog_core import GtidSet
-from binlog_core.errors import ServerError
+from binlog_core.errors import (
+    DivergedError,
+    PositionError,
+    PurgedError,
+    ServerError,
+)
 from binlog_core.server.start import encoded
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -30,3 +42,117 @@ def test_tags_are_refused_where_the_server_does_not_know_them() -> None:
     assert encoded(tagged, tags=True)[24:29] == b"\x08blue"
     with pytest.raises(ServerError, match="have tags"):
         encoded(tagged, tags=False)
+
+
+@pytest.mark.server
+@needs_server
+def test_now_begins_behind_what_is_there(connection: Any) -> None:
+    write(connection, 0, 3)
+    with binlog_core.open(SERVER, start="now") as log:
+        assert notes(rows_of(log)) == []
+    with binlog_core.open(SERVER, start="now", follow=True) as log:
+        written = write(connection, 3, 3)
+        changes = rows_of(log)
+        assert [note(next(changes)) for _ in written] == ["3.0", "4.0", "5.0"]
+
+
+@pytest.mark.server
+@needs_server
+def test_a_time_begins_in_the_log_that_has_it(connection: Any) -> None:
+    write(connection, 0, 2)
+    time.sleep(1.1)  # header timestamps are whole seconds
+    run(connection, "FLUSH BINARY LOGS")
+    moment = dt.datetime.fromtimestamp(int(run(connection, "SELECT UNIX_TIMESTAMP()")[0][0]), dt.UTC)
+    write(connection, 2, 2)
+    with binlog_core.open(SERVER, start=moment) as log:
+        assert notes(rows_of(log)) == ["2.0", "3.0"]
+        assert len(log.headers()) < 100  # of the last log alone
+
+
+@pytest.mark.server
+@needs_server
+def test_stop_ends_before_what_comes_behind(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 4)
+    stop = status(connection)
+    write(connection, 4, 4)
+    with binlog_core.open(SERVER, start=start, stop=stop) as log:
+        assert notes(rows_of(log)) == [f"{i}.0" for i in range(4)]
+
+
+@pytest.mark.server
+@needs_server
+def test_it_ends_where_the_server_stood_when_it_was_asked(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 4)
+    with binlog_core.open(SERVER, start=start) as log:
+        write(connection, 4, 4)
+        assert notes(rows_of(log)) == [f"{i}.0" for i in range(4)]
+
+
+@pytest.mark.server
+@needs_server
+def test_a_position_of_an_unknown_server_is_refused(connection: Any) -> None:
+    file, offset = status(connection)
+    position = binlog_core.Position(file, offset, server="11111111-2222-3333-4444-555555555555")
+    with pytest.raises(DivergedError):
+        binlog_core.open(SERVER, start=position)
+
+
+@pytest.mark.server
+@needs_server
+def test_gtids_begin_behind_what_they_name(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 3)
+    with binlog_core.open(SERVER, start=start) as log:
+        *_, group = log.groups()
+        if is_mariadb(connection):
+            position = group.position.gtids
+        else:
+            rows = run(connection, "SHOW GLOBAL VARIABLES LIKE 'gtid_executed'")
+            text = rows[0][1] if rows else ""
+            if not text:
+                pytest.skip("the server has no GTIDs (gtid_mode is not ON)")
+            position = binlog_core.GtidSet.parse(text)
+    run(connection, "FLUSH BINARY LOGS")
+    write(connection, 3, 3)
+    with binlog_core.open(SERVER, start=position) as log:
+        assert notes(rows_of(log)) == ["3.0", "4.0", "5.0"]
+        assert len(log.headers()) < 100
+
+
+@pytest.mark.server
+@needs_server
+def test_a_stop_in_front_of_the_start_says_so(connection: Any) -> None:
+    stop = status(connection)
+    write(connection, 0, 1)
+    run(connection, "FLUSH BINARY LOGS")
+    file, _ = status(connection)
+    write(connection, 1, 1)
+    with pytest.raises(PositionError, match=f"stop= lies in {stop[0]}, in front"):
+        binlog_core.open(SERVER, start=(file, 4), stop=stop)
+
+
+@pytest.mark.server
+@needs_server
+def test_an_empty_gtid_set_is_of_both_vendors(connection: Any) -> None:
+    write(connection, 0, 1)
+    if not is_mariadb(connection) and "ON" not in run(connection, "SELECT @@gtid_mode")[0]:
+        pytest.skip("the server has no GTIDs (gtid_mode is not ON)")
+    for nothing in (binlog_core.GtidSet(), binlog_core.MariadbGtidSet()):
+        with binlog_core.open(SERVER, start=nothing) as log:
+            assert note(list(rows_of(log))[-1]) == "0.0"
+
+
+@pytest.mark.server
+@needs_server
+def test_what_is_not_there_says_so(connection: Any) -> None:
+    file, offset = status(connection)
+    first = run(connection, "SHOW BINARY LOGS")[0][0]
+    with (
+        pytest.raises(PurgedError, match=f"it has the logs from {first} to {file}"),
+        binlog_core.open(SERVER, start=("nothing.000001", 4)) as log,
+    ):
+        list(log.rows())
+    with pytest.raises(PositionError), binlog_core.open(SERVER, start=(file, offset + 1000)) as log:
+        list(log.rows())

@@ -1,0 +1,119 @@
+"""The logs of a running server, one after the other, of one stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from support.live import DATABASE, TABLE, note, notes, rows_of, status, write
+from support.server import SERVER, needs_server, run
+
+import binlog_core
+
+pytestmark = [pytest.mark.server, needs_server]
+
+
+def test_rows_from_a_place_on(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 20)
+    run(connection, "FLUSH BINARY LOGS")
+    write(connection, 20, 20)
+    with binlog_core.open(SERVER, start=start) as log:
+        changes = list(rows_of(log))
+    assert notes(changes) == [f"{i}.0" for i in range(40)]
+    assert [next(iter(change.after.values())) for change in changes] == list(range(1, 41))
+
+
+def test_every_pass_reads_the_server_anew(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 5)
+    with binlog_core.open(SERVER, start=start) as log:
+        assert notes(rows_of(log)) == notes(rows_of(log)) == [f"{i}.0" for i in range(5)]
+        assert len(log.headers()) == len(list(log.events()))
+        positions = log.headers()["position"]
+    assert positions[0] == start[1]
+    assert (positions[1:] > positions[:-1]).all()
+
+
+def test_a_follower_sees_a_commit_at_once(connection: Any) -> None:
+    with binlog_core.open(SERVER, start="now", follow=True, server={"heartbeat": 1}) as log:
+        seen: list[str] = []
+
+        def follow() -> None:
+            for change in rows_of(log):
+                seen.append(note(change))
+
+        reader = threading.Thread(target=follow)
+        reader.start()
+        write(connection, 0, 2)
+        time.sleep(3)  # heartbeats alone keep the line
+        run(connection, "FLUSH BINARY LOGS")
+        write(connection, 2, 2)
+        end = time.monotonic() + 20
+        while len(seen) < 4 and reader.is_alive() and time.monotonic() < end:
+            time.sleep(0.02)
+        log.stop()
+        reader.join(10)
+    assert not reader.is_alive()
+    assert seen == [f"{i}.0" for i in range(4)]
+    assert log.report.reconnects == 0
+
+
+def test_positions_go_on_exactly_also_inside_a_transaction(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 3, rows=2)
+    run(connection, "BEGIN")
+    for i in range(10):
+        write(connection, 3 + i, 1, rows=30)
+    run(connection, "COMMIT")
+    write(connection, 13, 3, rows=2)
+    limits = binlog_core.Limits(group_rows=40)
+    with binlog_core.open(SERVER, start=start, limits=limits) as log:
+        whole = notes(rows_of(log))
+        groups = list(log.groups(TABLE))
+    assert any(group.position.records for group in groups)
+    for i, group in enumerate(groups):
+        text = str(group.position)
+        position = binlog_core.Position.parse(text)
+        assert str(position) == text
+        done = sum(len(batch) for before in groups[: i + 1] for batch in before.batches)
+        with binlog_core.open(SERVER, start=position, limits=limits) as log:
+            assert notes(rows_of(log)) == whole[done:]
+
+
+def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:
+    """Log by log: one that stays behind would be purged some day."""
+    start = status(connection)
+    with binlog_core.open(SERVER, start=start, follow=True, tables=f"{DATABASE}.another") as log:
+        groups = iter(log.groups())
+        for i in range(2):
+            write(connection, i, 1)
+            run(connection, "FLUSH BINARY LOGS")
+            group = next(groups)
+            assert not group.batches
+            position = group.position
+        log.stop()
+    names = [name for name, *_ in run(connection, "SHOW BINARY LOGS")]
+    assert position.file == names[-2]
+    write(connection, 2, 1)
+    with binlog_core.open(SERVER, start=binlog_core.Position.parse(str(position))) as log:
+        assert notes(rows_of(log)) == ["2.0"]
+
+
+def test_each_file_goes_on_where_its_user_read_nothing(connection: Any) -> None:
+    run(connection, "FLUSH BINARY LOGS")
+    start = status(connection)
+    for i in range(4):
+        write(connection, i, 3)
+        run(connection, "FLUSH BINARY LOGS")
+    names = [name for name, *_ in run(connection, "SHOW BINARY LOGS")]
+    names = names[names.index(start[0]) :]
+    with binlog_core.open(SERVER, start=start) as log:
+        assert [one.files[0].name for one in log.each_file()] == names
+        read = []
+        for i, one in enumerate(log.each_file()):
+            rows = rows_of(one)
+            read += notes(rows) if i == 1 else [note(next(rows))] if i == 2 else []
+    assert read == ["1.0", "2.0", "3.0", "2.0"]

@@ -1,0 +1,62 @@
+"""Errors: what they say, what they keep over a process border, and what they are besides."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from binlog_core import errors
+from binlog_core.errors import BinlogError, DecodeError, MissingExtraError, MissingFileError, PrivilegeError
+
+
+def test_what_is_known_of_the_place_is_said() -> None:
+    error = DecodeError("length 5, expected 4", path="bin.000001", offset=2**40, type_code=30, column="id")
+    assert (
+        str(error) == "length 5, expected 4 (file bin.000001, offset 1099511627776, event type 30, column id)"
+    )
+    assert str(DecodeError("length 5")) == "length 5"
+    assert DecodeError("at the beginning", offset=0).offset == 0
+    assert "offset 0" in str(DecodeError("at the beginning", offset=0))
+
+
+def test_a_place_is_told_as_far_as_it_was_not_known() -> None:
+    error = DecodeError("length 5", offset=7)
+    assert error.located(path="bin.000001", offset=9, table=None) is error
+    assert (error.path, error.offset, error.table) == ("bin.000001", 7, None)
+
+
+def test_passwords_are_not_shown() -> None:
+    for error in (
+        BinlogError("no", path="mysql://u:secret@h/"),
+        BinlogError("no").located(path="mysql://u:secret@h/"),
+        BinlogError("mysql://u:secret@h/ does not answer"),
+    ):
+        assert "secret" not in f"{error} {error.args} {vars(error)}"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BinlogError)],
+)
+def test_each_error_comes_over_a_process_border(kind: type[BinlogError]) -> None:
+    error = kind("words", path="bin.000001", offset=4, type_code=2, table="a.b", column="c")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert (str(again), vars(again)) == (str(error), vars(error))
+
+
+def test_what_a_server_said_comes_too() -> None:
+    error = PrivilegeError("denied", code=1227, sqlstate="42000", path="h:3306")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.code, again.sqlstate, again.path) == (1227, "42000", "h:3306")
+
+
+def test_errors_of_files_and_libraries_are_pythons_too() -> None:
+    missing = errors.cannot_read(FileNotFoundError(2, "gone"), "does not exist", "bin.000001")
+    assert isinstance(missing, MissingFileError) and isinstance(missing, FileNotFoundError)
+    assert (missing.errno, missing.filename) == (2, "bin.000001")
+    assert type(errors.cannot_read(PermissionError(13, "no"), "cannot be read", "a")) is BinlogError
+    extra = MissingExtraError.of("polars", "polars", "to_polars()", table="a.b")
+    assert isinstance(extra, ImportError)
+    assert str(extra) == "to_polars() needs polars: pip install 'binlog_core[polars]' (table a.b)"

@@ -1,0 +1,64 @@
+"""Positions: their JSON text, and what is not one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from binlog_core import Position
+from binlog_core.gtids import GtidSet, MariadbGtidSet
+
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+TEXTS = [
+    '{"file": "bin.000001", "offset": 4}',
+    '{"file": "bin.000001", "offset": 157, "vendor": "mysql", "gtids": "' + UUID + ':1-5:9"}',
+    '{"file": "timeline-2/bin.000009", "offset": 9, "vendor": "mariadb", "gtids": "0-1-7,2-3-9"}',
+    '{"file": "bin.000001", "offset": 9, "vendor": "mariadb", "gtids": ""}',
+    '{"file": "bin.000001", "offset": 9, "server": "' + UUID + '", "records": 12}',
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_position_reads_its_own_text(text: str) -> None:
+    position = Position.parse(text)
+    assert str(position) == text
+    assert Position.parse(str(position)) == position
+
+
+def test_fields() -> None:
+    position = Position.parse(TEXTS[1])
+    assert (position.file, position.offset, position.server, position.records) == ("bin.000001", 157, None, 0)
+    assert position.gtids == GtidSet.parse(f"{UUID}:1-5:9")
+    assert Position.parse(TEXTS[3]).gtids == MariadbGtidSet.parse("")
+    # The text of an older position tells the vendor by its GTIDs alone.
+    assert Position.parse('{"file": "a", "offset": 4, "gtids": "0-1-7"}').gtids == MariadbGtidSet.parse(
+        "0-1-7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "expected the JSON text"),
+        ("bin.000001:4", "expected the JSON text"),
+        ("[" * 100_000, "expected the JSON text"),
+        ("4", "expected the JSON text"),
+        ('{"file": "a", "offset": 4, "more": 1}', "expected the JSON text"),
+        ('{"offset": 4}', "file is a name"),
+        ('{"file": "", "offset": 4}', "file is a name"),
+        (json.dumps({"file": "a" * 513, "offset": 4}), "file is a name"),
+        ('{"file": "a"}', "whole numbers"),
+        ('{"file": "a", "offset": -1}', "whole numbers"),
+        ('{"file": "a", "offset": 4.0}', "whole numbers"),
+        ('{"file": "a", "offset": true}', "whole numbers"),
+        ('{"file": "a", "offset": 9223372036854775808}', "whole numbers"),
+        ('{"file": "a", "offset": 4, "records": null}', "whole numbers"),
+        ('{"file": "a", "offset": 4, "server": 1}', "server and gtids are texts"),
+        ('{"file": "a", "offset": 4, "gtids": "x"}', "GTID"),
+    ],
+)
+def test_what_is_not_a_position(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"not a position: .*{why}") as caught:
+        Position.parse(text)
+    assert len(str(caught.value)) < 300

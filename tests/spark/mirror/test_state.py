@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from binlog_core.errors import MirrorError
-from binlog_core.spark.mirror.state import Lake
+from binlog_core.spark.mirror.state import Lake, TableState, new_state, opened
 
 DEEP = "[" * 200_000
 
@@ -28,3 +29,44 @@ def test_a_state_longer_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(MirrorError, match="bytes long"):
         Lake(str(tmp_path)).load()
+
+
+def test_a_state_is_kept_as_it_is_without_offsets_that_nobody_is_at(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    assert lake.load() is None
+    state = new_state("mysql://root@db1", ("shop.*", "other.t"), "archive")
+    table = TableState("shop", "t", "following", 120, as_of=5.5)
+    state.tables[table.full_name] = table
+    state.offsets = {120: {"file": "bin.000001", "position": 120}, 4: {"file": "bin.000001", "position": 4}}
+    lake.save(state)
+    found = opened(lake)
+    assert found == replace(state, offsets={120: state.offsets[120]})
+    assert [path.name for path in (tmp_path / "_mirror").iterdir()] == ["state.json"]
+    table.park("a row")
+    table.failures = 2
+    table.copy_anew()
+    assert (table.stage, table.reason, table.failures, table.place) == ("copying", None, 0, 120)
+
+
+def test_which_tables_are_meant() -> None:
+    state = new_state("mysql://root@db1", ("shop.*",), "archive")
+    state.tables = {f"shop.{name}": TableState("shop", name) for name in ("a", "ab", "b")}
+    assert [state.wants(name) for name in ("shop.a", "other.a")] == [True, False]
+    assert [one.name for one in state.chosen(())] == ["a", "ab", "b"]
+    assert [one.name for one in state.chosen(("shop.a*",))] == ["a", "ab"]
+    with pytest.raises(MirrorError, match=r"has no table shop\.c"):
+        state.chosen(("shop.c",))
+    with pytest.raises(ValueError, match="expected names or patterns"):
+        new_state("mysql://root@db1", (), "archive")
+
+
+def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    with (
+        lake.locked(),
+        pytest.raises(MirrorError, match="another process works on this mirror"),
+        Lake(str(tmp_path)).locked(),
+    ):
+        pass
+    with lake.locked():
+        pass

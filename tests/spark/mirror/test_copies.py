@@ -1,0 +1,71 @@
+"""The first copy of a table: the chunks of its key are all of it, each row once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from binlog_core.spark.mirror.copies import batches_of, plan_copy  # noqa: E402
+from binlog_core.spark.mirror.state import TableState  # noqa: E402
+from binlog_core.spark.mirror.values import SelectList  # noqa: E402
+
+CREATE = "CREATE TABLE `t` (`a` INT, `b` INT, `c` {}, PRIMARY KEY (`a`, `b`, `c`))"
+
+
+class Server:
+    """Answers as a server does whose tables are in SQLite, which knows the same quotes and comparisons."""
+
+    def __init__(self, rows: list[tuple[Any, ...]], kind: str = "INT", row_length: int | None = 100) -> None:
+        self.create, self.row_length = CREATE.format(kind), row_length
+        self.tables = sqlite3.connect(":memory:")
+        self.tables.execute("ATTACH ':memory:' AS shop")
+        self.tables.execute("CREATE TABLE shop.t (a, b, c, PRIMARY KEY (a, b, c))")
+        self.tables.executemany("INSERT INTO shop.t VALUES (?, ?, ?)", rows)
+
+    def query(self, sql: str, right: str | None = None) -> list[Any]:
+        if sql.startswith("SHOW CREATE TABLE `shop`.`t`"):
+            return [("t", self.create)]
+        assert "AVG_ROW_LENGTH" in sql
+        return [(self.row_length,)]
+
+    def stream(self, sql: str) -> Iterator[tuple[bytes | None, ...]]:
+        for row in self.tables.execute(sql):
+            yield tuple(None if value is None else str(value).encode() for value in row)
+
+
+def test_each_row_is_in_one_chunk() -> None:
+    rows = [(a, b, c) for a in range(-3, 20) for b in range(15) for c in range(10)]
+    server: Any = Server(rows, row_length=1 << 20)  # a thousand rows at least, however long they are
+    copy = plan_copy(server, TableState("shop", "t"), {"file": "bin.000001"}, mariadb=True)
+    assert len(copy.chunks) == 4  # of 3450 rows
+    found: list[tuple[Any, ...]] = []
+    for condition in copy.chunks:
+        chunk = list(server.tables.execute(f"SELECT * FROM shop.t WHERE {condition}"))
+        assert len(chunk) <= 1000
+        found += chunk
+    assert found == rows
+
+
+def test_small_tables_and_keys_without_an_order_of_ours_are_one_chunk() -> None:
+    server: Any = Server([(1, 2, 3)])
+    assert plan_copy(server, TableState("shop", "t"), {}, mariadb=True).chunks == ("",)
+    server = Server([(1, i, "a") for i in range(3000)], kind="ENUM('a','b')", row_length=1 << 20)
+    assert plan_copy(server, TableState("shop", "t"), {}, mariadb=True).chunks == ("",)
+
+
+def test_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    from binlog_core.schema.given import parse_create_table
+
+    server: Any = Server([(1, 2, i) for i in range(5)])
+    selection = SelectList.of(parse_create_table(server.create, "shop", "t"), mariadb=True)
+    monkeypatch.setattr("binlog_core.spark.mirror.copies._BATCH_ROWS", 2)
+    found = list(batches_of(server, "SELECT * FROM shop.t", selection))
+    assert [batch.num_rows for batch in found] == [2, 2, 1]
+    assert [row["c"] for batch in found for row in batch.to_pylist()] == list(range(5))
+    monkeypatch.setattr("binlog_core.spark.mirror.copies._BATCH_BYTES", 3)
+    assert len(list(batches_of(server, "SELECT * FROM shop.t", selection))) == 5

@@ -1,0 +1,97 @@
+"""Safe marks: what a server tells of itself, and where that is in an archive."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.writer import Log, Table
+
+from binlog_core import MirrorError, UnsafeServerError
+from binlog_core.server.connection import Facts
+from binlog_core.spark.access import Access
+from binlog_core.spark.mirror.marks import Mark, check_settings, place_of, take_mark
+from binlog_core.splits import Split
+
+PREVIOUS_GTIDS = 35
+GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+T = Table("shop", "t", [("id", "INT")], primary_key=["id"])
+
+
+class Server:
+    """Gives answers by the beginning of a statement, and keeps what it was asked."""
+
+    name = "db1:3306"
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def query(self, sql: str, right: str | None = None) -> Any:
+        self.asked.append(sql)
+        return next((rows for start, rows in self.answers.items() if sql.startswith(start)), [])
+
+    def variables(self, names: list[str]) -> dict[str, str]:
+        return {name: self.answers[name] for name in names if name in self.answers}
+
+
+def facts(*, mariadb: bool, gtids: bool, executed: str = "") -> Facts:
+    return Facts("10.11.6-MariaDB" if mariadb else "8.0.36", mariadb, 1, None, "CRC32", gtids, executed)
+
+
+def test_a_mark_is_what_every_later_select_sees() -> None:
+    server: Any = Server({})
+    assert take_mark(server, facts(mariadb=False, gtids=True, executed=f"{GTIDS}:1-5")) == Mark(
+        gtids=f"{GTIDS}:1-5"
+    )
+    assert server.asked == []
+    snapshot = [("binlog_snapshot_file", "bin.000007"), ("binlog_snapshot_position", "1234")]
+    server = Server({"SHOW STATUS": snapshot})
+    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark(file="bin.000007", offset=1234)
+    assert [sql.split()[0] for sql in server.asked] == ["START", "SHOW", "ROLLBACK"]
+    server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
+    assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark(file="bin.000008", offset=55)
+    assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
+
+
+def test_settings_that_lose_changes_are_refused() -> None:
+    server: Any = Server({"binlog_format": "row", "binlog_row_image": "FULL"})
+    check_settings(server)
+    server.answers["binlog_format"] = "MIXED"
+    with pytest.raises(UnsafeServerError, match="binlog_format is MIXED: expected ROW"):
+        check_settings(server)
+
+
+def archive(folder: Path) -> tuple[list[Split], list[int]]:
+    """Two logs with transactions 1 to 3 and 4 to 6, and where the six begin."""
+    logs, begins = [], []
+    for number, first in ((1, 1), (2, 4)):
+        log = Log("8.0.36")
+        known = struct.pack("<Q16sQQQ", 1, uuid.UUID(GTIDS).bytes, 1, 1, first)  # 1 to before the first
+        log.event(PREVIOUS_GTIDS, known if first > 1 else bytes(8), flags=0x80)
+        for i in range(first, first + 3):
+            begins.append(log.position)
+            log.gtid(GTIDS, i)
+            log.begin()
+            log.insert(T, [{"id": i}])
+            log.commit()
+        path = folder / f"bin.{number:06}"
+        path.write_bytes(log.getvalue())
+        logs.append(Split(str(path), file_number=number))
+    return logs, begins
+
+
+def test_where_a_mark_is_in_an_archive(tmp_path: Path) -> None:
+    logs, begins = archive(tmp_path)
+    assert place_of(Mark(file="bin.000002", offset=99), logs, Access()) == (1, 99)
+    assert place_of(Mark(file="bin.000002", offset=99), [Split("in/bin.000002.zst")], Access()) == (0, 99)
+    with pytest.raises(MirrorError, match=r"does not hold the server's log bin\.000009"):
+        place_of(Mark(file="bin.000009", offset=4), logs, Access())
+    assert place_of(Mark(gtids=f"{GTIDS}:1-4"), logs, Access()) == (1, begins[4])
+    assert place_of(Mark(gtids=f"{GTIDS}:1-2"), logs, Access()) == (0, begins[2])
+    with pytest.raises(MirrorError, match="begins behind the copy's mark"):
+        place_of(Mark(gtids=f"{GTIDS}:1-2"), logs[1:], Access())
+    everything = place_of(Mark(gtids=f"{GTIDS}:1-6"), logs, Access())
+    assert everything == (1, Path(logs[1].path).stat().st_size)

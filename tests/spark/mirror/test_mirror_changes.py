@@ -1,0 +1,47 @@
+"""Parts of the log for the tables of a mirror: statements about one, definitions in offsets."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from binlog_core.schema.ddl import DdlTracker
+from binlog_core.schema.given import parse_create_table
+from binlog_core.schema.table_definitions import TableSchema
+from binlog_core.spark.lake.results import ToldStatement
+from binlog_core.spark.mirror.changes import Decoded, definition_at, merged
+from binlog_core.spark.mirror.state import Offset
+from binlog_core.spark.plan.definitions import to_text
+
+
+def test_statements_about_a_table() -> None:
+    told = [
+        ToldStatement(1, 0, "alter", ("Shop.T",), None, False, "names are compared without case"),
+        ToldStatement(2, 0, "alter", ("shop.u",), None, False, "another table"),
+        ToldStatement(3, 0, "rename", ("shop.u", "shop.t"), None, False, "it is the new name"),
+        ToldStatement(4, 0, "drop", (), "SHOP", True, "its database"),
+        ToldStatement(5, 0, "drop", (), "shop2", True, "another database"),
+        ToldStatement(6, 0, "unknown", (), None, False, "it could not be read"),
+    ]
+    assert [one.version for one in Decoded("x", {}, tuple(told)).about("shop.t")] == [1, 3, 4, 6]
+
+
+def table(name: str, column: str) -> TableSchema:
+    return parse_create_table(f"CREATE TABLE {name} ({column} INT)", "shop", name)
+
+
+def offset(*definitions: TableSchema) -> Offset:
+    return {"file": "bin.000001", "position": 4, "definitions": to_text(DdlTracker(definitions))}
+
+
+def test_an_offset_learns_of_tables_from_another() -> None:
+    mine = offset(table("t", "old"), table("u", "mine"))
+    theirs = offset(table("t", "new"), table("u", "theirs"), table("v", "theirs"))
+    found = merged(mine, theirs, [("shop", "t")])
+    assert definition_at(found, "shop", "t") == table("t", "new")
+    assert definition_at(found, "shop", "u") == table("u", "mine")
+    assert definition_at(found, "shop", "v") is None
+    assert (found["file"], found["position"]) == ("bin.000001", 4)
+    assert definition_at(mine, "shop", "t") == table("t", "old")

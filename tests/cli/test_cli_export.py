@@ -17,7 +17,6 @@ pytest.importorskip("typer")
 
 from typer.testing import CliRunner
 
-from binlog_core import cli
 from binlog_core.cli.app import app
 from binlog_core.cli.export import rows_table
 from binlog_core.cli.output import size
@@ -112,20 +111,6 @@ def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target:
 )
 def test_usage_errors(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, ["export", *arguments]).exit_code == 2
-
-
-def test_without_the_extra_the_pip_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "typer", None)
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert "pip install 'binlog_core[cli]'" in str(caught.value)
-
-
-def test_sizes() -> None:
-    numbers = (0, 999, 1000, 99_940, 99_960, 999_499, 999_500, 1_234_567, 5 * 10**18)
-    assert [size(n) for n in numbers] == [
-        "0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "100 kB", "999 kB", "1.0 MB", "1.2 MB", "5000 PB",
-    ]  # fmt: skip
 
 
 def test_wide_rows_are_shown_upright() -> None:

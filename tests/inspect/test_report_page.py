@@ -153,20 +153,6 @@ def test_sizes_hours_bytes_and_hot_keys() -> None:
     assert re.search(r'class="large"[^>]*><title>2026-11-17 00:00:00: [^<]*30 changed rows', text)
 
 
-def test_command_line(tmp_path: Path) -> None:
-    pytest.importorskip("typer")
-    from support.cli import run
-
-    path = tmp_path / "report.html"
-    assert run("report", GTID.path, "-o", path).code == 0
-    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert run("report", GTID.path, "-o", path).code == 1
-    assert run("report", GTID.path, "-o", path, "--overwrite", "--title", "Ours").code == 0
-    assert "<h1>Ours</h1>" in path.read_text(encoding="utf-8")
-    assert run("report", tmp_path / "none", "-o", tmp_path / "other.html").code == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
-
-
 # ------------------------------------------------------------ in a browser
 
 

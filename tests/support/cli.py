@@ -11,6 +11,8 @@ from typing import Any
 
 import binlog_core
 
+from .golden import golden_logs
+
 COMMAND = [sys.executable, "-m", "binlog_core.cli"]
 
 
@@ -48,3 +50,19 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     place = str(Path(binlog_core.__file__).parent.parent)
     environment = os.environ | {"PYTHONPATH": place} | options.pop("env", {})
     return subprocess.Popen([*COMMAND, *map(str, arguments)], env=environment, **options)
+
+
+def head_and_block() -> tuple[bytes, bytes]:
+    """What a log begins with, and its transactions, which may be repeated (positions do not agree then)."""
+    golden = next(g for g in golden_logs() if g.name == "mysql97/types_ints")
+    begin = next(e["pos"] for e in golden.events if e["type"] == "Anonymous_Gtid")
+    end = next(e["pos"] for e in golden.events if e["type"] == "Rotate")
+    return golden.data[:begin], golden.data[begin:end]
+
+
+def long_log(folder: Path) -> Path:
+    """A log that takes a while."""
+    head, block = head_and_block()
+    path = folder / "long.binlog"
+    path.write_bytes(head + block * 2000)
+    return path

@@ -1,11 +1,9 @@
-"""The command line in a shell: completion, its version, what every ``--help`` shows."""
+"""The command line as a whole: completion, ``--help``, and the word that may be left out."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-import pty
 import re
 import shlex
 import shutil
@@ -23,6 +21,7 @@ pytest.importorskip("rich")
 
 from support.cli import run
 
+from binlog_core import cli
 from binlog_core.cli.app import app
 
 LOG = DATA / "mysql97" / "gtid.binlog"
@@ -76,12 +75,6 @@ def test_completion_in_bash(words: str, want: tuple[str, ...], shell: dict[str, 
     assert sorted(done.stdout.split()) == sorted(want)
 
 
-def test_version() -> None:
-    ran = run("--version")
-    assert ran.code == 0
-    assert re.fullmatch(r"binlog-core (\d+\.\d+\S*|not installed)\n", ran.text)
-
-
 def examples(command: str) -> list[list[str]]:
     """The words of the examples that a command's help has, without what they are piped into."""
     text = getattr(importlib.import_module(f"binlog_core.cli.{command}"), command).__doc__ or ""
@@ -129,32 +122,6 @@ def test_as_a_module_it_is_the_same_command(shell: dict[str, str]) -> None:
     assert ran.code == 0
 
 
-@pytest.mark.parametrize(("seconds", "terminal"), [(1.6, True), (0.1, True), (1.6, False)])
-def test_patience(seconds: float, terminal: bool, shell: dict[str, str]) -> None:
-    """What takes a second says on a terminal that it is at work; else there is silence."""
-    code = (
-        "import sys, time; from binlog_core.cli.progress import patience\n"
-        "with patience('at work'): time.sleep(float(sys.argv[1]))"
-    )
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(seconds)],
-        env=shell | {"TERM": "xterm", "COLUMNS": "80"},
-        stderr=slave if terminal else subprocess.PIPE,
-    )
-    os.close(slave)
-    said = b""
-    if terminal:
-        with contextlib.suppress(OSError):  # the other end is closed
-            while chunk := os.read(master, 65536):
-                said += chunk
-    else:
-        said = process.communicate(timeout=60)[1]
-    os.close(master)
-    assert process.wait(60) == 0
-    assert (b"at work" in said) == (terminal and seconds > 1)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_option_names_whole(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.main import get_group
@@ -164,3 +131,18 @@ def test_help_shows_option_names_whole(command: str, monkeypatch: pytest.MonkeyP
     parameters = get_group(app).commands[command].params
     names = [name for one in parameters for name in (*one.opts, *one.secondary_opts) if name[:2] == "--"]
     assert [name for name in names if name not in text] == []
+
+
+def test_without_the_extra_the_pip_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert "pip install 'binlog_core[cli]'" in str(caught.value)
+
+
+def test_a_log_alone_is_looked_at() -> None:
+    assert run(LOG).text == run("info", LOG).text
+    assert run(LOG, "--json").text == run("info", LOG, "--json").text
+    assert run("nfo", LOG).code == 2
+    for arguments in (["-h"], ["rows", "-h"]):
+        assert "Usage" in run(*arguments).text

@@ -1,0 +1,139 @@
+"""What commands say besides results, how they end, and what a terminal gets."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.golden import DATA
+
+import binlog_core
+
+pytest.importorskip("typer")
+
+from support.cli import long_log, run, start
+
+from binlog_core.cli.output import size
+
+LOG = DATA / "mysql97" / "gtid.binlog"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_full_standard_output() -> None:
+    with open("/dev/full", "wb") as full:
+        process = start("rows", LOG, stdout=full, stderr=subprocess.PIPE)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said == b"error: No space left on device\n"
+
+
+def test_broken_pipe(tmp_path: Path) -> None:
+    process = start("rows", long_log(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    out = tmp_path / "result"
+    out.mkdir()
+    process = start("rows", long_log(tmp_path), "-o", out / "rows.jsonl", stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not list(out.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == b"interrupted\n"
+    assert list(out.iterdir()) == []
+
+
+def test_interrupted_before_it_begins() -> None:
+    """Also while libraries are loaded: no traceback."""
+    code = (
+        "import os, signal, sys, binlog_core.cli as cli\n"
+        "kill = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, type('', (), {'find_spec': kill}))\n"
+        "cli.main()"
+    )
+    place = str(Path(binlog_core.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": place}, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_a_terminal_gets_no_commands_of_values(tmp_path: Path) -> None:
+    """Raw control and bidirectional characters of values come as escapes, on a terminal only."""
+    from support.writer import Log, Table
+
+    log = Log("8.4.0")
+    log.begin("shop")
+    evil = "a\x1b[2J\x9b1m\u202eb"
+    log.insert(Table("shop", "t", [("id", "INT"), ("v", "VARCHAR(50)")]), [{"id": 1, "v": evil}])
+    log.commit()
+    path = tmp_path / "bin.000001"
+    path.write_bytes(log.getvalue())
+    assert evil in run("rows", path, "-f", "csv").text
+    named = tmp_path / "a\x1b]0;b\x9b1m\u202e.000001"
+    named.write_bytes(log.getvalue())
+    for command in (
+        ("rows", path, "-f", "csv"),
+        ("rows", path, "-f", "jsonl"),
+        ("events", path, named, "-f", "jsonl"),
+        ("events", path, named),
+        ("info", path, named),
+        ("info", path, named, "--json"),
+    ):
+        master, slave = pty.openpty()
+        process = start(
+            *command, stdout=slave, stderr=subprocess.DEVNULL, env={"NO_COLOR": "1", "TERM": "dumb"}
+        )
+        os.close(slave)
+        said = b""
+        try:
+            while chunk := os.read(master, 65536):
+                said += chunk
+        except OSError:
+            pass
+        os.close(master)
+        assert process.wait(60) == 0
+        text = said.decode().replace("\r\n", "\n")
+        assert "\\u202e" in text
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from binlog_core.cli import writers
+
+    def fail(*_: object) -> None:
+        raise MemoryError("realloc of 8 GB failed")
+
+    monkeypatch.setattr(writers.JsonWriter, "write", fail)
+    ran = run("rows", LOG)
+    assert ran.code == 1
+    assert ran.err.strip() == "error: out of memory: realloc of 8 GB failed"
+
+
+def test_what_the_log_does_not_tell_is_told_once_with_its_option() -> None:
+    path = DATA / "maria1011" / "meta_no_log.binlog"
+    ran = run("rows", path)
+    told = [line for line in ran.err.splitlines() if "character set" in line]
+    assert len(told) == 1
+    assert "--schema or --charset tells" in told[0]
+    assert "schema=" not in ran.err
+
+
+def test_sizes() -> None:
+    numbers = (0, 999, 1000, 99_940, 99_960, 999_499, 999_500, 1_234_567, 5 * 10**18)
+    assert [size(n) for n in numbers] == [
+        "0 bytes", "999 bytes", "1.0 kB", "99.9 kB", "100 kB", "999 kB", "1.0 MB", "1.2 MB", "5000 PB",
+    ]  # fmt: skip

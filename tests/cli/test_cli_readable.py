@@ -25,7 +25,7 @@ def test_an_update_says_of_which_row_it_is() -> None:
         "update", "shop", "t", before, after, 157, 1_700_000_000, "1-7-42", path="/d/bin.000001"
     )
     assert lines(change, "of 3 rows") == [
-        "update shop.t  2023-11-14 22:13:20  1-7-42  of 3 rows  b.000001:157",
+        "update shop.t  2023-11-14 22:13:20  1-7-42  of 3 rows  bin.000001:157",
         "  id: 1",
         "  note: 'x'",
         "  price: NULL → 1.50",

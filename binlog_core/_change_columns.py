@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")  # by image["op"], from 1
 OPS = dict(enumerate(CHANGE_TYPES, 1))
+INSERT, PREIMAGE, POSTIMAGE, DELETE = OPS  # change_op_t in src/batch/records.pxd
 
 # Of batches and of SQL; see ``ChangeBatch.export``.
 CHANGE_COLUMNS = (

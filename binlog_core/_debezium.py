@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._gtid_fields import gtid_text
 from ._json_text import JsonText
 from ._tables.column_types import Kind
@@ -31,7 +32,6 @@ from .batch import ChangeBatch
 if TYPE_CHECKING:
     from ._core._values import RowReader
 
-_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -109,12 +109,12 @@ class Envelopes:
         encoders, image = self._encoders_of(batch), batch.array["image"][record]
         op = int(image["op"])
         image_of = _encoded(reader.values(record), encoders)
-        before, after = (None, image_of) if op == _INSERT else (image_of, None)
-        if op == _PREIMAGE:
+        before, after = (None, image_of) if op == INSERT else (image_of, None)
+        if op == PREIMAGE:
             after = _encoded(reader.values(record + 1), encoders)
         keys = batch.table.primary_key or ()
         old, new = ({k: one[k] for k in keys if k in one} if one else {} for one in (before, after))
-        moved = op == _PREIMAGE and any(name in new and new[name] != old.get(name) for name in keys)
+        moved = op == PREIMAGE and any(name in new and new[name] != old.get(name) for name in keys)
         source = self._source(batch, image, file)
         if moved:
             yield self._event(batch, image, source, "d", before, None, old)
@@ -122,7 +122,7 @@ class Envelopes:
                 batch, image, source, "c", None, {**(before or {}), **(after or {})}, {**old, **new}
             )
             return
-        letter = {_INSERT: "c", _PREIMAGE: "u", _DELETE: "d"}[op]
+        letter = {INSERT: "c", PREIMAGE: "u", DELETE: "d"}[op]
         yield self._event(batch, image, source, letter, before, after, {**new, **old})
 
     def _event(
@@ -194,7 +194,7 @@ class Envelopes:
 
 
 def _chosen(batch: ChangeBatch, kept: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-    wanted = batch.array["image"]["op"] != _POSTIMAGE
+    wanted = batch.array["image"]["op"] != POSTIMAGE
     return np.flatnonzero(wanted if kept is None else wanted & kept)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ._change_columns import CHANGE_COLUMNS
+from ._change_columns import CHANGE_COLUMNS, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._core._capsules import schema_capsule, stream_capsule
 from ._core._values import RowReader
 from ._gtid_fields import gtid_text
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .log import Log
 
 _EVENTS_CHUNK = 4096
-_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4  # of image["op"]
 _EVENT_COLUMNS = {
     "file": None,
     "position": np.uint64,
@@ -373,16 +372,16 @@ class ChangedRowsScan:
 
         def rows() -> Iterator[Any]:
             for images, ops in self._images.images(wanted):
-                heads = np.flatnonzero(ops != _POSTIMAGE)
+                heads = np.flatnonzero(ops != POSTIMAGE)
                 op = ops[heads]
-                before = pa.array(heads, mask=op == _INSERT)
-                after = pa.array(heads + (op == _PREIMAGE), mask=op == _DELETE)
+                before = pa.array(heads, mask=op == INSERT)
+                after = pa.array(heads + (op == PREIMAGE), mask=op == DELETE)
                 found = [images[name].take(before) for name in sides[0]]
                 found += [images[name].take(after) for name in sides[1]]
                 for name in extras:
                     if name == "_change_type":
                         labels = pa.array(["insert", "update", "delete"])
-                        codes = np.searchsorted((_INSERT, _PREIMAGE, _DELETE), op).astype(np.uint32)
+                        codes = np.searchsorted((INSERT, PREIMAGE, DELETE), op).astype(np.uint32)
                         found.append(pa.DictionaryArray.from_arrays(pa.array(codes), labels))
                     else:
                         found.append(images[name].take(pa.array(heads)))

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ._change_columns import POSTIMAGE, PREIMAGE
 from ._tables.tables import Column, record_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .batch import ChangeBatch
-
-_UPDATE_PREIMAGE, _UPDATE_POSTIMAGE = 2, 3  # of image["op"]
 
 
 def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
@@ -39,9 +38,9 @@ def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[n
         if kept[record]:
             changes.append(record)
         kept[record] = False
-        if ops[record] == _UPDATE_PREIMAGE:
+        if ops[record] == PREIMAGE:
             kept[record + 1] = False
-        elif ops[record] == _UPDATE_POSTIMAGE:
+        elif ops[record] == POSTIMAGE:
             kept[record - 1] = False
     return kept, changes
 

@@ -7,6 +7,7 @@ from operator import index
 
 from ._core._rows import ARROW_BYTES
 from ._format.compression import MEMORY_LIMIT, PAYLOAD_LIMIT
+from ._format.event_header import HEADER_LENGTH_V1, length_of
 from .errors import DecodeError
 
 
@@ -91,7 +92,7 @@ class Limits:
         DecodeError
             It is larger than `event_bytes`: the events before it need not wait in memory for the rest.
         """
-        length = int.from_bytes(event[9:13], "little") if len(event) >= 13 else 0
+        length = length_of(event) if len(event) >= HEADER_LENGTH_V1 else 0
         if length > self.event_bytes:
             raise self.event_too_large(length, path, offset)
         return length

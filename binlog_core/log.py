@@ -17,11 +17,10 @@ import numpy as np
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
 from ._decode.group import Group
-from ._decode.log_decoder import LogDecoder
 from ._decode.merge import ChangeReader
 from ._decode.selection import Columns, Selection, check_columns, check_condition
+from ._decoders import Decoders
 from ._format.format_description import FormatDescription
-from ._sources.archives import check_share
 from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
@@ -40,12 +39,10 @@ from .report import Report
 if TYPE_CHECKING:
     from ._index.finding import Indexes
     from ._settings import Settings
-    from ._sources.follow import Follower
     from ._sources.sources import Source
     from .conditions import Condition
     from .events import Event
     from .schema.definitions import Definitions
-    from .server.source import ServerFollower
 
 T = TypeVar("T")
 
@@ -78,6 +75,7 @@ class Log:
         self.files = files
         self.settings = settings  # for the package
         self.sources = OpenSources(files, first)  # for the package
+        self._decoders = Decoders(files, settings, self.sources, alone=within is not None)
         self._indexes, self._owns_indexes = indexes, indexes is None
         self._within, self._met = within, met
         self._stopping = within if within is not None else threading.Event()
@@ -170,7 +168,7 @@ class Log:
         return self._pass(self._header_chunks)
 
     def _header_chunks(self, reading: Reading) -> Iterator[np.ndarray]:
-        for decoder in self._decoders(reading, self.settings.selection):
+        for decoder in self._decoders.of(reading, self.settings.selection):
             yield from headers_of(decoder.track, decoder.selection.part)
 
     def events(
@@ -209,7 +207,7 @@ class Log:
         from ._walk.typed_events import events_of
 
         def read(reading: Reading) -> Iterator[Event]:
-            for decoder in self._decoders(reading, self.settings.selection, follow=self.settings.follow):
+            for decoder in self._decoders.of(reading, self.settings.selection, follow=self.settings.follow):
                 yield from events_of(decoder.track, types, where, decoder.selection.part)
 
         return self._pass(read)
@@ -232,7 +230,7 @@ class Log:
             return found
 
         def read(reading: Reading) -> Iterator[Event]:
-            for decoder in self._decoders(reading, self.settings.selection):
+            for decoder in self._decoders.of(reading, self.settings.selection):
                 if not decoder.source.seekable:  # a server, or compressed: all of it comes anyway
                     yield from events_of(decoder.track, types, inside)
                     continue
@@ -359,7 +357,7 @@ class Log:
             assert isinstance(self.files[0], ServerLog)
             definitions: Definitions | None = self.files[0].definitions(settings.limits, settings.charset)
         elif (definitions := settings.definitions()) is not None and definitions.follows:
-            self._follow_up_to_start(definitions, reading.report)
+            self._decoders.follow_up_to_start(definitions, reading.report)
         selection = replace(selection, met=NamesMet() if self._met is None else self._met)
         for group in self._decoded(reading, selection, definitions, indexed=indexed):
             selection.met.rows |= bool(group.batches)
@@ -386,7 +384,7 @@ class Log:
             with self.sources.kept(threaded):
                 yield from threaded.groups()
             return
-        for decoder in self._decoders(reading, selection, definitions, follow=self.settings.follow):
+        for decoder in self._decoders.of(reading, selection, definitions, follow=self.settings.follow):
             if indexed:
                 yield from self.indexes.groups(decoder, self.files, definitions)
             else:
@@ -580,81 +578,3 @@ class Log:
             yield item
             del item  # it lives no longer than its user wants
             self.sources.check_still_open()
-
-    def _follow_up_to_start(self, definitions: Definitions, report: Report) -> None:
-        """Apply the statements in front of a position to start at: the rows are of those definitions."""
-        start = self.settings.start
-        if start is None or isinstance(start, dt.datetime):
-            return  # the logs are read from their beginning
-        if isinstance(start, Position):
-            start = start.file, start.offset
-        position = start[1] if isinstance(start, tuple) else start
-        first, _ = self.settings.file_range(self.files)
-        if position <= 4 and not first:
-            return
-        from ._decode.ddl_before import follow_statements
-
-        for i, file in enumerate(self.files[: first + 1]):
-            if self.sources.is_read_once(i) or file.chained:  # a stream, of a server maybe
-                report.add(
-                    "ddl_not_followed",
-                    path=file.path,
-                    detail="statements before the start: the log can be read only once",
-                )
-                continue
-            follow_statements(file, position if i == first else None, definitions, report)
-
-    def _decoders(
-        self,
-        reading: Reading,
-        selection: Selection,
-        definitions: Definitions | None = None,
-        *,
-        follow: bool = False,
-    ) -> Iterator[LogDecoder]:
-        """A decoder for each log of a pass, which is open until the next is asked for."""
-        settings = self.settings
-
-        def decoder_of(
-            source: Source,
-            i: int,
-            follower: Follower | ServerFollower | None,
-            file: LogFile | None = None,
-        ) -> LogDecoder:
-            if i > first and (share := (file or self.files[i]).share) is not None and share.unproved:
-                reading.report.add("unproved_seams", path=source.path)
-            ranged = settings.ranged(selection, self.files, i, file)
-            return settings.decoder(source, ranged, reading.report, definitions, follower, reading.executed)
-
-        first, last = settings.file_range(self.files)
-        for i in range(first, last + 1):
-            file = self.files[i]
-            if i > first:
-                check_share(file)
-            source, follower = self.sources.take(i), None
-            if (follow or file.chained) and i == last:
-                follower = file.follower(source, reading.stop, reading.report)
-            if definitions is not None and i == first:
-                definitions.begin(source)
-            decoder = decoder_of(source, i, follower)
-            yield from self._while_open(decoder, reading)
-        following: LogFile | None = self.files[last]
-        while following is not None and (following := following.after(decoder)) is not None:
-            reading.next_file = following
-            if self._within is not None:  # the log after this one is not read too
-                break
-            check_share(following)
-            source = following.open()
-            follower = following.follower(source, reading.stop, reading.report)
-            decoder = decoder_of(source, last + 1, follower, following)
-            yield from self._while_open(decoder, reading)
-        reading.over = True
-
-    def _while_open(self, decoder: LogDecoder, reading: Reading) -> Iterator[LogDecoder]:
-        source = decoder.source
-        try:
-            with self.sources.kept(source), source:
-                yield decoder
-        finally:
-            reading.tail = decoder.tail or reading.tail
-        self.sources.check_still_open(source.path)

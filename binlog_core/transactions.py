@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from ._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from ._format.event_types import GTID_EVENTS, EventType
 from ._format.statements import first_word
 from ._gtid_fields import gtid_text
@@ -370,9 +371,9 @@ def _tally(path: str, group: Group) -> Block:
         transaction, op = image["transaction"].astype(np.int64), image["op"]
         images = np.bincount(transaction, minlength=n)
         np.minimum.at(first, transaction, image["timestamp"])
-        for k, code in enumerate((1, 3, 4)):
+        for k, code in enumerate((INSERT, POSTIMAGE, DELETE)):
             changes[:, k] = np.bincount(transaction[op == code], minlength=n)
-        whole = op != 2
+        whole = op != PREIMAGE
         keys, sums = np.unique(transaction[whole] * len(names) + table[whole], return_counts=True)
         counts = np.stack([keys // len(names), keys % len(names), sums], axis=1)
     return Block(path, found, images, changes, first, names, counts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader
 from .._gtid_fields import gtid_text
 from .._tables.column_types import SPAN_KINDS, TEMPORAL_KINDS, Kind
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     States = NDArray[np.uint8]
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
-_INSERT, _PREIMAGE, POSTIMAGE, _DELETE = 1, 2, 3, 4  # of image["op"]
 
 
 class Records:
@@ -173,7 +173,7 @@ class ChangedTest(Test):
     def states(self, records: Records) -> States:
         column, ops = self.column, records.ops
         states = np.zeros(records.count, np.uint8)
-        before = np.flatnonzero(ops == _PREIMAGE)
+        before = np.flatnonzero(ops == PREIMAGE)
         after = before + 1
         null = records.bit("null_bitmap", column)
         absent = records.bit("absent_bitmap", column)
@@ -289,12 +289,12 @@ def _of_side(states: States, ops: NDArray[np.uint8], side: str) -> States:
         return states
     out = np.full(len(states), UNKNOWN, np.uint8)
     if side == "before":
-        own = (ops == _PREIMAGE) | (ops == _DELETE)
+        own = (ops == PREIMAGE) | (ops == DELETE)
         other = np.flatnonzero(ops == POSTIMAGE)
         out[other] = states[other - 1]
     else:
-        own = (ops == _INSERT) | (ops == POSTIMAGE)
-        other = np.flatnonzero(ops == _PREIMAGE)
+        own = (ops == INSERT) | (ops == POSTIMAGE)
+        other = np.flatnonzero(ops == PREIMAGE)
         out[other] = states[other + 1]
     out[own] = states[own]
     return out

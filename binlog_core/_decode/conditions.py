@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .._change_columns import CHANGE_TYPES
+from .._change_columns import CHANGE_TYPES, POSTIMAGE
 from .._tables.column_types import Kind
 from ..conditions import (
     All,
@@ -29,7 +29,6 @@ from ..conditions import (
 from ..errors import ConditionError
 from .condition_tests import (
     FALSE,
-    POSTIMAGE,
     TRUE,
     UNKNOWN,
     ChangedTest,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import _rows
 from .._format.compression import payload_chunks
 from .._format.descriptors import parse_next_descriptor
+from .._format.event_header import FIRST_EVENT, IGNORABLE_FLAG
 from .._format.event_types import COMPRESSED_ROWS_EVENTS, GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
 from .._format.format_description import FormatDescription
 from .._format.rows_events import inflate_rows_event
@@ -58,7 +59,6 @@ _QUIET_EVENTS = frozenset(  # nothing of theirs concerns rows
         EventType.BEGIN_LOAD_QUERY,
     )
 )
-_IGNORABLE_FLAG = 0x0080
 _PREPARED_XA = 64  # flag of MariaDB's GTID event
 _NOT_SKIPPED = (StrictError, MissingExtraError, TruncatedError, EncryptionError)
 
@@ -425,7 +425,7 @@ class LogDecoder:
         elif kind == EventType.INCIDENT:
             self.report.add("incidents", path=self.path, offset=offset)
             self._asides.lose(offset, "an incident: the server says that events are missing")
-        elif kind not in _QUIET_EVENTS and not loop.event_flags & _IGNORABLE_FLAG:
+        elif kind not in _QUIET_EVENTS and not loop.event_flags & IGNORABLE_FLAG:
             self.report.add("unknown_events", path=self.path, offset=offset, detail=f"type {kind}")
             self._asides.lose(offset, f"an event of unknown type {kind}")
 
@@ -481,7 +481,7 @@ class LogDecoder:
 
     def _on_start_encryption(self, offset: int) -> None:
         # A copy that a server sent to a client keeps this event, with the flag, and is in clear.
-        sent_in_clear = self._loop.event_flags & _IGNORABLE_FLAG
+        sent_in_clear = self._loop.event_flags & IGNORABLE_FLAG
         if not sent_in_clear and not self.source.decrypted:
             raise EncryptionError(
                 "encrypted from here on: give keys= (MariaDB's key file, key number 1)",
@@ -491,7 +491,7 @@ class LogDecoder:
             )
 
     def _on_descriptor(self, offset: int) -> Iterator[Group]:
-        if offset <= 4:
+        if offset <= FIRST_EVENT:
             return  # read by read_format
         assert self.format is not None
         description = parse_next_descriptor(

@@ -29,8 +29,8 @@ Place = int | tuple[str, int] | dt.datetime | Position
 Columns = Mapping[str, str | Iterable[str]] | Iterable[str]
 TableMapsMet = dict[int, tuple[Table, int, bytes]]  # flags and body, by the identity of the Table made of it
 MAX_POSITION = (1 << 63) - 1
-_OPS = {"insert": 1, "update": 2, "delete": 4}
-ALL_OPS = sum(_OPS.values())
+OP_BITS = {"insert": 1, "update": 2, "delete": 4}  # rows_op_t in src/wire/codes.pxd
+ALL_OPS = sum(OP_BITS.values())
 
 
 @dataclass(slots=True)
@@ -195,10 +195,10 @@ def _is_named(table: str, patterns: Iterable[str]) -> bool:
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:
     """Bit 0 insert, 1 update, 2 delete; all for None."""
-    wanted = set(_OPS if ops is None else names(ops) or ())
-    if not wanted <= set(_OPS):
+    wanted = set(OP_BITS if ops is None else names(ops) or ())
+    if not wanted <= set(OP_BITS):
         raise ValueError(f"ops={ops!r}: insert, update and delete are known")
-    return sum(_OPS[op] for op in wanted)
+    return sum(OP_BITS[op] for op in wanted)
 
 
 def check_arguments(

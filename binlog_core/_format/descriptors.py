@@ -15,6 +15,16 @@ from enum import Enum
 from functools import lru_cache
 
 from ..errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
+from .event_header import (
+    FIRST_EVENT,
+    FLAGS_AT,
+    HEADER_LENGTH_V1,
+    HEADER_LENGTH_V3,
+    IN_USE_FLAG,
+    flags_of,
+    length_of,
+    type_of,
+)
 from .event_types import EventType
 from .format_description import (
     CHECKSUM_CRC32,
@@ -22,11 +32,7 @@ from .format_description import (
     CHECKSUM_NAMES,
     CHECKSUM_NONE,
     DEFAULT_LENGTHS,
-    FIRST_EVENT_POSITION,
-    HEADER_LENGTH_V1,
-    HEADER_LENGTH_V3,
     LAST_V3_TYPE,
-    LOG_EVENT_BINLOG_IN_USE_F,
     FormatDescription,
     artificial_description,
 )
@@ -92,7 +98,7 @@ class Detection:
 
     state: LogState
     format: FormatDescription | None
-    first_event: int = FIRST_EVENT_POSITION
+    first_event: int = FIRST_EVENT
 
 
 def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum: bool = False) -> Detection:
@@ -123,44 +129,43 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
 
     Source: MySQL server documentation, "Determining the Binary Log Version".
     """
-    magic = bytes(head[:4])
+    magic = bytes(head[: len(MAGIC)])
     if magic == ENCRYPTED_MAGIC:
         raise EncryptionError(
             "the log is encrypted: give keys= (the server's keyring file)", path=path, offset=0
         )
     if magic != MAGIC:
-        found = f"{len(magic)} bytes" if len(magic) < 4 else magic.hex(" ")
+        found = f"{len(magic)} bytes" if len(magic) < len(MAGIC) else magic.hex(" ")
         raise NotABinlogError(
             f"not a binary log: one begins with fe 62 69 6e, this with {found}", path=path, offset=0
         )
-    first = memoryview(head)[FIRST_EVENT_POSITION:]
+    first = memoryview(head)[FIRST_EVENT:]
     if not first:
         return Detection(LogState.EMPTY, None)
     if len(first) < HEADER_LENGTH_V1:
         return Detection(LogState.CUT, None)
 
-    type_code = first[4]
-    (event_length,) = struct.unpack_from("<I", first, 9)
+    type_code, event_length = type_of(first), length_of(first)
     if type_code == EventType.FORMAT_DESCRIPTION:
-        _check_format_description_length(event_length, FIRST_EVENT_POSITION, path)
+        _check_format_description_length(event_length, FIRST_EVENT, path)
         if len(first) < event_length:
             return Detection(LogState.CUT, None)
         description = parse_format_description(
-            first[:event_length], FIRST_EVENT_POSITION, path, verify_checksum=verify_checksum
+            first[:event_length], FIRST_EVENT, path, verify_checksum=verify_checksum
         )
         return Detection(LogState.OPEN, description)
     if type_code == EventType.START_V3:
-        _check_start_v3_length(event_length, FIRST_EVENT_POSITION, path)
+        _check_start_v3_length(event_length, FIRST_EVENT, path)
         if len(first) < event_length:
             return Detection(
                 LogState.CUT, artificial_description(1 if event_length < _START_V3_LENGTH else 3)
             )
-        return Detection(LogState.OPEN, parse_start_v3(first[:event_length], FIRST_EVENT_POSITION, path))
+        return Detection(LogState.OPEN, parse_start_v3(first[:event_length], FIRST_EVENT, path))
     if not 1 <= type_code <= LAST_V3_TYPE:
         raise FormatError(
             f"the first event is of type {type_code}: no format description, and no type of before 5.0",
             path=path,
-            offset=FIRST_EVENT_POSITION,
+            offset=FIRST_EVENT,
             type_code=type_code,
         )
     # 4.0 and 4.1 write a START event only into the first file after the server started.
@@ -230,7 +235,7 @@ def parse_next_descriptor(
         flipped byte could make it of any event.
     ChecksumError
     """
-    if in_force.canonical(event[4]) != EventType.START_V3:
+    if in_force.canonical(type_of(event)) != EventType.START_V3:
         return parse_format_description(event, offset, path, verify_checksum=verify_checksum)
     description = parse_start_v3(event, offset, path)
     whole = len(event) in (_START_V1_LENGTH, _START_V3_LENGTH)
@@ -289,7 +294,6 @@ def parse_format_description(
     ChecksumError
     """
     _check_format_description_length(len(event), offset, path)
-    (flags,) = struct.unpack_from("<H", event, 17)
     version, raw_version, created = _START.unpack_from(event, HEADER_LENGTH_V3)
     if version != 4:
         raise _bad_description(f"binlog_version is 4, found {version}", offset, path)
@@ -329,7 +333,7 @@ def parse_format_description(
         raw_post_header_lengths=raw,
         checksum_algorithm=algorithm,
         has_checksum_field=has_checksum,
-        flags=flags,
+        flags=flags_of(event),
         renumbering=renumbering,
         notes=notes,
     )
@@ -346,7 +350,7 @@ def format_description_checksum(event: bytes | memoryview) -> tuple[int, int]:
     stored, computed : int
     """
     body = bytearray(event[:-CHECKSUM_LENGTH])
-    body[17] &= 0xFF & ~LOG_EVENT_BINLOG_IN_USE_F
+    body[FLAGS_AT] &= 0xFF & ~IN_USE_FLAG
     (stored,) = struct.unpack("<I", event[-CHECKSUM_LENGTH:])
     return stored, zlib.crc32(body)
 

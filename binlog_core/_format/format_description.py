@@ -23,14 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .event_header import HEADER_LENGTH_V1, HEADER_LENGTH_V3, IN_USE_FLAG
 from .event_types import EventType
 from .server_versions import is_mariadb_version, split_server_version
-
-FIRST_EVENT_POSITION = 4
-
-HEADER_LENGTH_V1 = 13
-HEADER_LENGTH_V3 = 19  # v4: at least this
-LOG_EVENT_BINLOG_IN_USE_F = 0x0001
 
 CHECKSUM_NONE = 0
 CHECKSUM_CRC32 = 1
@@ -118,7 +113,7 @@ class FormatDescription:
     @property
     def in_use(self) -> bool:
         """The log was not closed: its server is still writing it, or crashed."""
-        return self.binlog_version >= 4 and bool(self.flags & LOG_EVENT_BINLOG_IN_USE_F)
+        return self.binlog_version >= 4 and bool(self.flags & IN_USE_FLAG)
 
     @property
     def is_mariadb(self) -> bool:

@@ -7,10 +7,9 @@ import struct
 from ..errors import DecodeError
 from .compression import inflate_block
 from .cursor import Cursor
+from .event_header import HEADER_LENGTH_V3, LENGTH_AT, TYPE_AT
 from .event_types import EventType
 from .format_description import FormatDescription
-
-_HEADER_LEN = 19
 
 # compressed type: plain type
 _PLAIN_TYPES = {
@@ -79,6 +78,7 @@ def inflate_rows_event(
             offset=offset,
             type_code=type_code,
         )
-    length = _HEADER_LEN + at + len(rows)
-    header = event[:4] + bytes((plain,)) + event[5:9] + struct.pack("<I", length) + event[13:_HEADER_LEN]
+    header = bytearray(event[:HEADER_LENGTH_V3])
+    header[TYPE_AT] = plain
+    struct.pack_into("<I", header, LENGTH_AT, len(header) + at + len(rows))
     return b"".join((header, body[:at], rows))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._change_columns import DELETE, INSERT, POSTIMAGE
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
 from .._walk.track import Track
@@ -334,7 +335,7 @@ class _KeyValues:
             and not np.isin(batch.invalid["column"], [column.index for column in columns]).any()
         )  # dates that no calendar has
         self._values: list[NDArray[Any]] = []
-        updated = np.flatnonzero(self._ops == 3)
+        updated = np.flatnonzero(self._ops == POSTIMAGE)
         same = np.ones(len(updated), np.bool_)  # as before the update
         for ordinal, column in enumerate(columns if self._whole else ()):
             byte, bit = column.index // 8, column.index % 8
@@ -352,7 +353,7 @@ class _KeyValues:
                 after = updated[lacking[updated] != 0]
                 values = values.copy()
                 values[after] = values[after - 1]
-                null = null or bool(lacking[self._ops != 3].any())
+                null = null or bool(lacking[self._ops != POSTIMAGE].any())
             if null:
                 self._whole = False
             same &= values[updated] == values[updated - 1]
@@ -365,9 +366,9 @@ class _KeyValues:
 
     def add_to(self, part: _Part, records: slice) -> None:
         ops = self._ops[records]
-        part.inserts += int(np.count_nonzero(ops == 1))
-        part.updates += int(np.count_nonzero(ops == 3))
-        part.deletes += int(np.count_nonzero(ops == 4))
+        part.inserts += int(np.count_nonzero(ops == INSERT))
+        part.updates += int(np.count_nonzero(ops == POSTIMAGE))
+        part.deletes += int(np.count_nonzero(ops == DELETE))
         part.whole = part.whole and self._whole
         if not part.whole:
             part.values.clear()

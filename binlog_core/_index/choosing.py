@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._decode.compiled_conditions import stored_text
 from .._decode.condition_tests import (
     TRUE,
@@ -23,7 +24,8 @@ from .._decode.condition_tests import (
 )
 from .._decode.condition_values import Span, TextSpan
 from .._decode.conditions import Joined, bind
-from .._decode.selection import ALL_OPS
+from .._decode.selection import ALL_OPS, OP_BITS
+from .._format.event_header import FIRST_EVENT
 from .._tables.table_map import TableMaps
 from ..errors import BinlogError, ConditionError
 from ..gtids import GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 Extent = tuple[int | None, int | None]  # of a log: from a position up to another; None: where the pass says
 _MOST_KEYS = 64  # that an AND of several IN stands for
 _TOLD_BY = {"_server_id": "servers", "_thread_id": "threads"}
-_OPS = (("inserts", 1), ("updates", 2), ("deletes", 4))
 _COLUMNS = (
     *("begin", "end", "first_timestamp", "last_timestamp", "first_commit", "last_commit", "statements"),
     *("reported", "definition", "flags", "inserts", "updates", "deletes", "moved"),
@@ -156,7 +157,7 @@ class LogRanges:
                 rest = open_[0]
             elif open_ is not None:
                 yield _extent(open_, start, stop)
-            yield (None if rest <= max(start, 4) else rest), None
+            yield (None if rest <= max(start, FIRST_EVENT) else rest), None
         elif open_ is not None:
             yield _extent(open_, start, stop)
 
@@ -180,7 +181,9 @@ class LogRanges:
 
 def _extent(open_: list[int], start: int, stop: int | None) -> Extent:
     begin, end = open_
-    return (None if begin <= max(start, 4) else begin), (None if stop is not None and stop <= end else end)
+    return (None if begin <= max(start, FIRST_EVENT) else begin), (
+        None if stop is not None and stop <= end else end
+    )
 
 
 class _Choice:
@@ -330,9 +333,9 @@ class _Choice:
 
     def _has_op(self, rows: Numbers, wants: Any) -> Mask:
         found = np.zeros(len(rows), np.bool_)
-        for name, bit in _OPS:
+        for op, bit in OP_BITS.items():
             if wants(bit):
-                found |= self._ranges.column(name)[rows] > 0
+                found |= self._ranges.column(f"{op}s")[rows] > 0
         return found
 
     # ------------------------------------------------------------ conditions
@@ -361,7 +364,7 @@ class _Choice:
             return updated
         if isinstance(node, OpTest):
             states = node.table
-            by_bit = {1: (1,), 2: (2, 3), 4: (4,)}
+            by_bit = dict(zip(OP_BITS.values(), ((INSERT,), (PREIMAGE, POSTIMAGE), (DELETE,)), strict=True))
             return self._has_op(rows, lambda bit: any(states[op] == TRUE for op in by_bit[bit]))
         if isinstance(node, MetaTest | GtidTest):
             return self._of_ranges(node, rows)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._format.event_header import FIRST_EVENT
 from .._format.event_types import GTID_EVENTS, EventType
-from .._format.format_description import FIRST_EVENT_POSITION
 from .._walk.event_walk import Damage, Run, walk
 from ..errors import BinlogError
 
@@ -74,7 +74,7 @@ def ranges_of(track: Track) -> tuple[list[Range], bool]:
         Each but the first begins with a GTID.
     """
     last = 0
-    found = [Range(max(FIRST_EVENT_POSITION, track.source.begin))]
+    found = [Range(max(FIRST_EVENT, track.source.begin))]
     begins_with_gtid = False  # all transactions do
     try:
         for run in walk(track):
@@ -82,7 +82,7 @@ def ranges_of(track: Track) -> tuple[list[Range], bool]:
                 break
             headers, codes = run.headers, np.ascontiguousarray(run.headers["type_code"])
             again = np.flatnonzero(_IS_DESCRIPTOR[codes])
-            again = again[headers["position"][again] > FIRST_EVENT_POSITION]
+            again = again[headers["position"][again] > FIRST_EVENT]
             if cut := len(again) > 0:
                 headers, codes = headers[: again[0]], codes[: again[0]]
             if not len(headers):

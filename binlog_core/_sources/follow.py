@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 import time
 import zlib
 from typing import Literal
 
+from .._format.event_header import FIRST_EVENT, HEADER
 from .._format.event_types import EventType
 from .._format.magic import ENCRYPTED_MAGIC
 from ..errors import BinlogError
@@ -17,7 +17,6 @@ from .log_names import Gap, LogName
 from .places import LocalFiles, is_log
 from .sources import Source
 
-_HEADER = struct.Struct("<IBIIIH")
 _ROTATE_POSITION_LEN = 8
 _ENCRYPTED_HEAD_LEN = 512  # what shows how to read an encrypted log
 _TAIL_LEN = 1024  # longer than a ROTATE event, which holds a file's name
@@ -182,7 +181,7 @@ def _is_begun(place: LocalFiles, path: str) -> bool:
 def _rotates_to(source: Source, name: LogName) -> int | None:
     """The number of the next log, where the last event that is there is a ROTATE that names it."""
     end = source.position
-    begin = max(end - _TAIL_LEN, 4)
+    begin = max(end - _TAIL_LEN, FIRST_EVENT)
     if not source.seekable or begin >= end:
         return None
     tail = b""
@@ -193,13 +192,13 @@ def _rotates_to(source: Source, name: LogName) -> int | None:
         source.seek(end)
     except BinlogError:  # it shrank: reading on will tell
         return None
-    for at in range(len(tail) - _HEADER.size - _ROTATE_POSITION_LEN):
-        _, kind, _, length, next_position, _ = _HEADER.unpack_from(tail, at)
+    for at in range(len(tail) - HEADER.size - _ROTATE_POSITION_LEN):
+        _, kind, _, length, next_position, _ = HEADER.unpack_from(tail, at)
         if kind != EventType.ROTATE or length != len(tail) - at or next_position != end & 0xFFFFFFFF:
             continue
         checksum = int.from_bytes(tail[-4:], "little")
         stop = -4 if zlib.crc32(tail[at:-4]) == checksum else None
-        named = LogName.of(os.fsdecode(tail[at + _HEADER.size + _ROTATE_POSITION_LEN : stop]))
+        named = LogName.of(os.fsdecode(tail[at + HEADER.size + _ROTATE_POSITION_LEN : stop]))
         # A relay log also holds its source's ROTATE events, which name the source's logs.
         if named and os.path.basename(named.base) == os.path.basename(name.base):
             return named.number

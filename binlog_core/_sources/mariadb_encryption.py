@@ -5,7 +5,6 @@ Source: MariaDB server, ``Log_event::read_log_event``, ``my_crypt.cc`` and ``fil
 
 from __future__ import annotations
 
-import struct
 import zlib
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,22 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from .._format.magic import MAGIC
+from .._format.event_header import (
+    FIRST_EVENT,
+    HEADER_LENGTH_V1,
+    HEADER_LENGTH_V3,
+    IGNORABLE_FLAG,
+    LENGTH_AT,
+    NEXT_POSITION_AT,
+    TYPE_AT,
+    begins_with_descriptor,
+    flags_of,
+    length_of,
+    next_position_of,
+    type_of,
+)
+from .._format.event_types import EventType
 from ..errors import BinlogError, DecodeError, EncryptionError
 from .encryption_keys import BINLOG_KEY, ciphers_of, mariadb_key
 from .sources import Source
 
-START_ENCRYPTION_EVENT = 164
-
 _BLOCK_LEN = 16
-_EVENT_HEADER_LEN = 19
-_IGNORABLE = 0x80  # flag in the event header
-_ROTATE_EVENT = 4
-_FORMAT_DESCRIPTION_EVENT = 15
+_KIND_LEN = LENGTH_AT - TYPE_AT  # of type code and server_id, which stand in front of the time once decrypted
 _LAST_TYPE = 175  # a little above what servers write today
 _READ_LEN = 1 << 20
 _LEAST_RUN = 4  # fewer events are decrypted faster one by one
-_U32 = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +81,33 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     EncryptionError
         The event names an unknown scheme or has another length than it must.
     """
-    head = source.peek(len(MAGIC) + _EVENT_HEADER_LEN)
-    if len(head) < 23 or head[:4] != MAGIC or head[8] != _FORMAT_DESCRIPTION_EVENT:
+    head = source.peek(FIRST_EVENT + HEADER_LENGTH_V3)
+    if not begins_with_descriptor(head):
         return None
-    length = int.from_bytes(head[13:17], "little")
+    length = length_of(head, FIRST_EVENT)
     if not 76 < length < 4096:  # the longest that a server wrote has 252
         return None
-    start = len(MAGIC) + length
-    event = source.peek(start + _EVENT_HEADER_LEN + 21)
-    if len(event) < start + _EVENT_HEADER_LEN or event[start + 4] != START_ENCRYPTION_EVENT:
+    start = FIRST_EVENT + length
+    event = source.peek(start + HEADER_LENGTH_V3 + 21)
+    if len(event) < start + HEADER_LENGTH_V3 or type_of(event, start) != EventType.MARIADB_START_ENCRYPTION:
         return None
-    if event[start + 17] & _IGNORABLE:
+    if flags_of(event, start) & IGNORABLE_FLAG:
         # A server that sends an encrypted log to a client decrypts it, and tells so by this flag.
         return None
-    event_length = int.from_bytes(event[start + 9 : start + 13], "little")
-    checksum = event_length == _EVENT_HEADER_LEN + 17 + 4
-    if not checksum and event_length != _EVENT_HEADER_LEN + 17:
+    event_length = length_of(event, start)
+    checksum = event_length == HEADER_LENGTH_V3 + 17 + 4
+    if not checksum and event_length != HEADER_LENGTH_V3 + 17:
         raise EncryptionError(
             f"a START_ENCRYPTION event of {event_length} bytes, expected 36 or 40",
-            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+            path=source.path, offset=start, type_code=EventType.MARIADB_START_ENCRYPTION,
         )  # fmt: skip
     if len(event) < start + event_length:
         return None
-    body = event[start + _EVENT_HEADER_LEN : start + event_length]
+    body = event[start + HEADER_LENGTH_V3 : start + event_length]
     if body[0] != 1:
         raise EncryptionError(
             f"encryption scheme {body[0]} is not known: 1 is",
-            path=source.path, offset=start, type_code=START_ENCRYPTION_EVENT,
+            path=source.path, offset=start, type_code=EventType.MARIADB_START_ENCRYPTION,
         )  # fmt: skip
     version = int.from_bytes(body[1:5], "little")
     return StartEncryption(start, version, body[5:17], start + event_length, checksum)
@@ -143,7 +150,7 @@ class MariaDBDecryptedSource(Source):
             key = mariadb_key(keys, start.key_version, inner.path)
         except EncryptionError as error:
             if error.path == self.path:  # and not that of the file of keys
-                error.located(offset=start.offset, type_code=START_ENCRYPTION_EVENT)
+                error.located(offset=start.offset, type_code=EventType.MARIADB_START_ENCRYPTION)
             raise
         self._mode: _Cbc | _Ctr = _Cbc(key, inner.path)
         self._restart(0, start.end)
@@ -230,14 +237,14 @@ class MariaDBDecryptedSource(Source):
 
     def _next_run(self) -> bytes:
         """The whole events that have been read already, decrypted together; empty: take one by itself."""
-        if not isinstance(self._mode, _Cbc) or self._available(_EVENT_HEADER_LEN) < _EVENT_HEADER_LEN:
+        if not isinstance(self._mode, _Cbc) or self._available(HEADER_LENGTH_V3) < HEADER_LENGTH_V3:
             return b""
         end = len(self._raw)
         starts = [self._at]
-        while starts[-1] + _EVENT_HEADER_LEN <= end:
-            (length,) = _U32.unpack_from(self._raw, starts[-1] + 9)
+        while starts[-1] + HEADER_LENGTH_V3 <= end:
+            length = length_of(self._raw, starts[-1])
             # The shortest event has no whole block, and what cannot be is for _next_length to tell.
-            if length <= _EVENT_HEADER_LEN or length > end - starts[-1]:
+            if length <= HEADER_LENGTH_V3 or length > end - starts[-1]:
                 break
             starts.append(starts[-1] + length)
         if len(starts) <= _LEAST_RUN:
@@ -251,10 +258,10 @@ class MariaDBDecryptedSource(Source):
 
     def _next_length(self) -> int | None:
         """Bytes of the next event, None where they are not there yet."""
-        if self._available(13) < 13:
+        if self._available(HEADER_LENGTH_V1) < HEADER_LENGTH_V1:
             return None
-        length = int.from_bytes(self._raw[self._at + 9 : self._at + 13], "little")
-        if length < _EVENT_HEADER_LEN:
+        length = length_of(self._raw, self._at)
+        if length < HEADER_LENGTH_V3:
             raise DecodeError(
                 f"an encrypted event of {length} bytes, less than its header",
                 path=self.path,
@@ -266,8 +273,13 @@ class MariaDBDecryptedSource(Source):
         """Decrypt the beginning of an event, or the whole."""
         # Positions wrap at 4 GiB. The length changed places with the first four bytes.
         mode.begin(self._start.nonce + (position & 0xFFFFFFFF).to_bytes(4, "little"))
-        plain = mode.decrypt(data[4:9] + data[:4] + data[13:], last=last)
-        return plain[5:9] + plain[:5] + data[9:13] + plain[9:]
+        plain = mode.decrypt(data[TYPE_AT:LENGTH_AT] + data[:TYPE_AT] + data[NEXT_POSITION_AT:], last=last)
+        return (
+            plain[_KIND_LEN:LENGTH_AT]
+            + plain[:_KIND_LEN]
+            + data[LENGTH_AT:NEXT_POSITION_AT]
+            + plain[LENGTH_AT:]
+        )
 
     def _peek_telling_event(self) -> tuple[int, bytes] | None:
         """The first encrypted event that tells the mode, and its position; at most 1 MiB of it.
@@ -276,31 +288,30 @@ class MariaDBDecryptedSource(Source):
         """
         position = self._start.end
         while self._available(position + 20) == position + 20:
-            length = int.from_bytes(self._raw[position + 9 : position + 13], "little")
-            if length < _EVENT_HEADER_LEN:
+            length = length_of(self._raw, position)
+            if length < HEADER_LENGTH_V3:
                 break
-            if length > _EVENT_HEADER_LEN:
+            if length > HEADER_LENGTH_V3:
                 end = self._available(position + min(length, _READ_LEN))
                 return position, self._raw[position:end]
             position += length
         return None
 
     def _makes_an_event(self, position: int, data: bytes) -> bool:
-        length = int.from_bytes(data[9:13], "little")
+        length = length_of(data)
         last = len(data) == length
         if not last:
             data = data[: len(data) - (len(data) - 4) % _BLOCK_LEN]
         event = self._decrypt_begin(self._mode, data, position, last=last)
-        type_code = event[4]
-        next_position = int.from_bytes(event[13:17], "little")
+        type_code, next_position = type_of(event), next_position_of(event)
         if 0 < type_code <= _LAST_TYPE and next_position in (0, (position + length) & 0xFFFFFFFF):
             return True
         # In a relay log positions are those of the source.
         if self._start.checksum:
             return last and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
-        if type_code == _ROTATE_EVENT:  # its position in the next log: a small number
+        if type_code == EventType.ROTATE:  # its position in the next log: a small number
             return len(event) >= 27 and event[24:27] == b"\0\0\0"
-        return type_code == _FORMAT_DESCRIPTION_EVENT and event[19:21] == b"\x04\0"
+        return type_code == EventType.FORMAT_DESCRIPTION and event[HEADER_LENGTH_V3:].startswith(b"\x04\0")
 
     def _move(self, position: int) -> None:
         event, known = self._event, self._length
@@ -359,7 +370,11 @@ class _Cbc:
         parts: list[bytes] = []  # what is left after the last whole block
         for start, end in pairwise(starts):
             whole = end - (end - start - 4) % _BLOCK_LEN
-            secret = data[start + 4 : start + 9] + data[start : start + 4] + data[start + 13 : whole]
+            secret = (
+                data[start + TYPE_AT : start + LENGTH_AT]
+                + data[start : start + TYPE_AT]
+                + data[start + NEXT_POSITION_AT : whole]
+            )
             ivs.append(nonce + ((position + start) & 0xFFFFFFFF).to_bytes(4, "little"))
             secrets.append(secret)
             befores += (ivs[-1], secret[:-_BLOCK_LEN])
@@ -373,8 +388,9 @@ class _Cbc:
         at = part_at = 0
         for start, secret, part in zip(starts, secrets, parts, strict=False):
             end, part_end = at + len(secret), part_at + len(part)
-            events += (plain[at + 5 : at + 9], plain[at : at + 5], data[start + 9 : start + 13])
-            events += (plain[at + 9 : end], part_plain[part_at:part_end])
+            events += (plain[at + _KIND_LEN : at + LENGTH_AT], plain[at : at + _KIND_LEN])
+            events += (data[start + LENGTH_AT : start + NEXT_POSITION_AT], plain[at + LENGTH_AT : end])
+            events.append(part_plain[part_at:part_end])
             at, part_at = end, part_end
         return b"".join(events)
 

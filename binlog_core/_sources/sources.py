@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
+from .._format.event_header import FIRST_EVENT, IN_USE_FLAG, begins_with_descriptor, flags_of
 from .._format.magic import MAGIC
 from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
@@ -37,9 +38,6 @@ _NETWORK_FILE_SYSTEMS = frozenset((
 # fmt: on
 
 READ_ONCE = "this can be read only once, and has been: save it to a file first"
-
-_BINLOG_IN_USE = 0x0001
-_FORMAT_DESCRIPTION_EVENT = 15
 
 
 class Source(ABC):
@@ -523,12 +521,7 @@ def _map(handle: BinaryIO, path: str) -> Source | None:
 
 def says_in_use(head: bytes) -> bool:
     """Whether the first 23 bytes of a plain log say that a server has it open, or crashed with it."""
-    return (
-        len(head) >= 23
-        and head[:4] == MAGIC
-        and head[8] == _FORMAT_DESCRIPTION_EVENT
-        and bool(head[21] & _BINLOG_IN_USE)
-    )
+    return begins_with_descriptor(head) and bool(flags_of(head, FIRST_EVENT) & IN_USE_FLAG)
 
 
 def on_network_mount(path: str, mounts: str | None = None) -> bool:

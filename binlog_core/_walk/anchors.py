@@ -9,8 +9,9 @@ import numpy as np
 from .._core import _resync
 from .._core._rows import FAULTS, WRONG_POSITION
 from .._format.descriptors import LogState, detect
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V1, length_of
 from .._format.event_types import GTID_EVENTS, EventType
-from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._format.format_description import FormatDescription
 from .._format.server_versions import split_server_version
 from .resync import READ_LEN, Boundaries, Window, head_of
 
@@ -110,8 +111,8 @@ def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None
     int or None
         Position; None: no transaction begins there.
     """
-    if start <= FIRST_EVENT_POSITION:
-        return FIRST_EVENT_POSITION if end > FIRST_EVENT_POSITION else None
+    if start <= FIRST_EVENT:
+        return FIRST_EVENT if end > FIRST_EVENT else None
     size = source.size
     if size is not None and start >= size:
         return None
@@ -160,7 +161,7 @@ def walk_to_anchor(
         if status != _resync.WALK_MORE or mapped:
             return window, base, offset, status
         left = len(window) - offset
-        length = int.from_bytes(window[offset + 9 : offset + 13], "little") if left >= 13 else 0
+        length = length_of(window, offset) if left >= HEADER_LENGTH_V1 else 0
         if length > max(left, _STEP_OVER) and size is not None and base + offset + length <= size:
             base, window, offset = base + offset + length, b"", 0
             source.seek(base)

@@ -13,8 +13,9 @@ import numpy as np
 
 from .._core import _headers
 from .._core._headers import HEADER_DTYPE, walk_headers
+from .._format.event_header import FIRST_EVENT, length_of, type_of
 from .._format.event_types import EventType
-from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._format.format_description import FormatDescription
 from ..errors import BinlogError, ChecksumError, DecodeError
 from .track import DAMAGED_END, DAMAGED_LENGTH, WRONG_CHECKSUM, Track, asked_from
 
@@ -134,7 +135,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
             verify=track.verify,
             positions=track.checks_positions,
         )
-        if count and int(out[0]["position"]) == begin > FIRST_EVENT_POSITION:
+        if count and int(out[0]["position"]) == begin > FIRST_EVENT:
             begin = 0
             if out[0]["type_code"] in DESCRIPTORS:  # the one in force from here on, taken for it unread
                 description = track.format = track.next_descriptor(at) or description
@@ -172,7 +173,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
                 return
             reason = "an event's length reaches past the end of the file"
         else:
-            length = int.from_bytes(window[offset + 9 : offset + 13], "little")
+            length = length_of(window, offset)
             error_class: type[DecodeError] = DecodeError
             if damaged:
                 reason = DAMAGED_END if status == _headers.WALK_BROKEN else DAMAGED_LENGTH
@@ -184,7 +185,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
                     return
                 reason, error_class = WRONG_CHECKSUM, ChecksumError
             if not track.skip_errors:
-                type_code = description.canonical(window[offset + 4])
+                type_code = description.canonical(type_of(window, offset))
                 raise error_class(reason, path=track.path, offset=position, type_code=type_code)
             doubtful = int(out[count - 1]["position"]) if held else None
             found = track.pass_over(position, length, reason, doubtful)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._core import _headers, _resync
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of, next_position_of, type_of
 from .._format.event_types import EventType
-from .._format.format_description import FIRST_EVENT_POSITION, HEADER_LENGTH_V3, FormatDescription
+from .._format.format_description import FormatDescription
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,15 +157,17 @@ class Boundaries:
         """Whether the header at an offset tells a position that agrees with its length; 0 does not tell."""
         if self.rule != _resync.POSITION_END:
             return False
-        length, next_position = struct.unpack_from("<II", window, offset + 9)
-        return bool(next_position and next_position == (base + offset + length) & 0xFFFFFFFF)
+        next_position = next_position_of(window, offset)
+        return (
+            next_position != 0 and next_position == (base + offset + length_of(window, offset)) & 0xFFFFFFFF
+        )
 
     def is_astray(self, window: Window, base: int, offset: int) -> bool:
         """Whether the header at an offset is none, or one of an event that does not end where it says."""
         if self.rule != _resync.POSITION_END or len(window) - offset < HEADER_LENGTH_V3:
             return False
-        if not any(window[offset + 13 : offset + 17]):
-            return self.description.canonical(window[offset + 4]) not in _KNOWN_TYPES
+        if not next_position_of(window, offset):
+            return self.description.canonical(type_of(window, offset)) not in _KNOWN_TYPES
         return not self.ends_where_it_says(window, base, offset)
 
 
@@ -175,7 +177,7 @@ def head_of(head: Window, description: FormatDescription) -> tuple[NDArray[np.vo
     header_length, _, canonical, checksum = description.core_arrays()
     count, _, status = _headers.walk_headers(
         memoryview(head),
-        FIRST_EVENT_POSITION,
+        FIRST_EVENT,
         out,
         base=0,
         header_length=header_length,

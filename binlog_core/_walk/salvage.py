@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._core import _resync
-from .._format.format_description import HEADER_LENGTH_V3
+from .._format.event_header import HEADER_LENGTH_V3, next_position_of, type_of
 from .._sources.sources import Source
 from ..errors import DecodeError
 from ..report import Report
@@ -132,8 +132,8 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
     header = window[offset : offset + HEADER_LENGTH_V3]
     if len(header) < HEADER_LENGTH_V3 or not boundaries.splittable:
         return
-    type_code = boundaries.description.canonical(header[4])
-    if any(header[13:17]):
+    type_code = boundaries.description.canonical(type_of(header))
+    if next_position_of(header):
         if not boundaries.ends_where_it_says(window, base, offset):
             raise DecodeError(
                 "the event does not end where it says", path=path, offset=base + offset, type_code=type_code

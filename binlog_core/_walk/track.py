@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .._core import _rows
 from .._format.descriptors import LogState, detect, parse_next_descriptor
+from .._format.event_header import HEADER_LENGTH_V1, length_of
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError, TruncatedError
 from ..limits import DEFAULT_LIMITS, Limits
@@ -159,7 +160,7 @@ class Track:
             It is not valid.
         """
         assert self.format is not None
-        length = int.from_bytes(self.window[offset + 9 : offset + 13], "little")
+        length = length_of(self.window, offset)
         event = self.window[offset : offset + length]
         if len(event) < length:
             return None
@@ -261,9 +262,8 @@ class Track:
 
     def _ends_inside(self, offset: int) -> bool:
         """Whether the log ends inside an event, of which the beginning is here: not worth reading on."""
-        header = self.window[offset : offset + 13]
-        length = int.from_bytes(header[9:], "little")
-        if len(header) < 13 or length <= self.limits.event_bytes:
+        length = length_of(self.window, offset)
+        if len(self.window) - offset < HEADER_LENGTH_V1 or length <= self.limits.event_bytes:
             return False
         size, position = self.source.size, self.base + offset
         if size is not None and self.follower is None and position + length > size:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._format.compression import payload_chunks
+from .._format.event_header import HEADER
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, DecodeError
@@ -25,7 +25,6 @@ _COMMIT_TIMED = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED
 _TRANSACTION_BOUNDS = np.array(
     [*_COMMIT_TIMED, *DESCRIPTORS, EventType.ROTATE, EventType.STOP, EventType.PREVIOUS_GTIDS], np.uint8
 )
-_INNER_HEADER = struct.Struct("<IBIIIH")
 
 
 def events_of(
@@ -158,20 +157,20 @@ def packed_events(
     unwanted: Collection[int] = (),
 ) -> Iterator[Event]:
     """The events inside a transaction payload: 19-byte headers, no checksums, the outer event's position."""
-    inner = replace(description, header_length=_INNER_HEADER.size, checksum_algorithm=0)
+    inner = replace(description, header_length=HEADER.size, checksum_algorithm=0)
     chunks = payload_chunks(body, limit=track.limits.payload_bytes, path=track.path, offset=outer.position)
     packed = PackedEvents(chunks, track.limits, track.path, outer.position, outer.type_code)
     for window in packed:
         data = memoryview(window)
         at = 0
-        while len(data) - at >= _INNER_HEADER.size:
-            timestamp, kind, server_id, length, next_position, flags = _INNER_HEADER.unpack_from(data, at)
-            if length < _INNER_HEADER.size:
+        while len(data) - at >= HEADER.size:
+            timestamp, kind, server_id, length, next_position, flags = HEADER.unpack_from(data, at)
+            if length < HEADER.size:
                 raise DecodeError(DAMAGED_LENGTH, path=track.path, offset=outer.position, type_code=kind)
             if length > len(data) - at:
                 break
             if kind not in unwanted:
                 fields = EventHeader(outer.position, timestamp, kind, server_id, length, next_position, flags)
-                yield _parse(track, fields, data[at + _INNER_HEADER.size : at + length], inner)
+                yield _parse(track, fields, data[at + HEADER.size : at + length], inner)
             at += length
         packed.left = len(data) - at

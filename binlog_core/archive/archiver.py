@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from .._decode.boundaries import last_boundary
 from .._decode.gtid_selection import AnyGtidSet, union
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
@@ -23,7 +24,7 @@ from ..gtids import parse_gtid_set
 from ..report import BinlogWarning
 from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told
-from .growing import FIRST_EVENT, GrowingLog, OtherHistory, whole_events
+from .growing import GrowingLog, OtherHistory, whole_events
 from .keeper import Keeper
 from .names import is_log_name, logs_among, next_name, number_of
 from .status import Status
@@ -359,7 +360,7 @@ class Archiver:
         return file, FIRST_EVENT
 
     def _description_length(self) -> int:
-        return int.from_bytes(self._log.read(4, FIRST_EVENT + 9), "little") if self._log is not None else 0
+        return length_of(self._log.read(HEADER_LENGTH_V3, FIRST_EVENT)) if self._log is not None else 0
 
     # ------------------------------------------------------------ the stream
 
@@ -472,7 +473,10 @@ class Archiver:
         until = left = None
         if self._log is not None:
             self._log.sync()
-            until = (self._log.name, _last_boundary(self._log.path) if self._log.size else FIRST_EVENT)
+            until = (
+                self._log.name,
+                _last_boundary(self._log.path) if self._log.size else FIRST_EVENT,
+            )
             self._log.close()
             left = self._log.path
         elif self._closed is not None:

@@ -8,20 +8,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._format.event_header import (
+    FIRST_EVENT,
+    FLAGS_AT,
+    HEADER_LENGTH_V3,
+    IN_USE_FLAG,
+    NEXT_POSITION_AT,
+    type_of,
+)
+from .._format.event_types import EventType
 from .._format.magic import MAGIC
 from .._opening import open as open_log
 from ..errors import ArchiveError, BinlogError, DecodeError, FormatError, NotABinlogError
 from .files import Files, told, write_all
 
-FIRST_EVENT = 4
-_FLAGS = FIRST_EVENT + 17  # of the descriptor: the first event of a log
-_IN_USE = 0x01
-_DESCRIPTION = 15
-_HEADER_LENGTH = 19
+_FLAGS = FIRST_EVENT + FLAGS_AT  # of the descriptor: the first event of a log
 _PIECE = 1 << 20  # bytes compared at a time
 _SYNCING = ThreadPoolExecutor(1, "archive-sync")  # begins its thread with the first that is to be synced
 # Cleared in a descriptor that is sent for a place inside its log; the checksum goes with them.
-_SENT_OTHERWISE = (slice(13, 19), slice(_HEADER_LENGTH + 52, _HEADER_LENGTH + 56), slice(-4, None))
+_SENT_OTHERWISE = (
+    slice(NEXT_POSITION_AT, HEADER_LENGTH_V3),
+    slice(HEADER_LENGTH_V3 + 52, HEADER_LENGTH_V3 + 56),
+    slice(-4, None),
+)
 
 
 class Found(NamedTuple):
@@ -117,7 +126,7 @@ class GrowingLog:
             self._files.sync(self._descriptor)
         self.size = self.synced = found.size
         if found.size:
-            self._flags = bytes([self.read(1, _FLAGS)[0] & ~_IN_USE])
+            self._flags = bytes([self.read(1, _FLAGS)[0] & ~IN_USE_FLAG])
 
     def _trim(self) -> None:
         """Cut off what a crash left behind the last whole event, once the server has sent what was there."""
@@ -177,12 +186,12 @@ class GrowingLog:
     def _append(self, data: memoryview) -> None:
         self._trim()
         if self.size == 0:
-            if data[4] != _DESCRIPTION:
+            if type_of(data) != EventType.FORMAT_DESCRIPTION:
                 raise ArchiveError("the server's log does not begin with its descriptor", path=self.path)
-            self._flags = bytes([data[17] & ~_IN_USE])
-            head = bytearray(MAGIC + data[:_HEADER_LENGTH])
-            head[_FLAGS] |= _IN_USE  # as the server's own file has it until it is closed
-            data = memoryview(bytes(head) + data[_HEADER_LENGTH:])
+            self._flags = bytes([data[FLAGS_AT] & ~IN_USE_FLAG])
+            head = bytearray(MAGIC + data[:HEADER_LENGTH_V3])
+            head[_FLAGS] |= IN_USE_FLAG  # as the server's own file has it until it is closed
+            data = memoryview(bytes(head) + data[HEADER_LENGTH_V3:])
         try:
             write_all(self._files, self._descriptor, data, self.size)
         except OSError as error:
@@ -204,7 +213,9 @@ class GrowingLog:
     def _is_same_piece(self, data: memoryview, position: int) -> bool:
         here = bytearray(self.read(len(data), position))
         if position <= _FLAGS < position + len(here):
-            here[_FLAGS - position] = here[_FLAGS - position] & ~_IN_USE | data[_FLAGS - position] & _IN_USE
+            here[_FLAGS - position] = (
+                here[_FLAGS - position] & ~IN_USE_FLAG | data[_FLAGS - position] & IN_USE_FLAG
+            )
         if here == data:
             return True
         mine = np.frombuffer(here, np.uint8)

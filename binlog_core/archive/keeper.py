@@ -12,6 +12,7 @@ import warnings
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, timestamp_of
 from .._index.files import need_pyarrow
 from .._sources.log_files import LogFile
 from ..errors import ArchiveError, BinlogError, MissingExtraError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .store import Uploader
 
 _PIECE = 4 << 20
-_HEAD = 4 + 19
 
 
 class Keeper:
@@ -232,7 +232,7 @@ def begun_at(log: LogFile) -> int:
     """When a log was begun: its descriptor's time, seconds since 1970 UTC; 0 where it tells none."""
     try:
         with log.open() as source:
-            return int.from_bytes(source.peek(_HEAD)[4:8], "little")
+            return timestamp_of(source.peek(FIRST_EVENT + HEADER_LENGTH_V3), FIRST_EVENT)
     except BinlogError:
         return 0
 

@@ -15,7 +15,7 @@ from ..server.address import Address
 from ..server.connection import Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
-from ..server.start import encoded
+from ..server.start import encoded, listed
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
 _GRACE = 0.02  # seconds that more may take to come before what is there is put on disk
@@ -98,10 +98,7 @@ class LiveFeed:
         if isinstance(gtids, GtidSet) and not self._facts.mariadb:
             return Begin(gtids=encoded(gtids, tags=self._facts.number >= (8, 3)))
         if isinstance(gtids, MariadbGtidSet) and self._facts.mariadb:
-            last: dict[int, tuple[int, int]] = {}
-            for (domain, server), (_, number) in gtids.intervals():
-                last[domain] = max(last.get(domain, (0, 0)), (number, server))
-            return Begin(gtids=",".join(f"{domain}-{server}-{n}" for domain, (n, server) in last.items()))
+            return Begin(gtids=listed(gtids))
         raise ServerError(
             "the archive's GTIDs are of the other vendor: give another destination", path=self._address.name
         )

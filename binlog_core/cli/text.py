@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowReader
 from .._gtid_fields import gtid_text
 from .._json_text import encode_plain as _encode
@@ -65,7 +66,7 @@ def json_lines(group: Group, readers: list[tuple[ChangeBatch, RowReader]]) -> by
         labels = [_encode(column.name) + b": " for column in batch.columns]
         images = reader.row_texts("json", labels, b", ", _encode, gaps=False)
         image = batch.array["image"]
-        chosen = image[image["op"] != _POSTIMAGE]
+        chosen = image[image["op"] != POSTIMAGE]
         table = b'"database": %b, "table": %b' % (_encode(batch.table.database), _encode(batch.table.name))
         beginnings = {op: b'{"op": "%b", %b, "before": ' % (name, table) for op, name in _OPS.items()}
         endings = [
@@ -80,8 +81,8 @@ def json_lines(group: Group, readers: list[tuple[ChangeBatch, RowReader]]) -> by
             chosen["transaction"].tolist(),
             strict=True,
         ):
-            before = b"null" if op == _INSERT else b"{%b}" % next(each)
-            after = b"null" if op == _DELETE else b"{%b}" % next(each)
+            before = b"null" if op == INSERT else b"{%b}" % next(each)
+            after = b"null" if op == DELETE else b"{%b}" % next(each)
             lines.append(
                 b'%b%b, "after": %b, "timestamp": %d%b%d}\n'
                 % (beginnings[op], before, after, timestamp, endings[transaction], position)
@@ -94,6 +95,4 @@ def json_lines(group: Group, readers: list[tuple[ChangeBatch, RowReader]]) -> by
     return b"".join(lines)
 
 
-_POSTIMAGE = 3
-_INSERT, _DELETE = 1, 4
-_OPS = {_INSERT: b"insert", 2: b"update", _DELETE: b"delete"}
+_OPS = {INSERT: b"insert", PREIMAGE: b"update", DELETE: b"delete"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._change_columns import DEFAULT_CHANGE_COLUMNS
+from .._change_columns import DEFAULT_CHANGE_COLUMNS, POSTIMAGE
 from .._core._values import RowReader
 from .._debezium import Envelopes
 from .._decode.merge import ChangeReader
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from .._decode.group import Group
     from .._format.format_description import FormatDescription
     from ..report import Report
-
-
-_POSTIMAGE = 3
 
 
 class Writer(ABC):
@@ -316,7 +313,7 @@ def pieces(group: Group) -> Iterator[Group]:
 
 def first_rows(group: Group, count: int) -> tuple[Group, int]:
     """At most so many changed rows of a group, the first ones in log order, and how many they are."""
-    starts = [batch.array["image"][batch.array["image"]["op"] != _POSTIMAGE] for batch in group.batches]
+    starts = [batch.array["image"][batch.array["image"]["op"] != POSTIMAGE] for batch in group.batches]
     found = sum(map(len, starts))
     if found <= count:
         return group, found

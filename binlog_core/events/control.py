@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._format.cursor import Cursor, text_of
-from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._format.event_header import FIRST_EVENT
+from .._format.format_description import FormatDescription
 from ..errors import DecodeError
 from .base import Event, EventHeader
 
@@ -196,7 +197,7 @@ def decode_rotate(
     header: EventHeader, post: Cursor, cur: Cursor, description: FormatDescription
 ) -> RotateEvent:
     """ROTATE; v1 has no position in it."""
-    pos = FIRST_EVENT_POSITION if description.binlog_version == 1 else cur.take_u64()
+    pos = FIRST_EVENT if description.binlog_version == 1 else cur.take_u64()
     return RotateEvent(*header, text_of(cur.rest()), pos)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._change_columns import POSTIMAGE
 from .._core._values import RowReader
 from .._subsets import only
 from .._tables.column_types import SPAN_KINDS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ..log import Log
 
 _MOST = 1 << 17  # keys that are counted at the same time
-_POSTIMAGE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def hot_keys(log: Log, tables: Iterable[str], *, most: int = 10) -> list[HotKey]
 
 
 def _count(batch: ChangeBatch, key: tuple[str, ...], counter: Counter[tuple[object, ...]]) -> None:
-    heads = only(batch, batch.array["image"]["op"] != _POSTIMAGE)
+    heads = only(batch, batch.array["image"]["op"] != POSTIMAGE)
     own = {column.name: column for column in batch.columns}
     if len(key) == 1 and own[key[0]].kind not in SPAN_KINDS and heads.array["row"][key[0]].ndim == 1:
         # Of each value one is looked at.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._decode.gtid_selection import AnyGtidSet
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
@@ -54,7 +55,6 @@ _MOST_STATEMENTS = 2000  # kept of each log; all are counted
 _STATEMENT_LEN = 400
 _MOST_SPANS = 1 << 22  # of transactions with rows; events in those beyond are parsed, at worst in vain
 _MERGE_AT = 4096  # intervals of GTIDs
-_PREIMAGE = 2  # of image["op"]
 _FIRST_HOUR = 3 * 24  # of the week: 1970 began on a Thursday
 _TOLD_TYPES = frozenset(
     (
@@ -68,7 +68,7 @@ _TOLD_TYPES = frozenset(
         EventType.INCIDENT,
     )
 )
-_OPERATIONS = {"insert": 1, "update": 3, "delete": 4}  # the image that counts the row
+_OPERATIONS = {"insert": INSERT, "update": POSTIMAGE, "delete": DELETE}  # the image that counts the row
 _GTID_FIELDS = ["gtid_kind", "uuid", "tag", "domain_id", "server_id"]
 
 
@@ -182,7 +182,7 @@ class _Summarizer:
             moments = image["timestamp"][image["op"] == op]
             if len(moments):
                 self.out.activity.add(name, operation, moments)
-        hours = image["timestamp"][image["op"] != _PREIMAGE] // 3600 + _FIRST_HOUR
+        hours = image["timestamp"][image["op"] != PREIMAGE] // 3600 + _FIRST_HOUR
         self.out.hours += np.bincount(hours % (7 * 24), minlength=7 * 24)
         counts = np.bincount(image["op"], minlength=5)
         seen = TableSummary(

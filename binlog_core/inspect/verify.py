@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from .._change_columns import PREIMAGE
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
+from .._format.event_header import FIRST_EVENT, length_of
 from .._format.event_types import GTID_EVENTS, ROWS_EVENTS, ROWS_EVENTS_V0, EventType
-from .._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from .._format.format_description import FormatDescription
 from .._reading import files_of
 from .._sources.sources import BufferSource
 from .._threads import processors
@@ -262,7 +264,7 @@ class _Verifier:
         self._descriptor()
         track.verify = True
         begin: int | None = None  # of whole events that follow one another
-        end, lacks_bytes = FIRST_EVENT_POSITION, False
+        end, lacks_bytes = FIRST_EVENT, False
         for run in walk(track):
             if isinstance(run, Damage):
                 self._rows(begin, run.begin, lacks_bytes=lacks_bytes)
@@ -308,11 +310,11 @@ class _Verifier:
         try:
             track.read_format()
         except ChecksumError as error:
-            self.out.damages.add(Damage(*self._place(FIRST_EVENT_POSITION), error.message))
+            self.out.damages.add(Damage(*self._place(FIRST_EVENT), error.message))
 
     def _place(self, offset: int) -> tuple[int, int]:
         """Where an event begins and ends, as far as its header can be believed."""
-        length = int.from_bytes(self.data[offset + 9 : offset + 13], "little")
+        length = length_of(self.data, offset)
         return offset, min(offset + max(length, 1), len(self.data))
 
     def _parse(self, run: Run) -> None:
@@ -359,7 +361,7 @@ class _Verifier:
         try:
             for group in decoder.groups():
                 for batch in group.batches:
-                    out.rows += int(np.count_nonzero(batch.array["image"]["op"] != 2))
+                    out.rows += int(np.count_nonzero(batch.array["image"]["op"] != PREIMAGE))
                 for one in group.transactions:
                     at = int(one["begin_position"])
                     if one["end_position"]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._change_columns import INSERT, POSTIMAGE, PREIMAGE
 from .._core._values import RowChange, RowReader, ValuePlan
 from .._tables.column_types import Kind
 from .._tables.tables import Column, Table, records_at_a_time
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .._format.format_description import FormatDescription
     from ..batch import ChangeBatch
 
-_INSERT, _UPDATE, _DELETE = 1, 2, 4
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
 _PLANS = 1024  # kept before all are made anew
@@ -150,7 +150,7 @@ class BatchStatements:
         self._plan, self._inverse = plan, inverse
         self._ops: list[int] = image["op"].tolist()
         self._positions = image["position"]
-        self.records = np.flatnonzero(image["op"] != 3)
+        self.records = np.flatnonzero(image["op"] != POSTIMAGE)
         self._batch = batch
         self._step = records_at_a_time(batch.columns)
         self._load(0)
@@ -158,12 +158,12 @@ class BatchStatements:
     def images(self, record: int) -> tuple[Literals | None, Literals | None]:
         """Before and after of the change that begins at a record."""
         op = self._ops[record]
-        if not self._first <= record <= self._first + len(self._rows) - (2 if op == _UPDATE else 1):
+        if not self._first <= record <= self._first + len(self._rows) - (2 if op == PREIMAGE else 1):
             self._load(record)
         row = self._rows[record - self._first]
-        if op == _UPDATE:
+        if op == PREIMAGE:
             return row, self._rows[record - self._first + 1]
-        return (None, row) if op == _INSERT else (row, None)
+        return (None, row) if op == INSERT else (row, None)
 
     def __getitem__(self, record: int) -> str:
         """The statement of the change that begins at a record."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection
+from .._format.event_header import FIRST_EVENT
 from .._format.event_types import EventType
 from .._format.statements import may_change_definitions
 from .._walk.typed_events import events_of
@@ -69,8 +70,8 @@ class History:
 
     def _begin_anew(self) -> None:
         self._files: list[str] = []
-        self._begin = 0, 4
-        self._end = "", 4
+        self._begin = 0, FIRST_EVENT
+        self._end = "", FIRST_EVENT
         self._mariadb = False
         self._touching = _Touching(self._limits)
         self._statements: list[_Statement] = []

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from .._core import _packets
 from .._core._packets import Packets
+from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of, type_of
 from .._format.event_types import EventType
+from .._format.format_description import CHECKSUM_LENGTH
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
@@ -31,6 +33,7 @@ NON_BLOCK = 1  # end where the logs end
 SEND_ANNOTATE_ROWS = (
     2  # of MariaDB; without it the logs have gaps. (On MySQL 2 stands for longer heartbeats.)
 )
+_ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # behind the position
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
 _GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
@@ -57,7 +60,7 @@ class Begin:
     """
 
     file: str = ""
-    position: int = 4
+    position: int = FIRST_EVENT
     gtids: bytes | str | None = None
 
 
@@ -172,7 +175,7 @@ class Dump:
             self._behind = (begin.file, begin.position) if begin.file else None
         elif position > _MOST_POSITION:  # of the command: read from the log's beginning
             self._behind = begin.file, position
-            position = 4
+            position = FIRST_EVENT
         connection.command(COM_BINLOG_DUMP, struct.pack("<IHI", position, flags, server_id) + name)
 
     # ------------------------------------------------------------ runs
@@ -233,16 +236,21 @@ class Dump:
         packets = self._packets
         start = packets.position - packets.whole
         events = memoryview(self._buffer)[: packets.whole]
-        if self._behind is not None and self.file == self._behind[0] and start == 4 and not self._described:
+        if (
+            self._behind is not None
+            and self.file == self._behind[0]
+            and start == FIRST_EVENT
+            and not self._described
+        ):
             self._described = True
-            description = bytes(events[: _length(events)])
+            description = bytes(events[: length_of(events)])
             return Run("descriptor", self.file, self._behind[1], memoryview(description), False)
         self._handed = True
         if self._behind is not None:
             if self.file == self._behind[0] and packets.position >= self._behind[1]:
                 begun = 0
                 while start + begun < self._behind[1]:
-                    begun += _length(events[begun:])
+                    begun += length_of(events[begun:])
                 if start < self._behind[1] != start + begun:
                     raise self._no_event()
                 self._behind = None
@@ -278,7 +286,9 @@ class Dump:
     def _over_hole(self) -> None:
         packets = self._packets
         position, gap = packets.position, packets.gap
-        if self._buffer[4] == EventType.MARIADB_START_ENCRYPTION:  # sent again, in front of what is asked for
+        if (
+            type_of(self._buffer) == EventType.MARIADB_START_ENCRYPTION
+        ):  # sent again, in front of what is asked for
             packets.drop()
         elif gap - position < 2**31:
             packets.accept(self._buffer, gap)  # withheld: transactions that we said that we have
@@ -290,7 +300,7 @@ class Dump:
     def _special(self, event: bytes) -> Run | None:
         """An event that is in no log: its run, if it says something."""
         packets = self._packets
-        kind = event[4]
+        kind = type_of(event)
         if kind == EventType.ROTATE:
             position, name = _rotation(event)
             if self._behind is not None and self.file == self._behind[0] != name:
@@ -440,15 +450,11 @@ class Dump:
         self._connection.close()
 
 
-def _length(event: memoryview) -> int:
-    return int.from_bytes(event[9:13], "little")
-
-
 def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
     """The GTIDs that an event at a log's beginning tells, whether or not it ends with a CRC32."""
-    body = memoryview(event)[19 : -4 if _has_checksum(event) else None]
+    body = memoryview(event)[HEADER_LENGTH_V3 : -4 if _has_checksum(event) else None]
     try:
-        if event[4] == EventType.PREVIOUS_GTIDS:
+        if type_of(event) == EventType.PREVIOUS_GTIDS:
             return GtidSet.from_bytes(body)
         count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
         return tuple(MariadbGtid(*_GTID.unpack_from(body, 4 + 16 * i)) for i in range(count))
@@ -457,15 +463,17 @@ def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
 
 
 def _has_checksum(event: bytes) -> bool:
-    return len(event) >= 23 and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+    return len(event) >= HEADER_LENGTH_V3 + CHECKSUM_LENGTH and zlib.crc32(event[:-4]) == int.from_bytes(
+        event[-4:], "little"
+    )
 
 
 def _rotation(event: bytes) -> tuple[int, str]:
     """(position, name) of a ROTATE_EVENT, whether or not it ends with a CRC32."""
-    end = len(event) - 4 * _has_checksum(event)
-    if end < 28:
+    end = len(event) - CHECKSUM_LENGTH * _has_checksum(event)
+    if end <= _ROTATE_NAME_AT:
         raise ProtocolError("the server does not say which log comes")
-    name = event[27:end].split(b"\0")[0]
+    name = event[_ROTATE_NAME_AT:end].split(b"\0")[0]
     if not name or len(name) > 512:
         raise ProtocolError("the server does not say which log comes")
-    return int.from_bytes(event[19:27], "little"), name.decode("utf-8", "replace")
+    return int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little"), name.decode("utf-8", "replace")

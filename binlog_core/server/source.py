@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Literal
 
+from .._format.event_header import FIRST_EVENT
 from .._format.magic import MAGIC
 from .._sources.sources import Source
 from ..errors import BinlogError, NotABinlogError
@@ -44,7 +45,7 @@ class ServerSource(Source):
         super().__init__(first.file)
         self.begin = first.position
         self.server = stream.facts.uuid
-        self.gtids = stream.gtids if first.position > 4 or stream.begun_at is not None else None
+        self.gtids = stream.gtids if first.position > FIRST_EVENT or stream.begun_at is not None else None
         self.done_records = stream.done_records
         stream.done_records = 0
         self._read_head()

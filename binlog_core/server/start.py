@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from .._format.event_header import FIRST_EVENT, timestamp_of
 from ..errors import DivergedError, PrivilegeError, ServerError
 from ..gtids import GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
@@ -92,12 +93,9 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
             path=connection.name,
         )
     if isinstance(gtids, MariadbGtidSet):
-        last: dict[int, tuple[int, int]] = {}
-        for (domain, server), (_, number) in gtids.intervals():
-            last[domain] = max(last.get(domain, (0, 0)), (number, server))
-        text = ",".join(f"{domain}-{server}-{number}" for domain, (number, server) in last.items())
-        return Start(Begin("", 4, text), MariadbGtidSet.parse(text))
-    return Start(Begin("", 4, encoded(gtids, tags=facts.number >= (8, 3))), gtids)
+        text = listed(gtids)
+        return Start(Begin("", FIRST_EVENT, text), MariadbGtidSet.parse(text))
+    return Start(Begin("", FIRST_EVENT, encoded(gtids, tags=facts.number >= (8, 3))), gtids)
 
 
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
@@ -233,10 +231,10 @@ def _begin_of(connection: Connection, file: str) -> int:
     from .stream import ServerStream
 
     address = replace(connection.address, hosts=(connection.host,))
-    with ServerStream(address, file, 4, follow=False, stop=(file, 2**63)) as stream:
+    with ServerStream(address, file, FIRST_EVENT, follow=False, stop=(file, 2**63)) as stream:
         for run in stream:
             if run.kind == "events":
-                return int.from_bytes(run.events[:4], "little")
+                return timestamp_of(run.events)
     return 0
 
 
@@ -264,3 +262,11 @@ def encoded(gtids: GtidSet, *, tags: bool) -> bytes:
         for first, last in intervals:
             out += struct.pack("<QQ", first, last + 1)
     return bytes(out)
+
+
+def listed(gtids: MariadbGtidSet) -> str:
+    """A set as MariaDB's ``@slave_connect_state`` takes it: the last GTID of each domain."""
+    last: dict[int, tuple[int, int]] = {}
+    for (domain, server), (_, number) in gtids.intervals():
+        last[domain] = max(last.get(domain, (0, 0)), (number, server))
+    return ",".join(f"{domain}-{server}-{number}" for domain, (number, server) in last.items())

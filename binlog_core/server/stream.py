@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from .._decode.executed import Executed, last_of_domains
+from .._format.event_header import FIRST_EVENT, LENGTH_AT, SERVER_ID_AT, TYPE_AT
 from .._gtid_fields import gtid_of
 from .._sources.log_names import LogName
 from ..errors import (
@@ -101,7 +102,7 @@ class ServerStream:
         self,
         address: Address,
         file: str = "",
-        position: int = 4,
+        position: int = FIRST_EVENT,
         *,
         start: Any = None,
         follow: bool = True,
@@ -289,7 +290,7 @@ class ServerStream:
                 return None  # the line was mended
             self._identity = None
             return run
-        if run.kind == "descriptor" or (run.kind == "events" and run.position == 4):
+        if run.kind == "descriptor" or (run.kind == "events" and run.position == FIRST_EVENT):
             self._check_identity(run)
             if self._known_descriptor and run.kind == "descriptor":
                 return None
@@ -308,7 +309,7 @@ class ServerStream:
         return run
 
     def _check_identity(self, run: Run) -> None:
-        identity = bytes(run.events[0:4]) + bytes(run.events[5:9])
+        identity = bytes(run.events[:TYPE_AT]) + bytes(run.events[SERVER_ID_AT:LENGTH_AT])
         self._known_descriptor = self._identity is not None
         if self._known_descriptor and identity != self._identity:
             raise DivergedError(

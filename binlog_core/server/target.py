@@ -11,6 +11,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .._decode.selection import MAX_POSITION
+from .._format.event_header import FIRST_EVENT
 from .._sources.log_files import LogFile, LogFiles
 from ..gtids import GtidSet, MariadbGtidSet
 from ..limits import Limits
@@ -98,7 +99,7 @@ class ServerLog(LogFile):
         assert isinstance(source, ServerSource)
         if source.next_file is None:
             return None
-        options = {**self.options, "start": (source.next_file, 4)}
+        options = {**self.options, "start": (source.next_file, FIRST_EVENT)}
         return replace(self, path=source.next_file, options=options, streams=[source.stream])
 
 

@@ -9,7 +9,7 @@ from .._core import _resync
 from .._decode.group import Group
 from .._decode.gtid_selection import gtid_set, union
 from .._decode.log_decoder import LogDecoder
-from .._format.format_description import FIRST_EVENT_POSITION
+from .._format.event_header import FIRST_EVENT
 from .._opening import open as open_log
 from .._walk.anchors import Head, first_anchor, walk_to_anchor, window_at
 from .._walk.track import Tail
@@ -58,8 +58,8 @@ class SplitBounds:
         split, head = self.split, self._head
         if split.trusted:
             return split.anchor
-        if split.start <= FIRST_EVENT_POSITION:
-            return FIRST_EVENT_POSITION
+        if split.start <= FIRST_EVENT:
+            return FIRST_EVENT
         if head is None or not head.splittable:
             return None
         return first_anchor(source, head, split.start, 1 << 63 if split.end is None else split.end)
@@ -68,7 +68,7 @@ class SplitBounds:
     def start_position(self) -> int | None:
         """For ``Selection``, as the two below; only of a split that owns something."""
         first = self.first_anchor
-        return first if first is not None and first > FIRST_EVENT_POSITION else None
+        return first if first is not None and first > FIRST_EVENT else None
 
     @property
     def stop_position(self) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from .._format.format_description import FIRST_EVENT_POSITION
+from .._format.event_header import FIRST_EVENT
 from ..errors import BinlogError
 from .plan import Split
 
@@ -66,7 +66,7 @@ def check_seams(results: Iterable[SplitResult]) -> list[Split]:
         covered = [0, *(part.split.end for part in parts[:-1])]
         if [part.split.start for part in parts] != covered:
             raise ValueError(f"{path}: its splits do not cover it")
-        anchor: int | None = FIRST_EVENT_POSITION
+        anchor: int | None = FIRST_EVENT
         for part in parts:
             end = part.split.end
             owned = anchor if anchor is not None and (end is None or anchor < end) else None

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from .._core import _resync
-from .._format.format_description import FIRST_EVENT_POSITION
+from .._format.event_header import FIRST_EVENT
 from .._sources.log_files import LogFile
 from .._walk.anchors import ELSEWHERE, NOT_IN_PARTS, Head, walk_to_anchor, window_at
 from ..errors import DecodeError
@@ -47,7 +47,7 @@ def trust_splits(splits: Iterable[Split], *, storage_options: dict[str, Any] | N
             continue
         with LogFile(path, storage_options=storage_options).open() as source:
             head = Head.of(source)
-            here = parts[0].anchor if parts[0].trusted else FIRST_EVENT_POSITION
+            here = parts[0].anchor if parts[0].trusted else FIRST_EVENT
             for split in parts:
                 if head is None or not head.splittable:
                     trusted.append(split)
@@ -69,13 +69,13 @@ def trust_split(split: Split, *, storage_options: dict[str, Any] | None = None) 
     DecodeError
         The log is damaged.
     """
-    if split.trusted or split.start <= FIRST_EVENT_POSITION:
+    if split.trusted or split.start <= FIRST_EVENT:
         return split
     with LogFile(split.path, storage_options=storage_options).open() as source:
         head = Head.of(source)
         if head is None or not head.splittable:
             return replace(split, anchor=None, trusted=True)
-        anchor = _anchor_behind(source, head, FIRST_EVENT_POSITION, split.start)
+        anchor = _anchor_behind(source, head, FIRST_EVENT, split.start)
         owned = anchor is not None and (split.end is None or anchor < split.end)
         return replace(split, anchor=anchor if owned else None, trusted=True)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..._change_columns import INSERT
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
 from ..._tables.tables import Table
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ...events import QueryEvent
 
 _NAMES_TOLD = 10
-_INSERT = 1
 _GROUPS_LOOKED_AT = 256
 
 
@@ -232,6 +232,6 @@ class _Search:
                 for group in decoder.groups():
                     for batch in group.batches:
                         image = batch.array["image"]
-                        yield bool(image["absent_bitmap"].any()), bool((image["op"] != _INSERT).any())
+                        yield bool(image["absent_bitmap"].any()), bool((image["op"] != INSERT).any())
             finally:
                 self.others.update(selection.tables_seen)

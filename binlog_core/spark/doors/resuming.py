@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..._decode.boundaries import last_checkpoint
+from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
 from ..._sources.places import is_url
 from ...archive.files import Files, put
@@ -28,7 +29,6 @@ from ..lake.results import ExportState, TableResult, WrittenSplit
 from ..plan.parts import check_numbers, index_of, whole_logs
 
 _FORMAT = 1
-_FIRST_EVENT = 4
 
 
 class Resuming:
@@ -124,7 +124,7 @@ class Resuming:
             if not first <= log <= last:
                 continue
             start, end = split.start, split.end
-            begins = log == first and state.position > _FIRST_EVENT
+            begins = log == first and state.position > FIRST_EVENT
             if begins:
                 start = max(start, state.position)
             if log == last:
@@ -141,10 +141,10 @@ class Resuming:
 
     def done(self, splits: Sequence[Split]) -> list[SplitResult]:
         """What earlier runs read of the log in which a run's splits begin."""
-        if not splits or splits[0].start <= _FIRST_EVENT:
+        if not splits or splits[0].start <= FIRST_EVENT:
             return []
         before = replace(splits[0], start=0, end=splits[0].start, anchor=None, trusted=False)
-        return [SplitResult(before, _FIRST_EVENT, splits[0].start)]
+        return [SplitResult(before, FIRST_EVENT, splits[0].start)]
 
     def _splittable(self, split: Split) -> bool:
         with self._access.file(split.path).open() as source:
@@ -164,7 +164,7 @@ class Resuming:
                 before = self.state.gtids if start else None
                 known = None if before is None else parse_gtid_set(before)
                 end, gtids = last_checkpoint(source, start, known)
-            if end > max(start, _FIRST_EVENT):
+            if end > max(start, FIRST_EVENT):
                 return i, end, None if gtids is None else str(gtids)
         return first, self.state.position, self.state.gtids
 
@@ -189,7 +189,7 @@ class Resuming:
         state.bytes_behind = 0
         for i, log in enumerate(logs[first:], first):
             with self._access.file(log.path).open() as source:
-                start = state.position if i == first else _FIRST_EVENT
+                start = state.position if i == first else FIRST_EVENT
                 state.bytes_behind += max((source.size or 0) - start, 0)
         last, end, gtids = self._end(logs, first)
         behind = (last, end) != (first, state.position)

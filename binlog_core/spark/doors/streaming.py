@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ..._decode.boundaries import boundary_behind, last_boundary
+from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
 from ..._sources.sources import Source
 from ...errors import BinlogError
@@ -41,7 +42,6 @@ from .partition import LogPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FIRST_EVENT = 4
 _DEFINITIONS, _PREPARED = "definitions", "prepared"  # in an offset
 
 Offset = dict[str, Any]
@@ -160,7 +160,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for i in range(first, last + 1):
             at = begin if i == first else 0
             to = stop if i == last else self._end_of(logs[i], at)
-            if to <= max(at, _FIRST_EVENT):
+            if to <= max(at, FIRST_EVENT):
                 continue
             if self._options.split_size is None:
                 parts.append(Part(replace(logs[i], start=at, end=to), exact=True))
@@ -241,11 +241,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin
         for i in range(last, begin[0], -1):
             end = self._end_of(logs[i], 0, most)
-            if end > _FIRST_EVENT:
+            if end > FIRST_EVENT:
                 return i, end
             most = None
         end = self._end_of(logs[begin[0]], begin[1], most)
-        return (begin[0], end) if end > max(begin[1], _FIRST_EVENT) else begin
+        return (begin[0], end) if end > max(begin[1], FIRST_EVENT) else begin
 
     def _advance(self, logs: list[Split], begin: LogPlace, most: int) -> LogPlace:
         """The boundary behind so many bytes."""
@@ -254,11 +254,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A log that another follows in a listing made before is complete.
             with self._options.access.file(logs[i].path).open() as source:
                 self._check_size(logs[i], source, position)
-                stop = boundary_behind(source, position, max(position, _FIRST_EVENT) + most)
+                stop = boundary_behind(source, position, max(position, FIRST_EVENT) + most)
                 if stop is not None:
                     return i, stop
                 end = last_boundary(source, position)
-            if end > max(position, _FIRST_EVENT):
+            if end > max(position, FIRST_EVENT):
                 found = i, end
                 most -= end - position
             i, position = i + 1, 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
+from ..._format.event_header import FIRST_EVENT
 from ...errors import BinlogError, MirrorError
 from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
@@ -76,7 +77,7 @@ class LogPlan(BinlogStreamReader):
         logs = self._logs()
         for i in range(len(logs) - 1, -1, -1):
             end = self._end_of(logs[i], 0)
-            if end > 4 or i == 0:
+            if end > FIRST_EVENT or i == 0:
                 return logs[i].version_base + end
         raise AssertionError
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby, pairwise
 
 from ..._decode.boundaries import boundary_behind
+from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within, unpacked
 from ...errors import BinlogError
 from ...splits import FILE_NUMBER_SHIFT, Split, plan_splits, trust_splits
@@ -20,7 +21,6 @@ from .definitions import follow_definitions, tracker_of
 from .xa import XaHistory
 
 _EPOCH_SHIFT = 16  # of the file number: 2**7 epochs of 2**16 files
-_FIRST_EVENT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _from_position(splits: list[Split], position: int) -> list[Split]:
     if ends[-1] is not None and ends[-1] < position:
         raise BinlogError(f"the log has {ends[-1]} bytes, the start offset is {position}", path=first.path)
     kept = [s for s in splits if s.path != first.path or s.end is None or s.end > position]
-    if position > _FIRST_EVENT and kept and kept[0].path == first.path:
+    if position > FIRST_EVENT and kept and kept[0].path == first.path:
         kept[0] = replace(kept[0], start=position, anchor=position, trusted=True)
     return kept
 
@@ -199,7 +199,7 @@ def divide(log: Split, start: int, stop: int | None, size: int, options: SourceO
             yield Part(replace(log, start=start, end=stop), exact=start > 0 or stop is not None)
             return
         while True:
-            end = boundary_behind(source, start, (start or _FIRST_EVENT) + size)
+            end = boundary_behind(source, start, (start or FIRST_EVENT) + size)
             if end is None or (stop is not None and end >= stop):
                 break
             yield Part(replace(log, start=start, end=end), exact=True)

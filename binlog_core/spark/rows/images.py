@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._change_columns import DELETE, POSTIMAGE, PREIMAGE
 from ..._gtid_fields import gtid_text
 from ..._tables.column_types import SPAN_KINDS
 from ..._tables.tables import Column
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Images = Literal["both", "after", "keychange"]
 ABSENT = "_absent"
-
-_PREIMAGE, _POSTIMAGE, _DELETE = 2, 3, 4
 
 
 class Selected(NamedTuple):
@@ -60,13 +59,13 @@ def select_images(batch: ChangeBatch, images: Images, key: Sequence[str] | None 
     if images == "both":
         return Selected(None, ops)
     if images == "after":
-        rows = np.flatnonzero(ops != _PREIMAGE)
+        rows = np.flatnonzero(ops != PREIMAGE)
         return Selected(rows, ops[rows])
-    before = np.flatnonzero(ops == _PREIMAGE)
+    before = np.flatnonzero(ops == PREIMAGE)
     changed = before[_key_changed(batch, before, key_columns(batch, key))]
     ops = ops.copy()
-    ops[changed] = _DELETE
-    rows = np.flatnonzero(ops != _PREIMAGE)
+    ops[changed] = DELETE
+    rows = np.flatnonzero(ops != PREIMAGE)
     return Selected(rows, ops[rows])
 
 
@@ -141,7 +140,7 @@ def absent_names(batch: ChangeBatch, rows: NDArray[np.intp] | None, *, filled: b
     bitmaps = batch.array["image"]["absent_bitmap"]
     if filled:
         bitmaps = bitmaps.copy()
-        after = np.flatnonzero(batch.array["image"]["op"] == _POSTIMAGE)
+        after = np.flatnonzero(batch.array["image"]["op"] == POSTIMAGE)
         bitmaps[after] &= bitmaps[after - 1]
     if rows is not None:
         bitmaps = bitmaps[rows]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
+from ..._change_columns import DELETE, INSERT, LAKE_COLUMNS, LAKE_METADATA, POSTIMAGE, PREIMAGE
 from ..._debezium import Envelopes, Event
 from ..._decode.merge import ChangeReader
 from ...arrow.batch import change_column
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Documents = Literal["json", "variant", "debezium"]
 _KINDS = ("", "insert", "update", "update", "delete")
-_INSERT, _PREIMAGE, _POSTIMAGE, _DELETE = 1, 2, 3, 4
 _ROWS = 8192  # of a record batch: rows of JSON are large
 
 
@@ -128,13 +127,13 @@ class JsonRows:
         image = batch.array["image"]
         versions, times, keep = self._times(batch, reader)
         # An update is one row, at its postimage; it has the number of its preimage, where its change began.
-        rows = np.flatnonzero(image["op"] != _PREIMAGE)
+        rows = np.flatnonzero(image["op"] != PREIMAGE)
         rows = rows if keep is None else rows[keep[rows]]
         records = batch.to_pylist(change_columns=False)
         for at in range(0, len(rows), _ROWS):
             part = rows[at : at + _ROWS]
             ops = image["op"][part]
-            updates = ops == _POSTIMAGE
+            updates = ops == POSTIMAGE
             transaction = image["transaction"][part]
             columns: dict[str, Any] = {
                 "_database": [batch.table.database] * len(part),
@@ -143,7 +142,7 @@ class JsonRows:
                     self._before(records, i, op) for i, op in zip(part.tolist(), ops.tolist(), strict=True)
                 ],
                 "after": [
-                    None if op == _DELETE else to_json(self._after(records, i, op))
+                    None if op == DELETE else to_json(self._after(records, i, op))
                     for i, op in zip(part.tolist(), ops.tolist(), strict=True)
                 ],
                 "_change_type": [_KINDS[op] for op in ops.tolist()],
@@ -171,12 +170,12 @@ class JsonRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _before(self, records: list[dict[str, Any]], i: int, op: int) -> str | None:
-        if op == _INSERT or (op == _POSTIMAGE and self._images != "both"):
+        if op == INSERT or (op == POSTIMAGE and self._images != "both"):
             return None
-        return to_json(records[i - 1 if op == _POSTIMAGE else i])
+        return to_json(records[i - 1 if op == POSTIMAGE else i])
 
     def _after(self, records: list[dict[str, Any]], i: int, op: int) -> dict[str, Any]:
-        if self._images != "both" and op == _POSTIMAGE:
+        if self._images != "both" and op == POSTIMAGE:
             return {**records[i - 1], **records[i]}  # what it lacks comes from the preimage
         return records[i]
 

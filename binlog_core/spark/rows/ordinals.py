@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._change_columns import POSTIMAGE
 from ..._decode.group import Group
 from ...batch import ChangeBatch
-
-_POSTIMAGE = 3
 
 
 class Ordinals:
@@ -123,6 +122,6 @@ def _places(batch: ChangeBatch) -> NDArray[np.void]:
     found["position"], found["row"], found["after"] = (
         image["position"],
         image["row"],
-        image["op"] == _POSTIMAGE,
+        image["op"] == POSTIMAGE,
     )
     return found

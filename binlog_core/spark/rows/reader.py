@@ -13,7 +13,8 @@ from ..._change_columns import LAKE_COLUMNS
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
-from ..._format.format_description import FIRST_EVENT_POSITION, FormatDescription
+from ..._format.event_header import FIRST_EVENT
+from ..._format.format_description import FormatDescription
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -167,7 +168,7 @@ class SplitRows:
             bounds = None
             start, stop, anchors, in_parts = split.start or None, split.end, 0, False
             if self._exact:
-                self.first_anchor = max(split.start, FIRST_EVENT_POSITION)
+                self.first_anchor = max(split.start, FIRST_EVENT)
             else:
                 bounds = SplitBounds(split, source)
                 self.first_anchor = bounds.first_anchor

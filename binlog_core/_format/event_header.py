@@ -1,0 +1,63 @@
+"""The header that every event begins with: where its fields are, and how to read one of them.
+
+The core has the same in ``src/wire/header.pxd``; nothing else knows these numbers.
+
+Source: MySQL server documentation, "Binlog Event Header".
+"""
+
+from __future__ import annotations
+
+import struct
+
+from .event_types import EventType
+from .magic import MAGIC
+
+FIRST_EVENT = len(MAGIC)
+
+TIMESTAMP_AT, TYPE_AT, SERVER_ID_AT, LENGTH_AT, NEXT_POSITION_AT, FLAGS_AT = 0, 4, 5, 9, 13, 17
+HEADER_LENGTH_V1 = 13
+HEADER_LENGTH_V3 = 19  # v4: at least this
+# Of v3 and v4: timestamp, type code, server_id, event_length, next_position, flags
+HEADER = struct.Struct("<IBIIIH")
+
+IN_USE_FLAG = 0x0001
+IGNORABLE_FLAG = 0x0080
+
+Bytes = bytes | bytearray | memoryview
+
+
+# Of the header that begins at `at`. The caller knows that its bytes are there.
+
+
+def timestamp_of(data: Bytes, at: int = 0) -> int:
+    """When the event was logged, seconds since 1970 UTC."""
+    return int.from_bytes(data[at : at + TYPE_AT], "little")
+
+
+def type_of(data: Bytes, at: int = 0) -> int:
+    """The type code, as the file numbers it."""
+    return data[at + TYPE_AT]
+
+
+def length_of(data: Bytes, at: int = 0) -> int:
+    """Bytes of the whole event."""
+    return int.from_bytes(data[at + LENGTH_AT : at + NEXT_POSITION_AT], "little")
+
+
+def next_position_of(data: Bytes, at: int = 0) -> int:
+    """As the file says it; v1 has none."""
+    return int.from_bytes(data[at + NEXT_POSITION_AT : at + FLAGS_AT], "little")
+
+
+def flags_of(data: Bytes, at: int = 0) -> int:
+    """The flags; v1 has none."""
+    return int.from_bytes(data[at + FLAGS_AT : at + HEADER_LENGTH_V3], "little")
+
+
+def begins_with_descriptor(head: Bytes) -> bool:
+    """Whether a log of which these are the first bytes begins with a descriptor, of v4."""
+    return (
+        len(head) >= FIRST_EVENT + HEADER_LENGTH_V3
+        and head[: len(MAGIC)] == MAGIC
+        and type_of(head, FIRST_EVENT) == EventType.FORMAT_DESCRIPTION
+    )

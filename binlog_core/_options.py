@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._decode.gtid_selection import AnyGtidSet, GtidArgument
+    from ._decode.gtid_selection import GtidArgument
     from ._decode.selection import Columns, Place
     from ._sources.log_files import IndexFile, LogFile, LogFiles
     from .conditions import Condition
+    from .gtids import AnyGtidSet
     from .limits import Limits
     from .log import Log
     from .schema.definitions import SchemaSource

@@ -20,11 +20,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
-from ._decode.executed import AnyGtidSet, Executed, Snapshot
+from ._decode.executed import Executed, Snapshot
 from ._sources.archives import check_share
 from ._tables.given_names import NamesMet
 from ._walk.anchors import Head, first_anchor
 from .errors import BinlogError
+from .gtids import AnyGtidSet
 from .report import Report
 
 if TYPE_CHECKING:

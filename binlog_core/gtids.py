@@ -342,19 +342,23 @@ class MariadbGtidSet(_IntervalSet[tuple[int, int]]):
         )
 
 
-def set_of_one(gtid: Gtid | MariadbGtid) -> GtidSet | MariadbGtidSet:
+AnyGtid = Gtid | MariadbGtid
+AnyGtidSet = GtidSet | MariadbGtidSet
+
+
+def set_of_one(gtid: AnyGtid) -> AnyGtidSet:
     """The set of one GTID."""
     if isinstance(gtid, Gtid):
         return GtidSet([((gtid.uuid, gtid.tag), (gtid.gno, gtid.gno))])
     return MariadbGtidSet([((gtid.domain_id, gtid.server_id), (gtid.seq_no, gtid.seq_no))])
 
 
-def parse_gtid(text: str) -> Gtid | MariadbGtid:
+def parse_gtid(text: str) -> AnyGtid:
     """One GTID of either vendor; `GtidError` if the text is not one."""
     return MariadbGtid.parse(text) if _is_mariadb(text) else Gtid.parse(text)
 
 
-def parse_gtid_set(text: str) -> GtidSet | MariadbGtidSet:
+def parse_gtid_set(text: str) -> AnyGtidSet:
     """A set of either vendor, told apart by its first item; `GtidError` if the text is not one."""
     return MariadbGtidSet.parse(text) if _is_mariadb(text) else GtidSet.parse(text)
 

@@ -10,7 +10,7 @@ from .log_decoder import LogDecoder
 from .selection import Selection
 
 if TYPE_CHECKING:
-    from ..gtids import GtidSet, MariadbGtidSet
+    from ..gtids import AnyGtidSet
 
 _FIRST_STEP = 256  # doubled until a transaction ends
 
@@ -50,8 +50,8 @@ def last_boundary(source: Source, start: int, most: int | None = None) -> int:
 
 
 def last_checkpoint(
-    source: Source, start: int, before: GtidSet | MariadbGtidSet | None = None, stop: int | None = None
-) -> tuple[int, GtidSet | MariadbGtidSet | None]:
+    source: Source, start: int, before: AnyGtidSet | None = None, stop: int | None = None
+) -> tuple[int, AnyGtidSet | None]:
     """The last transaction boundary from the boundary `start` on, and the GTIDs up to it.
 
     Parameters

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._tables.side_dtypes import GTID_RUN_DTYPE
-from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
-
-AnyGtidSet = GtidSet | MariadbGtidSet
+from ..gtids import AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, uuid_text
 
 _Run = tuple[int, bytes, bytes, int, int, int, int]
 _MYSQL, _MARIADB = 1, 2

@@ -18,7 +18,7 @@ from .merge import without_first
 if TYPE_CHECKING:
     from .._core._rows import Decoder
     from .._sources.sources import Source
-    from ..gtids import GtidSet, MariadbGtidSet
+    from ..gtids import AnyGtidSet
     from ..limits import Limits
     from ..report import Report
     from .log_plans import LogPlans
@@ -167,7 +167,7 @@ class Gathering:
             count=len(batch.invalid),
         )
 
-    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
+    def checkpoint(self) -> tuple[AnyGtidSet | None, int]:
         """What has ended of all that was read, and how many records of what has not."""
         self._executed.add(self._loop.take_gtids())
         return self._progress().gtids(), int(self._loop.open_records)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import GtidError
-from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set, set_of_one
+from ..gtids import (
+    AnyGtid,
+    AnyGtidSet,
+    Gtid,
+    GtidSet,
+    MariadbGtid,
+    MariadbGtidSet,
+    parse_gtid_set,
+    set_of_one,
+)
 
-AnyGtid = Gtid | MariadbGtid
-AnyGtidSet = GtidSet | MariadbGtidSet
 GtidArgument = str | AnyGtid | AnyGtidSet | Iterable[str | AnyGtid | AnyGtidSet]
 
 

@@ -26,7 +26,7 @@ from ..errors import (
     StrictError,
     TruncatedError,
 )
-from ..gtids import GtidSet
+from ..gtids import AnyGtidSet, GtidSet
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 from .at_hand import parse_at_hand, query_body
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .._sources.follow import Follower
     from .._sources.sources import Source
     from ..events import QueryEvent, XaPrepareEvent
-    from ..gtids import MariadbGtidSet
     from ..schema.definitions import Definitions
     from ..server.source import ServerFollower
 
@@ -165,7 +164,7 @@ class LogDecoder:
         """The last transaction boundary."""
         return int(self._loop.resume_position)
 
-    def checkpoint(self) -> tuple[GtidSet | MariadbGtidSet | None, int]:
+    def checkpoint(self) -> tuple[AnyGtidSet | None, int]:
         """What has ended of all that was read, and how many records of what has not."""
         return self._gathering.checkpoint()
 

@@ -17,9 +17,9 @@ from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
 from ..errors import SchemaError
+from ..gtids import AnyGtidSet
 from ..limits import Limits
 from ..position import Position
-from .gtid_selection import AnyGtidSet
 
 if TYPE_CHECKING:
     from .._pushdown import PushedFilters

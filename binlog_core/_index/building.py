@@ -16,7 +16,7 @@ from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
 from .._walk.track import Track
 from ..errors import BinlogError
-from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 from ..report import Report
 from . import files, filters
 from .ranges import Range, known_of, ranges_of
@@ -89,7 +89,7 @@ class _Rows:
     """What the rows of a range tell."""
 
     parts: dict[int, _Part] = field(default_factory=dict)  # by the identity of the Table
-    gtids: GtidSet | MariadbGtidSet | None = None
+    gtids: AnyGtidSet | None = None
     has_gtids: bool = True
     threads: set[int] | None = field(default_factory=set)
     first_commit: int = MOST
@@ -387,7 +387,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _gtids(records: NDArray[np.void]) -> GtidSet | MariadbGtidSet | None:
+def _gtids(records: NDArray[np.void]) -> AnyGtidSet | None:
     """The GTIDs of some transactions; None: one has none, or they are too many apart."""
     kind = int(records["gtid_kind"][0])
     if not kind or (records["gtid_kind"] != kind).any():

@@ -28,7 +28,7 @@ from .._decode.selection import ALL_OPS, OP_BITS
 from .._format.event_header import FIRST_EVENT
 from .._tables.table_map import TableMaps
 from ..errors import BinlogError, ConditionError
-from ..gtids import GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
+from ..gtids import AnyGtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
 from ..report import Report
 from . import filters
 from .building import LEAST, MANY, MOST, UNKNOWN
@@ -267,7 +267,7 @@ class _Choice:
             [texts[i] == UNKNOWN or not wanted.isdisjoint(_numbers(texts[i])) for i in firsts], np.bool_
         )
 
-    def _gtids_of(self, row: int) -> GtidSet | MariadbGtidSet | None:
+    def _gtids_of(self, row: int) -> AnyGtidSet | None:
         """None: they are not known."""
         text = self._ranges.column("gtids")[row]
         return None if text == UNKNOWN else parse_gtid_set(text)

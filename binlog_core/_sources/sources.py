@@ -23,7 +23,7 @@ from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:
-    from ..gtids import GtidSet, MariadbGtidSet
+    from ..gtids import AnyGtidSet
     from ..position import Position
 
 # One read never allocates more, whatever it was asked for.
@@ -79,7 +79,7 @@ class Source(ABC):
     done_records: int = 0
     awaited: bool = False
     decrypted: bool = False
-    gtids: GtidSet | MariadbGtidSet | None = None
+    gtids: AnyGtidSet | None = None
     server: str | None = None
 
     def __init__(self, path: str) -> None:

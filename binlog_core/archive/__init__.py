@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from .._decode.gtid_selection import AnyGtidSet
 from .._sources.places import local_path
 from ..errors import ArchiveError
-from ..gtids import parse_gtid_set
+from ..gtids import AnyGtidSet, parse_gtid_set
 from .archiver import Archiver
 from .feed import Feed, LineLost, Start
 from .files import Files

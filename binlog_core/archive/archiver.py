@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .._decode.boundaries import last_boundary
-from .._decode.gtid_selection import AnyGtidSet, union
+from .._decode.gtid_selection import union
 from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of
 from .._sources.log_files import LogFile
 from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, Timeline
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
-from ..gtids import parse_gtid_set
+from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
 from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told

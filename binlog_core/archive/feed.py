@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
-from .._decode.gtid_selection import AnyGtidSet
 from ..errors import PurgedError, UnreachableError
+from ..gtids import AnyGtidSet
 
 Start = tuple[str, int] | AnyGtidSet | Literal["now"] | None
 

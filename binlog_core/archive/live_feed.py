@@ -7,9 +7,8 @@ import threading
 import uuid as _uuid
 from collections.abc import Iterator
 
-from .._decode.gtid_selection import AnyGtidSet
 from ..errors import PositionError, PurgedError, ServerError, UnreachableError
-from ..gtids import GtidSet, MariadbGtidSet
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS
 from ..server.address import Address
 from ..server.connection import Connection

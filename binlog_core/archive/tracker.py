@@ -8,14 +8,13 @@ import numpy as np
 
 from .._core._headers import HEADER_DTYPE, walk_headers
 from .._core._trail import Trail
-from .._decode.gtid_selection import AnyGtidSet
 from .._format.descriptors import parse_format_description
 from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
 from .._tables.side_dtypes import GTID_RUN_DTYPE
 from ..errors import ArchiveError, ChecksumError
 from ..events import EventHeader, MariadbGtidListEvent, PreviousGtidsEvent, QueryEvent, parse_event
-from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 
 _BEGINS = ("BEGIN", "XA START", "SAVEPOINT", "ROLLBACK TO")
 _OF_MYSQL = 1  # a run's kind

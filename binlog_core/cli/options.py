@@ -25,7 +25,7 @@ from .._sources.places import is_server
 from .._tables import charsets
 from ..errors import BinlogError, GtidError
 from ..events import GtidEvent, MariadbGtidEvent
-from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
+from ..gtids import AnyGtidSet, Gtid, MariadbGtid, parse_gtid, parse_gtid_set
 from ..limits import DEFAULT_LIMITS
 from ..log import Log
 from ..position import Position
@@ -201,7 +201,7 @@ class RangeOptions:
 
     def _place(
         self, options: LogOptions, end: str, place: str | None, position: int | None, time: str | None
-    ) -> Place | str | GtidSet | MariadbGtidSet | None:
+    ) -> Place | str | AnyGtidSet | None:
         given = [value for value in (place, position, time) if value is not None]
         if len(given) > 1:
             raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime exclude one another")

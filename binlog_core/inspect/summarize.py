@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
-from .._decode.gtid_selection import AnyGtidSet
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
 from .._reading import opened
@@ -30,7 +29,7 @@ from ..events import (
     QueryEvent,
 )
 from ..events.query import query_text
-from ..gtids import GtidSet, MariadbGtidSet, uuid_text
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 from ..transactions import DETAIL_TYPES, FRAMES, Block, Heads, Tallies
 from .summary import (
     MOST_SERVERS,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._decode.gtid_selection import AnyGtidSet, union
+from .._decode.gtid_selection import union
+from ..gtids import AnyGtidSet
 from ..transactions import Transaction
 
 if TYPE_CHECKING:

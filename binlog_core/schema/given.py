@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from .._sources.places import is_server
 from .._tables import charsets
 from .._tables import column_types as ct
 from .._tables.column_types import Kind
@@ -88,7 +89,7 @@ class Schema:
                 f" server's URL, not {type(given).__name__}"
             )
         text = os.fspath(given)
-        if text.lower().startswith(("mysql://", "mariadb://")):
+        if is_server(text):
             return cls(_from_server(text))
         return cls(_from_file(text))
 

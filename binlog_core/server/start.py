@@ -10,13 +10,12 @@ from uuid import UUID
 
 from .._format.event_header import FIRST_EVENT, timestamp_of
 from ..errors import DivergedError, PrivilegeError, ServerError
-from ..gtids import GtidSet, MariadbGtidSet, parse_gtid_set
+from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .connection import Connection, Facts
 from .dump import Begin
 from .refusals import COPY_ANEW, clean_text
 
-AnyGtidSet = GtidSet | MariadbGtidSet
 _STATUS_RIGHT = "REPLICATION CLIENT"
 _SYNTAX_ERROR = 1064
 

@@ -23,7 +23,7 @@ from ..errors import (
     ServerError,
     UnreachableError,
 )
-from ..gtids import Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from ..gtids import AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
@@ -31,8 +31,6 @@ from .dump import Begin, Dump, LineLost
 from .refusals import COPY_ANEW
 from .run import Run
 from .start import Start, by_gtids, encoded, start_of, status_of, still_has
-
-AnyGtidSet = GtidSet | MariadbGtidSet
 
 _FIRST_PAUSE = 0.1  # seconds before the second try to connect; each further one waits twice as long, up to
 _LONGEST_PAUSE = 15.0

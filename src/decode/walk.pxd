@@ -24,8 +24,8 @@ from wire.checksum_runs cimport check_run, checked_t
 from wire.cursor cimport Cursor, prefetch, remaining, unlikely
 from wire.gtid cimport is_gtid_event
 from wire.header cimport (
-    V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, event_header_t, length_of, next_position_of,
-    position_agrees, take_event, type_of,
+    V1_HEADER_LEN, V4_MINIMUM_HEADER_LEN, checksum_holds_with, descriptor_t, event_header_t, length_of,
+    next_position_of, position_agrees, take_event, type_of,
 )
 from wire.rows cimport is_rows_v0
 
@@ -171,10 +171,11 @@ cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_
     cdef uint64_t doubtful = loop.event.position
     cur.pos = event.start
     cur.end = loop.windows[loop.depth].cur.end
+    loop.told = remaining(&cur) < V1_HEADER_LEN     # nothing of it is at hand that could
     take_event(&cur, descriptor, &loop.header, &body)
     loop.failure.type_code = loop.header.type_code
     loop.event = event
-    loop.told = loop.header.next_position != 0 or loop.header.event_length == 0
+    loop.told |= loop.header.next_position != 0
     if loop.depth:
         return
     if before != NULL:

@@ -1,0 +1,33 @@
+"""The header of an event, by its fields; the bytes are counted out by hand from the servers' manual."""
+
+from __future__ import annotations
+
+from binlog_core._format.event_header import (
+    FIRST_EVENT,
+    HEADER,
+    HEADER_LENGTH_V3,
+    begins_with_descriptor,
+    flags_of,
+    length_of,
+    next_position_of,
+    timestamp_of,
+    type_of,
+)
+
+# timestamp, type 15, server_id 7, 119 bytes long, next at 123, in use
+_HEADER = bytes.fromhex("040302010f07000000770000007b0000000100")
+
+
+def test_each_field_is_where_the_manual_says() -> None:
+    log = b"\xfebin" + _HEADER
+    assert len(_HEADER) == HEADER_LENGTH_V3 == HEADER.size
+    told = (timestamp_of, type_of, length_of, next_position_of, flags_of)
+    assert [field(log, FIRST_EVENT) for field in told] == [0x01020304, 15, 119, 123, 1]
+    assert [field(memoryview(_HEADER)) for field in told] == [0x01020304, 15, 119, 123, 1]
+
+
+def test_a_log_of_today_begins_with_a_descriptor() -> None:
+    assert begins_with_descriptor(b"\xfebin" + _HEADER)
+    assert not begins_with_descriptor(b"\xfebin" + _HEADER[:-1])
+    assert not begins_with_descriptor(b"\xfdbin" + _HEADER)
+    assert not begins_with_descriptor(b"\xfebin" + _HEADER.replace(b"\x0f", b"\x01"))

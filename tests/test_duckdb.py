@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.decoded import columns_decoded
 from support.golden import DATA, Golden, golden_logs
+from support.logs import GTID
 from support.writer import Log as LogWriter
 from support.writer import Table
 
@@ -29,9 +30,7 @@ pytest.importorskip("pytz")
 
 import binlog_core.duckdb as sql_over_logs  # noqa: E402  (needs duckdb)
 from binlog_core._scans import find_tables  # noqa: E402
-from binlog_core.batches import Batches  # noqa: E402
 
-GTID = next(g for g in golden_logs() if g.name == "mysql97/gtid")
 TABLE = "shop.naïve_table_a"
 
 
@@ -188,17 +187,7 @@ QUERIES = [
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Columns that are decoded from here on."""
-    found: set[str] = set()
-    take = Batches.take
-
-    def watched(self: Batches, prepared: Any) -> Any:
-        for batch in take(self, prepared):
-            found.update(column.name for column in batch.columns)
-            yield batch
-
-    monkeypatch.setattr(Batches, "take", watched)
-    return found
+    return columns_decoded(monkeypatch)
 
 
 @pytest.mark.parametrize(("sql", "want"), QUERIES)
@@ -280,24 +269,6 @@ def test_a_filter_of_text_that_was_replaced() -> None:
     assert some == {"s": ["ab", "\ufffd"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ('(n == "id")', {"n"}),
-        ('(n == "\\"id\\" d")', {"n"}),
-        ("and((a b > 3), is_valid(id))", {"a b", "id"}),
-        ("FieldRef.Nested(FieldRef.Name(größe) FieldRef.Name(x))", {"größe"}),
-        ("(nd < 3)", set()),
-    ],
-)
-def test_names_in_an_expression(text: str, want: set[str]) -> None:
-    pytest.importorskip("pyarrow")
-    from binlog_core.dataset import _names_in
-
-    assert _names_in(text, ["id", "n", "d", "a b", "größe"]) == want
-    assert _names_in('(a" == "n"n)', ['a"', "n"]) == {'a"', "n"}
-
-
 def test_decimals_that_duckdb_lacks_are_text() -> None:
     golden = next(g for g in golden_logs() if g.name == "mysql97/types_decimals")
     want = {c["after"]["Größe_d65_0"] for c in golden.truth if c["op"] == "insert"}
@@ -305,30 +276,6 @@ def test_decimals_that_duckdb_lacks_are_text() -> None:
         table = f"{golden.truth[0]['db']}.{golden.truth[0]['table']}"
         found = ask(log, f"select \"Größe_d65_0\" from changes('{table}') where _change_type = 'insert'")
     assert {text for (text,) in found} == want
-
-
-def test_dataset(log: Log, decoded: set[str]) -> None:
-    pytest.importorskip("pyarrow")
-    polars = pytest.importorskip("polars")
-    import pyarrow.dataset
-
-    from binlog_core import dataset
-
-    changes = dataset.changes(log, "naïve_table_a")
-    assert isinstance(changes, pyarrow.dataset.Dataset)
-    field = pyarrow.dataset.field
-    deletes = [c["before"] for c in GTID.truth if c["op"] == "delete"]
-    found = changes.to_table(columns={"x": field("id") + 1}, filter=field("_change_type") == "delete")
-    assert found.to_pylist() == [{"x": row["id"] + 1} for row in deletes]
-    assert decoded == {"id"}
-    lazy = polars.scan_pyarrow_dataset(changes).filter(polars.col("_change_type") == "delete").select("n")
-    assert lazy.collect()["n"].to_list() == [row["n"] for row in deletes]
-    assert decoded == {"id", "n"}
-    assert changes.count_rows() == changes.to_table().num_rows
-    with pytest.raises(SchemaError, match=r"near: .*naïve_table_a"):
-        dataset.changes(log, "naive_table_a")
-    with pytest.raises(TypeError, match="pickled"):
-        pickle.dumps(changes)
 
 
 def test_columns_of_all_definitions(log: Log) -> None:

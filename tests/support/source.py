@@ -80,3 +80,12 @@ def changed(tmp_path: Path) -> Path:
     path = tmp_path / "bin.000001"
     path.write_bytes(log.getvalue())
     return path
+
+
+def damaged(tmp_path: Path) -> tuple[Path, int]:
+    path = orders(tmp_path)
+    position = read(path, table="shop.orders", metadata="_position")[20]["_position"]
+    data = bytearray(path.read_bytes())
+    data[position + 25] ^= 0xFF
+    path.write_bytes(data)
+    return path, position

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -19,9 +18,8 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
-from support.source import GTIDS, orders, read  # noqa: E402
+from support.source import GTIDS, damaged, orders, read  # noqa: E402
 
-from binlog_core import BinlogError  # noqa: E402
 from binlog_core._change_columns import LAKE_COLUMNS  # noqa: E402
 from binlog_core.spark.doors.dataframe import changes_df, register  # noqa: E402
 from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
@@ -51,32 +49,6 @@ def test_rows_hold_against_the_server_under_every_split_plan(golden: Golden, siz
     rows = read(golden.path, table=table, unnamed="positions", absent="false", splitSize=size)
     found = [LakeRow(*table.split(".", 1), row, *(row.pop(name) for name in LAKE_COLUMNS)) for row in rows]
     assert differences(lake_changes(found, golden), golden, golden.known, Reader.ARROW, place=False) == []
-
-
-def damaged(tmp_path: Path) -> tuple[Path, int]:
-    path = orders(tmp_path)
-    position = read(path, table="shop.orders", metadata="_position")[20]["_position"]
-    data = bytearray(path.read_bytes())
-    data[position + 25] ^= 0xFF
-    path.write_bytes(data)
-    return path, position
-
-
-def test_damage_by_mode(tmp_path: Path) -> None:
-    path, position = damaged(tmp_path)
-    with pytest.raises(BinlogError) as caught:
-        read(path, table="shop.orders")
-    assert (caught.value.path, caught.value.offset) == (str(path), position)
-    dropped = read(path, table="shop.orders", onError="skip")
-    assert [row["id"] for row in dropped] == [i for i in range(80) if i not in (20, 21)]
-    permissive = read(path, table="shop.orders", onError="rows", metadata="_position")
-    (corrupt,) = (row for row in permissive if row["_corrupt"])
-    told = json.loads(corrupt["_corrupt"])
-    assert (told["file"], told["offset"], corrupt["_position"]) == (str(path), position, position)
-    assert corrupt["id"] is None
-    assert len(permissive) == 79
-    everything = read(path, onError="rows")
-    assert [row["_corrupt"] is None for row in everything].count(False) == 1
 
 
 def test_the_module_that_spark_finds_is_light() -> None:

@@ -1,0 +1,84 @@
+"""An export into tables of a lake: files are committed once, and what no commit names is deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+deltalake = pytest.importorskip("deltalake")
+
+import pyarrow.parquet as pq  # noqa: E402
+from support.export import file_of, written  # noqa: E402
+
+from binlog_core import BinlogError  # noqa: E402
+from binlog_core.spark.lake.results import FileStatistics  # noqa: E402
+from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
+from binlog_core.splits import Split  # noqa: E402
+
+
+def put(output: DeltaTables, name: str, version: int, **columns: Any) -> FileStatistics:
+    """A file as a worker of this run leaves it, of one row."""
+    rows = pa.table({**columns, "_commit_version": [version]})
+    path = Path(output.path) / "shop.t" / f"{output.prefix}{name}.parquet"
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(rows, path, store_schema=False)
+    told: dict[str, Any] = {"rows": {"insert": 1}, "first_version": version, "last_version": version}
+    size = path.stat().st_size
+    return file_of(f"shop.t/{path.name}", schema=rows.schema, bytes=size, first_position=version, **told)
+
+
+def ids(folder: Path) -> list[int]:
+    return sorted(deltalake.DeltaTable(str(folder)).to_pyarrow_table()["id"].to_pylist())
+
+
+def test_a_run_is_committed_once_and_the_rest_deleted(tmp_path: Path) -> None:
+    output = DeltaTables(str(tmp_path), "nightly/1")
+    assert output.committed() is None
+    output.begin()
+    files = tuple(put(output, name, version, id=[version]) for name, version in (("a", 5), ("b", 7)))
+    put(output, "failed", 9, id=[9])
+    (told,) = output.commit([written(Split("bin.000001"), files=files)])
+    assert (told.directory, told.rows, told.files, told.key) == (
+        f"{tmp_path}/shop.t",
+        {"insert": 2},
+        2,
+        ("id",),
+    )
+    output.abort()
+    assert sorted(path.name for path in (tmp_path / "shop.t").glob("*.parquet")) == sorted(
+        one.name.rpartition("/")[2] for one in files
+    )
+    assert ids(tmp_path / "shop.t") == [5, 7]
+    again = DeltaTables(str(tmp_path), "nightly/1")
+    assert again.committed() == [told]
+    # The marker was lost, the tables know: nothing is committed twice.
+    for marker in (tmp_path / "_runs").iterdir():
+        assert marker.name == "nightly%2F1.json"
+        marker.unlink()
+    assert again.committed() is None
+    again.commit([written(Split("bin.000001"), files=(put(again, "a", 5, id=[5]),))])
+    again.abort()
+    assert ids(tmp_path / "shop.t") == [5, 7]
+    assert len(list((tmp_path / "shop.t").glob("*.parquet"))) == 2
+
+
+def test_another_type_is_another_table(tmp_path: Path) -> None:
+    output = DeltaTables(str(tmp_path), "one")
+    output.begin()
+    files = (
+        put(output, "a", 5, id=pa.array([1], pa.int32())),
+        put(output, "b", 6, id=pa.array([2], pa.int64())),
+        put(output, "c", 7, id=pa.array([3], pa.int32()), more=["x"]),
+    )
+    tables = output.commit([written(Split("bin.000001"), files=files)])
+    assert [table.directory for table in tables] == [f"{tmp_path}/shop.t", f"{tmp_path}/shop.t.v2"]
+    output.abort()
+    assert (ids(tmp_path / "shop.t"), ids(tmp_path / "shop.t.v2")) == ([1, 3], [2])
+
+
+def test_a_path_that_deltalake_cannot_write_to(tmp_path: Path) -> None:
+    with pytest.raises(BinlogError, match="cannot write to a path with a %"):
+        DeltaTables(str(tmp_path / "50%"), "one")

@@ -1,0 +1,68 @@
+"""What a log has besides rows: statements, savepoints, XA, and rows that are lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.writer import Log, Table
+
+import binlog_core
+from binlog_core._decode import asides
+from binlog_core._decode.group import Aside
+
+T = Table("shop", "t", [("id", "INT")])
+
+
+def asides_of(data: bytes, **options: Any) -> list[Aside]:
+    with binlog_core.open(data, **options) as log:
+        return [aside for group in log.groups(asides=True) for aside in group.asides]
+
+
+def test_where_and_what() -> None:
+    log = Log("8.4.0")
+    alter = log.query("ALTER TABLE t ADD n INT", "shop")
+    begin = log.begin("shop")
+    log.insert(T, [{"id": 1}])
+    savepoint = log.query("SAVEPOINT `a`", "shop")
+    log.insert(T, [{"id": 2}])
+    log.commit()
+    xa = log.query("XA START X'31',X'',1", "shop")
+    log.query("XA END X'31',X'',1", "shop")
+    assert asides_of(log.getvalue()) == [
+        Aside("statement", alter, 0, "ALTER TABLE t ADD n INT", "shop", alter),
+        Aside("savepoint", savepoint, 0, "SAVEPOINT `a`", "shop", begin),
+        Aside("xa start", xa, 0, "XA START X'31',X'',1", "shop", xa),
+    ]
+    with binlog_core.open(log.getvalue()) as opened:
+        assert not any(group.asides for group in opened.groups())
+
+
+def test_long_statements_are_cut() -> None:
+    log = Log("8.4.0")
+    log.query("ALTER TABLE t COMMENT '" + "x" * 5000 + "'", "shop")
+    [aside] = asides_of(log.getvalue())
+    assert len(aside.text) == 4096
+
+
+def test_rows_that_are_lost() -> None:
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.table_map(T)
+    at = log.insert(T, [{"id": 1}], mapped=True)
+    log.commit()
+    data = bytearray(log.getvalue())
+    data[at + 9 : at + 13] = b"\xff\xff\xff\x0f"  # its length
+    with pytest.warns(binlog_core.BinlogWarning):
+        lost = [(aside.kind, aside.position) for aside in asides_of(bytes(data), on_error="skip")]
+    assert lost == [("lost", at)]
+
+
+def test_a_group_does_not_wait_for_rows_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asides, "_MOST", 10)
+    log = Log("8.4.0")
+    places = [log.query("ALTER TABLE t FORCE", "shop") for _ in range(45)]
+    with binlog_core.open(log.getvalue()) as opened:
+        groups = [[aside.position for aside in group.asides] for group in opened.groups(asides=True)]
+    assert sum(groups, []) == places
+    assert len(groups) > 3

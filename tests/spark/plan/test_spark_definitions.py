@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
-from support.workers import by_workers
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
@@ -18,6 +17,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+from support.workers import by_workers
 
 from binlog_core import BinlogError, SchemaError
 from binlog_core.schema.ddl import DdlTracker

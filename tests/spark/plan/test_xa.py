@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from support.golden import Golden, golden_logs
-from support.workers import by_workers
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
+
+from support.workers import by_workers
 
 from binlog_core import BinlogError
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema

@@ -255,7 +255,7 @@ def test_every_kind_has_its_log() -> None:
         "reconnects",
         "hidden_definitions",
         "unproved_definitions",  # these three of servers: see tests/server
-        "unusable_indexes",  # strict passes use no index: see tests/test_index.py
+        "unusable_indexes",  # strict passes use no index: see tests/index/test_files.py
     }
 
 

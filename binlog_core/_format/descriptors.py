@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from ..errors import ChecksumError, EncryptionError, FormatError, NotABinlogError
 from .event_header import (
+    CHECKSUM_LENGTH,
     FIRST_EVENT,
     FLAGS_AT,
     HEADER_LENGTH_V1,
@@ -28,7 +29,6 @@ from .event_header import (
 from .event_types import EventType
 from .format_description import (
     CHECKSUM_CRC32,
-    CHECKSUM_LENGTH,
     CHECKSUM_NAMES,
     CHECKSUM_NONE,
     DEFAULT_LENGTHS,

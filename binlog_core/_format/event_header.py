@@ -8,6 +8,7 @@ Source: MySQL server documentation, "Binlog Event Header".
 from __future__ import annotations
 
 import struct
+import zlib
 
 from .event_types import EventType
 from .magic import MAGIC
@@ -15,6 +16,7 @@ from .magic import MAGIC
 FIRST_EVENT = len(MAGIC)
 
 TIMESTAMP_AT, TYPE_AT, SERVER_ID_AT, LENGTH_AT, NEXT_POSITION_AT, FLAGS_AT = 0, 4, 5, 9, 13, 17
+CHECKSUM_LENGTH = 4
 HEADER_LENGTH_V1 = 13
 HEADER_LENGTH_V3 = 19  # v4: at least this
 # Of v3 and v4: timestamp, type code, server_id, event_length, next_position, flags
@@ -52,6 +54,13 @@ def next_position_of(data: Bytes, at: int = 0) -> int:
 def flags_of(data: Bytes, at: int = 0) -> int:
     """The flags; v1 has none."""
     return int.from_bytes(data[at + FLAGS_AT : at + HEADER_LENGTH_V3], "little")
+
+
+def ends_with_checksum(event: Bytes) -> bool:
+    """Whether the last four bytes of an event are the CRC32 of those before."""
+    if len(event) < HEADER_LENGTH_V3 + CHECKSUM_LENGTH:
+        return False
+    return zlib.crc32(event[:-CHECKSUM_LENGTH]) == int.from_bytes(event[-CHECKSUM_LENGTH:], "little")
 
 
 def begins_with_descriptor(head: Bytes) -> bool:

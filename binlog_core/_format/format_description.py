@@ -23,13 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .event_header import HEADER_LENGTH_V1, HEADER_LENGTH_V3, IN_USE_FLAG
+from .event_header import CHECKSUM_LENGTH, HEADER_LENGTH_V1, HEADER_LENGTH_V3, IN_USE_FLAG
 from .event_types import EventType
 from .server_versions import is_mariadb_version, split_server_version
 
 CHECKSUM_NONE = 0
 CHECKSUM_CRC32 = 1
-CHECKSUM_LENGTH = 4
 CHECKSUM_NAMES = {CHECKSUM_NONE: "none", CHECKSUM_CRC32: "crc32"}
 
 

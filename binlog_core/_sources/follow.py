@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-import zlib
 from typing import Literal
 
-from .._format.event_header import FIRST_EVENT, HEADER
+from .._format.event_header import CHECKSUM_LENGTH, FIRST_EVENT, HEADER, ends_with_checksum
 from .._format.event_types import EventType
 from .._format.magic import ENCRYPTED_MAGIC
 from ..errors import BinlogError
@@ -196,8 +195,7 @@ def _rotates_to(source: Source, name: LogName) -> int | None:
         _, kind, _, length, next_position, _ = HEADER.unpack_from(tail, at)
         if kind != EventType.ROTATE or length != len(tail) - at or next_position != end & 0xFFFFFFFF:
             continue
-        checksum = int.from_bytes(tail[-4:], "little")
-        stop = -4 if zlib.crc32(tail[at:-4]) == checksum else None
+        stop = -CHECKSUM_LENGTH if ends_with_checksum(tail[at:]) else None
         named = LogName.of(os.fsdecode(tail[at + HEADER.size + _ROTATE_POSITION_LEN : stop]))
         # A relay log also holds its source's ROTATE events, which name the source's logs.
         if named and os.path.basename(named.base) == os.path.basename(name.base):

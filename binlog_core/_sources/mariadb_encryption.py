@@ -5,7 +5,6 @@ Source: MariaDB server, ``Log_event::read_log_event``, ``my_crypt.cc`` and ``fil
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,6 +20,7 @@ from .._format.event_header import (
     NEXT_POSITION_AT,
     TYPE_AT,
     begins_with_descriptor,
+    ends_with_checksum,
     flags_of,
     length_of,
     next_position_of,
@@ -308,7 +308,7 @@ class MariaDBDecryptedSource(Source):
             return True
         # In a relay log positions are those of the source.
         if self._start.checksum:
-            return last and zlib.crc32(event[:-4]) == int.from_bytes(event[-4:], "little")
+            return last and ends_with_checksum(event)
         if type_code == EventType.ROTATE:  # its position in the next log: a small number
             return len(event) >= 27 and event[24:27] == b"\0\0\0"
         return type_code == EventType.FORMAT_DESCRIPTION and event[HEADER_LENGTH_V3:].startswith(b"\x04\0")

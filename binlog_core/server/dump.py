@@ -10,14 +10,19 @@ import ssl
 import struct
 import threading
 import time
-import zlib
 from dataclasses import dataclass
 
 from .._core import _packets
 from .._core._packets import Packets
-from .._format.event_header import FIRST_EVENT, HEADER_LENGTH_V3, length_of, type_of
+from .._format.event_header import (
+    CHECKSUM_LENGTH,
+    FIRST_EVENT,
+    HEADER_LENGTH_V3,
+    ends_with_checksum,
+    length_of,
+    type_of,
+)
 from .._format.event_types import EventType
-from .._format.format_description import CHECKSUM_LENGTH
 from ..errors import DecodeError, PositionError, ProtocolError, ServerError
 from ..gtids import GtidSet, MariadbGtid
 from ..limits import Limits
@@ -452,7 +457,7 @@ class Dump:
 
 def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
     """The GTIDs that an event at a log's beginning tells, whether or not it ends with a CRC32."""
-    body = memoryview(event)[HEADER_LENGTH_V3 : -4 if _has_checksum(event) else None]
+    body = memoryview(event)[HEADER_LENGTH_V3 : -CHECKSUM_LENGTH if ends_with_checksum(event) else None]
     try:
         if type_of(event) == EventType.PREVIOUS_GTIDS:
             return GtidSet.from_bytes(body)
@@ -462,15 +467,9 @@ def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
         return None  # the loop that decodes it says what is wrong
 
 
-def _has_checksum(event: bytes) -> bool:
-    return len(event) >= HEADER_LENGTH_V3 + CHECKSUM_LENGTH and zlib.crc32(event[:-4]) == int.from_bytes(
-        event[-4:], "little"
-    )
-
-
 def _rotation(event: bytes) -> tuple[int, str]:
     """(position, name) of a ROTATE_EVENT, whether or not it ends with a CRC32."""
-    end = len(event) - CHECKSUM_LENGTH * _has_checksum(event)
+    end = len(event) - CHECKSUM_LENGTH * ends_with_checksum(event)
     if end <= _ROTATE_NAME_AT:
         raise ProtocolError("the server does not say which log comes")
     name = event[_ROTATE_NAME_AT:end].split(b"\0")[0]

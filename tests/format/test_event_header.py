@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+
 from binlog_core._format.event_header import (
     FIRST_EVENT,
     HEADER,
     HEADER_LENGTH_V3,
     begins_with_descriptor,
+    ends_with_checksum,
     flags_of,
     length_of,
     next_position_of,
@@ -31,3 +34,13 @@ def test_a_log_of_today_begins_with_a_descriptor() -> None:
     assert not begins_with_descriptor(b"\xfebin" + _HEADER[:-1])
     assert not begins_with_descriptor(b"\xfdbin" + _HEADER)
     assert not begins_with_descriptor(b"\xfebin" + _HEADER.replace(b"\x0f", b"\x01"))
+
+
+def test_an_event_ends_with_the_checksum_of_the_rest() -> None:
+    event = _HEADER + b"123456789"
+    assert not ends_with_checksum(event)
+    assert not ends_with_checksum(
+        b"123456789" + bytes.fromhex("2639f4cb")
+    )  # right, but too short for an event
+    at_hand = bytes(19) + b"\xff"
+    assert ends_with_checksum(at_hand + zlib.crc32(at_hand).to_bytes(4, "little"))

@@ -1,0 +1,69 @@
+"""Where tests lie: in folders like the package's, named like the module, or in the file named here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import binlog_core
+
+PACKAGE = Path(binlog_core.__file__).parent
+TESTS = Path(__file__).parent.parent
+
+# Modules that are tested through those that use them: the file that would fail.
+THROUGH: dict[str, str] = {
+    "archive/feed.py": "archive/test_archiver.py",  # a protocol
+    "archive/live_feed.py": "archive/test_archive_server.py",  # needs a server
+    "cli/history.py": "test_history.py",
+    "cli/transactions.py": "test_transactions.py",
+    "cli/undo.py": "replay/test_undo.py",
+    "_debezium.py": "cli/test_cli_debezium.py",  # envelopes of whole logs, as the command writes them
+    "_decode/at_hand.py": "test_transactions.py",  # glue between the loop and events
+    "_decode/ddl_before.py": "schema/test_definitions.py",
+    "_decode/gathering.py": "decode/test_log_decoder.py",  # part of the decoder
+    "_decode/plans.py": "core/test_values.py",  # what the loop of the core runs
+    "_decoders.py": "test_passes.py",  # opens the logs of passes
+    "_format/magic.py": "format/test_descriptors.py",  # constants
+    "inspect/report_page/style.py": "inspect/test_report_page.py",  # colours
+    "_options.py": "test_face.py",  # types only
+    "replay/flashback_script.py": "replay/test_scripts.py",
+    "replay/replay_script.py": "replay/test_scripts.py",
+    "_scans.py": "test_duckdb.py",
+    "server/run.py": "server/test_stream.py",  # a tuple
+    "_sources/opened.py": "test_log.py",  # what a Log has open
+    "spark/apply/delta.py": "spark/apply/test_apply_batch.py",  # what is folded, in one commit
+    "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
+    "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
+    "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core
+    "_walk/resync.py": "core/test_resync.py",  # half of it is in the core
+}
+
+
+def modules() -> list[str]:
+    return sorted(
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if not path.name.startswith("__") and path.parent != PACKAGE / "_core"
+    )
+
+
+def files_for(module: str) -> list[str]:
+    """For `cli/rows.py` `cli/test_rows.py`, or `cli/test_cli_rows.py` where a name comes twice."""
+    *folders, name = (part.lstrip("_") for part in Path(module).with_suffix("").parts)
+    names = [f"test_{name}.py", *(f"test_{folder}_{name}.py" for folder in folders)]
+    return [Path(*folders, one).as_posix() for one in names]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_each_module_has_its_tests(module: str) -> None:
+    own = any((TESTS / path).is_file() for path in files_for(module))
+    if module in THROUGH:
+        assert not own, "it has a file of its own"
+        assert (TESTS / THROUGH[module]).is_file()
+    else:
+        assert own, f"expected {files_for(module)[0]}, or a line in THROUGH"
+
+
+def test_only_modules_are_named() -> None:
+    assert set(THROUGH) <= set(modules())

@@ -29,6 +29,9 @@ GROUPS = {
     "commands": ("cli/test_cli_export", "whole/test_docs"),
 }
 
+# Java lives as long as the process: what the first session starts it with holds for all.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
 # Java's second compiler, like 200 partitions, takes more time than it saves in runs as short as these.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2")
 

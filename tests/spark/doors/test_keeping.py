@@ -126,9 +126,8 @@ def test_a_stream_keeps_the_archive_that_it_reads(
     start(availableNow=True).awaitTermination()
     assert current() == sorted(sql("SELECT * FROM t")) != []
     kept = [path for path in Path(checkpoint).rglob("*") if path.is_file()]
-    assert kept
+    assert plan and any(path.stat().st_size for path in kept)  # what a stop cut short may be empty
     for text in (plan.encode(), *(path.read_bytes() for path in kept)):
-        assert text
         assert PASSWORD.encode() not in text
     secret.write_text("wrong-and-secret")
     with pytest.raises(AuthenticationError) as refused:

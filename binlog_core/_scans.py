@@ -267,27 +267,32 @@ class ChangesScan(Scan):
         return Scan.only(scan, columns)
 
     def arrays(self, columns: Collection[str]) -> Iterator[object]:
-        pattern = glob.escape(self._name)
-        chosen = tuple(column for column in self._columns if column.name in columns)
-        names = [column.name for column in chosen]
-        prepared = Prepared(lambda batch: self._of(batch, chosen, columns).export()[1])
-        for batch in self._log.batches(pattern, {pattern: names}, **self._where).take(prepared):
-            yield prepared.of(batch)
+        for _, array in self._made(columns, lambda arrow: arrow.export()[1]):
+            yield array
 
     def images(self, columns: Collection[str]) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
         """Batches of pyarrow's, and the op of each image: an update's lie side by side."""
         import pyarrow
 
-        pattern = glob.escape(self._name)
-        chosen = tuple(column for column in self._columns if column.name in columns)
+        for batch, images in self._made(columns, pyarrow.record_batch):
+            yield images, batch.array["image"]["op"]
+
+    def _made(
+        self, columns: Collection[str], make: Callable[[ArrowBatch], Any]
+    ) -> Iterator[tuple[ChangeBatch, Any]]:
+        """Each batch, and what is made of its Arrow form."""
+        pattern, chosen = glob.escape(self._name), self._chosen(columns)
         names = [column.name for column in chosen]
-        prepared = Prepared(lambda batch: pyarrow.record_batch(self._of(batch, chosen, columns)))
+        prepared = Prepared(lambda batch: make(self._of(batch, chosen, columns)))
         for batch in self._log.batches(pattern, {pattern: names}, **self._where).take(prepared):
-            yield prepared.of(batch), batch.array["image"]["op"]
+            yield batch, prepared.of(batch)
 
     def fields(self, columns: Collection[str]) -> tuple[ArrowField, ...]:
-        chosen = tuple(column for column in self._columns if column.name in columns)
+        chosen = self._chosen(columns)
         return self._of(empty_batch(chosen), chosen, columns).fields()
+
+    def _chosen(self, columns: Collection[str]) -> tuple[Column, ...]:
+        return tuple(column for column in self._columns if column.name in columns)
 
     def _of(self, batch: ChangeBatch, chosen: tuple[Column, ...], columns: Collection[str]) -> ArrowBatch:
         wanted = [name for name in self.about if name in columns]

@@ -153,9 +153,8 @@ def row_as_of(
     for values, row in states.items():
         if _same(values, wanted):
             return row
-    for version in _history(
-        names, target, table, key, cast("RangeOptions", options)
-    ):  # what the first change found
+    # What the first change found.
+    for version in _history(names, target, table, key, cast("RangeOptions", options)):
         for image in (version.change.before, version.change.after):
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None

@@ -316,9 +316,7 @@ def _plain(column: pyarrow.ChunkedArray, *, most: int) -> pyarrow.ChunkedArray:
 def _damage() -> Iterator[None]:
     try:
         yield
-    except (IndexDamage, MemoryError):
-        raise
-    except ImportError:
+    except (IndexDamage, MemoryError, ImportError):
         raise
     except Exception as error:  # whatever pyarrow says of hostile bytes
         raise IndexDamage(" ".join(str(error).split())[:200] or type(error).__name__) from None

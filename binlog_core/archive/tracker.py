@@ -114,10 +114,10 @@ class Tracker:
     def _look_at_last(self, event: memoryview, position: int, path: str) -> None:
         kind = self._trail.kind
         if kind == EventType.FORMAT_DESCRIPTION:
-            self.description = parse_format_description(event, position, path, verify_checksum=False)
             try:
-                parse_format_description(event, position, path, verify_checksum=True)
+                self.description = parse_format_description(event, position, path, verify_checksum=True)
             except ChecksumError:
+                self.description = parse_format_description(event, position, path, verify_checksum=False)
                 self._note_damage(position)
             header_length, _, canonical, checksum = self.description.core_arrays()
             self._layout = header_length, canonical, bool(checksum)

@@ -291,10 +291,8 @@ class Dump:
     def _over_hole(self) -> None:
         packets = self._packets
         position, gap = packets.position, packets.gap
-        if (
-            type_of(self._buffer) == EventType.MARIADB_START_ENCRYPTION
-        ):  # sent again, in front of what is asked for
-            packets.drop()
+        if type_of(self._buffer) == EventType.MARIADB_START_ENCRYPTION:
+            packets.drop()  # sent again, in front of what is asked for
         elif gap - position < 2**31:
             packets.accept(self._buffer, gap)  # withheld: transactions that we said that we have
         else:

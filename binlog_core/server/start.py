@@ -167,10 +167,8 @@ class Status:
 
 def status_of(connection: Connection) -> Status | None:
     """Where the server writes now; None: the user may not ask."""
-    for statement in (
-        "SHOW BINARY LOG STATUS",
-        "SHOW MASTER STATUS",
-    ):  # MySQL from 8.2 on, and before; MariaDB
+    # MySQL from 8.2 on, and before; MariaDB.
+    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
             rows = connection.query(statement, right=_STATUS_RIGHT)
         except PrivilegeError:

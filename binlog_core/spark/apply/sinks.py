@@ -78,13 +78,7 @@ class FileSink:
         lacking = np.zeros(len(put), np.bool_) if folded.lacks is None else folded.lacks.any(axis=1)
         whole = put & ~lacking
         key_rows = rows.select(self.keys)
-        writer = FileWriter(self.place, self.schema)
-        try:
-            writer.write(shaped(rows if whole.all() else rows.filter(pa.array(whole)), self.schema))
-            data = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
+        data = _written(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
         names = _spilled(key_rows, self.workspace, "keys")
         bounded = [key_rows]
         partial = None
@@ -158,30 +152,39 @@ class MergeSink:
 
     def __call__(self, folded: Folded) -> MergeFile:
         """Write."""
+        import pyarrow.compute as pc
+
         pa = import_pyarrow()
         count, partial = len(folded.deleted), 0
         rows = shaped(pa.Table.from_arrays(folded.columns, schema=self.folded), self.schema)
         schema = merge_schema(self.schema, (self.schema.field(name) for name in self.keys))
-        import pyarrow.compute as pc
-
         arrays = [*rows.columns, pa.array(folded.deleted)]
         if folded.lacks is None:
             arrays += [pa.nulls(count, one.type) for one in list(schema)[len(arrays) :]]
         else:
-            names = np.array(self.folded.names, object)
-            partial = int(np.count_nonzero(folded.lacks.any(axis=1)))
+            names, lacking = np.array(self.folded.names, object), folded.lacks.any(axis=1)
+            partial = int(np.count_nonzero(lacking))
             arrays.append(
                 pa.array([list(names[one]) or None for one in folded.lacks], schema.field(LACKS).type)
             )
-            flags = pa.array(folded.lacks.any(axis=1))
+            flags = pa.array(lacking)
             for column in folded.bases:
                 arrays.append(pc.if_else(flags, column, pa.scalar(None, column.type)))
-        writer = FileWriter(self.workspace, schema)
-        writer.write(shaped(pa.Table.from_arrays(arrays, names=schema.names), schema))
-        written = writer.finish()
+        written = _written(pa.Table.from_arrays(arrays, names=schema.names), self.workspace, schema)
         assert written is not None
         deletes = int(np.count_nonzero(folded.deleted))
         return MergeFile(written.name, count - deletes, deletes, partial)
+
+
+def _written(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:
+    """A Parquet file of some rows; None: there are none. Nothing is left of one that failed."""
+    writer = FileWriter(place, schema)
+    try:
+        writer.write(shaped(rows, schema))
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def _spilled(rows: pa.Table, place: Folder, name: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from .._format.event_types import EventType
 from .._format.format_description import FormatDescription
 from ..errors import BinlogError, ChecksumError, DecodeError
 from .track import DAMAGED_END, DAMAGED_LENGTH, WRONG_CHECKSUM, Track, asked_from
-
-if TYPE_CHECKING:
-    pass
 
 HeaderFilter = Callable[[np.ndarray], np.ndarray]  # headers to a mask of those wanted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .._core import _resync
 from .._format.event_header import HEADER_LENGTH_V3, next_position_of, type_of
@@ -10,9 +10,6 @@ from .._sources.sources import Source
 from ..errors import DecodeError
 from ..report import Report
 from .resync import Boundaries, Window
-
-if TYPE_CHECKING:
-    pass
 
 
 class Resumption(NamedTuple):

@@ -77,7 +77,6 @@ cdef enum program_t:                # a byte each; TESTS and above: the state of
     PROGRAM_AND = 1
     PROGRAM_OR = 2
     PROGRAM_TESTS = 3
-    TESTS_MOST = 250
 
 
 cdef packed struct test_t:          # packed by compiled_conditions.py

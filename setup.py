@@ -31,6 +31,7 @@ MODULES = [
     "find/_headers",
     "find/_trail",
     "find/_resync",
+    "find/_index",
     "crc/_crc32",
 ]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._change_columns import DELETE, INSERT, POSTIMAGE
+from .._core._index import any_bits, told_by_transactions
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
 from .._walk.track import Track
@@ -19,6 +20,7 @@ from ..errors import BinlogError
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 from ..report import Report
 from . import files, filters
+from .files import LEAST, MOST
 from .ranges import Range, known_of, ranges_of
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from ..limits import Limits
     from ..schema.definitions import Definitions
 
-LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of a column's values, where they are not known
 UNKNOWN = "?"  # GTIDs, servers or threads
 _MOST_INTERVALS = 200  # of the GTIDs of a range
 MANY = -2  # in place of a definition: of a range with more than …
@@ -130,16 +131,23 @@ def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Bui
     BinlogError
         It is not a log, or cannot be opened.
     """
-    with file.open() as source:
+    source = file.open()
+    try:
         track = Track(source, Report(warn=False), limits=limits, verify_checksum=False)
         ranges, has_gtids = ranges_of(track)
         whole = bool(ranges) and ranges[-1].end == track.end
-    builder = _Builder(ranges)
-    with file.open() as source:
+        if source.view() is not None:  # mapped: its pages are at hand
+            source.seek(0)
+        else:
+            source.close()
+            source = file.open()
+        builder = _Builder(ranges)
         decoder = LogDecoder(
             source, selection=builder.selection, report=builder.report, definitions=definitions, limits=limits
         )
         rows = builder.read(decoder)
+    finally:
+        source.close()
     return Built(rows, has_gtids, whole and not builder.damaged)
 
 
@@ -155,6 +163,9 @@ class _Builder:
         stop = ranges[-1].end if ranges else 0
         self.selection = _Keys(tables=("*",), asides=True, table_maps=self._maps, stop_position=stop)
         self._made: list[dict[str, Any]] = []
+        self._keys: dict[
+            int, tuple[list[Column], str]
+        ] = {}  # of tables that `_maps` holds, by their identity
         self._parts: list[pyarrow.Table] = []  # rows that were made before
         self._count = 0  # rows
         self._done = 0  # ranges
@@ -195,16 +206,12 @@ class _Builder:
         return self._rows.setdefault(i, _Rows())
 
     def _add_transactions(self, rows: _Rows, records: NDArray[np.void]) -> None:
-        times = np.where(
-            records["commit_time"] >= 0,
-            records["commit_time"],
-            records["timestamp"].astype(np.int64) * 1_000_000,
-        )
-        rows.first_commit = min(rows.first_commit, int(times.min()))
-        rows.last_commit = max(rows.last_commit, int(times.max()))
-        rows.threads = known_of(rows.threads, records["thread_id"])
+        first, last, threads, runs = told_by_transactions(records.view(np.uint8), _MOST_INTERVALS)
+        rows.first_commit = min(rows.first_commit, first)
+        rows.last_commit = max(rows.last_commit, last)
+        rows.threads = known_of(rows.threads, threads)
         if rows.has_gtids:
-            found = _gtids(records)
+            found = None if runs is None else _gtids(records, runs)
             rows.has_gtids = found is not None
             rows.gtids = found if rows.gtids is None or found is None else rows.gtids | found
 
@@ -221,7 +228,7 @@ class _Builder:
 
     def _add_batch(self, batch: ChangeBatch) -> None:
         image = batch.array["image"]
-        key = _KeyValues(batch)
+        key = _KeyValues(batch, self._columns_of(batch.table)[0])
         for i, records in self._by_range(image["position"]):
             part = self._rows_of(i).parts.setdefault(id(batch.table), _Part(batch.table))
             key.add_to(part, records)
@@ -253,7 +260,7 @@ class _Builder:
             if len(rows.parts) > _MOST_TABLES:
                 parts, common = (None,), common | {"definition": MANY}
             for part in parts:
-                self._made.append(_NO_TABLE | common | ({} if part is None else self._of_part(part)))
+                self._made.append(common if part is None else common | self._of_part(part))
                 self._count += 1
                 common |= _SAID
             if len(self._made) >= _PACKED:
@@ -264,10 +271,18 @@ class _Builder:
         self._parts.append(files.as_table(self._made))
         self._made = []
 
+    def _columns_of(self, table: Table) -> tuple[list[Column], str]:
+        """The columns of a table's key, and what the index tells of them."""
+        known = self._keys.get(id(table))
+        if known is None:
+            columns = key_columns(table)
+            text = json.dumps([[column.index, filters.form_of(column)] for column in columns])
+            known = self._keys[id(table)] = columns, text
+        return known
+
     def _of_part(self, part: _Part) -> dict[str, Any]:
         _, flags, body = self._maps[id(part.table)]
-        columns = key_columns(part.table)
-        key = json.dumps([[column.index, filters.form_of(column)] for column in columns])
+        columns, key = self._columns_of(part.table)
         first = self._first_of.setdefault((body, flags, key), self._count)
         met = first < self._count
         row: dict[str, Any] = {
@@ -282,17 +297,17 @@ class _Builder:
             "deletes": part.deletes,
             "moved": int(part.moved or not part.whole),
         }
-        lists = [_joined(one) if part.whole and one else None for one in part.values]
-        for column, values, name in zip(columns, lists, ("", "_2"), strict=False):
-            if values is not None and len(values) and filters.is_number(column):
-                row[f"low{name}"], row[f"high{name}"] = int(values.min()), int(values.max())
         if part.whole and part.kept:
-            hashes, row["hashed"] = filters.of_key(columns, lists)
+            told = [filters.Values(column, i, part.values[i]) for i, column in enumerate(columns)]
+            for values, name in zip(told, ("", "_2"), strict=False):
+                if values.least is not None:
+                    row[f"low{name}"], row[f"high{name}"] = values.least, values.most
+            hashes, row["hashed"] = filters.of_key(told)
             few = filters.made_list(hashes)
             if few is not None:
                 row["few"] = few
             elif row["hashed"]:
-                row.update((f"filter_{i:02}", one) for i, one in enumerate(filters.made_filter(hashes)))
+                row["filter"] = filters.made_filter(hashes)
         return row
 
     def _reported(self) -> list[int]:
@@ -301,55 +316,34 @@ class _Builder:
         return [self._ranges[i].begin for i in marked if i < len(self._ranges)]
 
 
-_NO_TABLE: dict[str, Any] = {
-    "database": "",
-    "table": "",
-    "definition": -1,
-    "table_map": b"",
-    "flags": 0,
-    "key": "",
-    "inserts": 0,
-    "updates": 0,
-    "deletes": 0,
-    "moved": 0,
-    "low": LEAST,
-    "high": MOST,
-    "low_2": LEAST,
-    "high_2": MOST,
-    "hashed": 0,
-    "few": b"",
-} | {f"filter_{i:02}": b"" for i in range(filters.PARTS)}
-
 _SAID = {"gtids": "", "servers": "", "threads": ""}  # of a range, in its first row alone
 
 
 class _KeyValues:
     """The values of the key columns in a batch: numbers, and hashes of texts."""
 
-    def __init__(self, batch: ChangeBatch) -> None:
-        columns = key_columns(batch.table)
-        image = batch.array["image"]
+    def __init__(self, batch: ChangeBatch, columns: list[Column]) -> None:
+        array, image = batch.array, batch.array["image"]
         self._ops: NDArray[np.uint8] = np.ascontiguousarray(image["op"])
-        self._whole = (
-            batch.table.undecodable is None
-            and not np.isin(batch.invalid["column"], [column.index for column in columns]).any()
+        self._whole = batch.table.undecodable is None and not (
+            len(batch.invalid) and np.isin(batch.invalid["column"], [c.index for c in columns]).any()
         )  # dates that no calendar has
         self._values: list[NDArray[Any]] = []
         updated = np.flatnonzero(self._ops == POSTIMAGE)
         same = np.ones(len(updated), np.bool_)  # as before the update
         for ordinal, column in enumerate(columns if self._whole else ()):
             byte, bit = column.index // 8, column.index % 8
-            lacking = image["absent_bitmap"][:, byte]
-            lacks = bool(lacking.any()) and bool((lacking >> bit & 1).any())
-            null = column.nullable is not False and bool((image["null_bitmap"][:, byte] >> bit & 1).any())
+            fields: Any = image.dtype.fields
+            absent, nulls = (fields[name][1] + byte for name in ("absent_bitmap", "null_bitmap"))
+            lacks, null = any_bits(array.view(np.uint8).reshape(len(array), -1), absent, nulls, 1 << bit)
+            null = null and column.nullable is not False
             if filters.is_number(column):
                 values = filters.whole_numbers(batch, column)
             else:
-                spans = batch.array["row"][column.name]
-                place = spans["offset"], spans["length"]
-                values = filters.hashes_of_texts(batch.buffer, *place, column.pad_to, ordinal)
+                spans = array["row"][column.name]
+                values = filters.hashes_of_texts(batch.buffer, spans, column.pad_to, ordinal)
             if lacks:  # from a postimage: the value stayed what it was
-                lacking = lacking >> bit & 1
+                lacking = image["absent_bitmap"][:, byte] >> bit & 1
                 after = updated[lacking[updated] != 0]
                 values = values.copy()
                 values[after] = values[after - 1]
@@ -383,36 +377,16 @@ class _KeyValues:
             part.whole = False
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _gtids(records: NDArray[np.void]) -> AnyGtidSet | None:
-    """The GTIDs of some transactions; None: one has none, or they are too many apart."""
-    kind = int(records["gtid_kind"][0])
-    if not kind or (records["gtid_kind"] != kind).any():
-        return None
-    goes_on = np.zeros(len(records), np.bool_)
-    goes_on[1:] = records["sequence_number"][1:] == records["sequence_number"][:-1] + np.uint64(1)
-    for name in ("uuid", "tag") if kind == 1 else ("domain_id", "server_id"):
-        values = records[name]
-        if name == "uuid":
-            values = np.ascontiguousarray(values).view("<u8")
-        same = values[1:] == values[:-1]
-        goes_on[1:] &= same.all(axis=1) if same.ndim > 1 else same
-    firsts = np.flatnonzero(~goes_on)
-    if len(firsts) > _MOST_INTERVALS:
-        return None
-    lasts = np.append(firsts[1:], len(records)) - 1
-    numbers = records["sequence_number"]
-    intervals = [(int(numbers[a]), int(numbers[b])) for a, b in zip(firsts, lasts, strict=True)]
-    if kind == 2:
-        domains, servers = records["domain_id"], records["server_id"]
-        sources = [(int(domains[i]), int(servers[i])) for i in firsts]
+def _gtids(records: NDArray[np.void], runs: list[int]) -> AnyGtidSet:
+    """The GTIDs of some transactions; `runs`: where they do not go on from the one before."""
+    firsts = records[runs]
+    lasts = records[[*(i - 1 for i in runs[1:]), len(records) - 1]]
+    intervals = zip(firsts["sequence_number"].tolist(), lasts["sequence_number"].tolist(), strict=True)
+    if firsts["gtid_kind"][0] == 2:
+        sources = zip(firsts["domain_id"].tolist(), firsts["server_id"].tolist(), strict=True)
         return MariadbGtidSet(zip(sources, intervals, strict=True))
     names = [
-        (uuid_text(records["uuid"][i].tobytes()), bytes(records["tag"][i]).decode("ascii", "replace"))
-        for i in firsts
+        (uuid_text(one["uuid"].tobytes()), bytes(one["tag"]).decode("ascii", "replace")) for one in firsts
     ]
     return GtidSet(zip(names, intervals, strict=True))
 

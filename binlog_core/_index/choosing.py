@@ -31,8 +31,8 @@ from ..errors import BinlogError, ConditionError
 from ..gtids import AnyGtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
 from ..report import Report
 from . import filters
-from .building import LEAST, MANY, MOST, UNKNOWN
-from .files import FILTERS, IndexDamage, IndexFile
+from .building import MANY, UNKNOWN
+from .files import FILTERS, LEAST, MOST, IndexDamage, IndexFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -54,6 +54,10 @@ FILTERS = tuple(f"filter_{i:02}" for i in range(PARTS))
 COLUMNS = (*_NUMBERS, *_TEXTS, "table_map", "few", *FILTERS)
 
 
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # of a column's values, where they are not known
+_UNTOLD: dict[str, Any] = {"definition": -1, "low": LEAST, "low_2": LEAST, "high": MOST, "high_2": MOST}
+
+
 class IndexDamage(Exception):
     """The file of an index is not as it was written."""
 
@@ -133,18 +137,19 @@ def _read(source: Source, position: int, size: int) -> bytes:
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> pyarrow.Table:
-    """Rows of an index, all but the column "reported"."""
+    """Rows of an index, all but the column "reported"; "filter" is all parts of one."""
     import pyarrow as pa
 
-    fields: list[Any] = []
-    for name in COLUMNS:
-        if name == "reported":
-            continue
-        values = [row[name] for row in rows]
-        if name in _TEXTS:
-            values = [value.encode("utf-8", "replace").decode() for value in values]
-        fields.append(pa.array(values, _type_of(name)))
-    return pa.table(fields, names=[name for name in COLUMNS if name != "reported"])
+    fields: dict[str, Any] = {}
+    for name in (*_NUMBERS, "table_map", "few"):
+        untold = _UNTOLD.get(name, 0 if name in _NUMBERS else b"")
+        fields[name] = [row.get(name, untold) for row in rows]
+    for name in _TEXTS:
+        fields[name] = [row.get(name, "").encode("utf-8", "replace").decode() for row in rows]
+    none = (b"",) * PARTS
+    fields |= zip(FILTERS, zip(*(row.get("filter", none) for row in rows), strict=True), strict=False)
+    names = [name for name in COLUMNS if name != "reported"]
+    return pa.table([pa.array(fields.get(name, ()), _type_of(name)) for name in names], names=names)
 
 
 def with_reported(parts: Sequence[pyarrow.Table], begins: Collection[int]) -> pyarrow.Table:

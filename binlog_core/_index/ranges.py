@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core._index import find_header, told_by_headers
 from .._format.event_header import FIRST_EVENT
 from .._format.event_types import GTID_EVENTS, EventType
-from .._walk.event_walk import Damage, Run, walk
+from .._walk.event_walk import DESCRIPTORS, Damage, Run, walk
 from ..errors import BinlogError
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ _ENDS = (
     EventType.XID,
     EventType.XA_PREPARE,
 )  # no transaction is open behind
-_IS_GTID = np.isin(np.arange(256), list(GTID_EVENTS))
-_IS_DESCRIPTOR = np.isin(np.arange(256), [EventType.FORMAT_DESCRIPTION, EventType.START_V3])
+_IS_GTID = np.isin(np.arange(256), list(GTID_EVENTS)).view(np.uint8)
+_IS_DESCRIPTOR = np.isin(np.arange(256), list(DESCRIPTORS)).view(np.uint8)
 _BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)
 
 
@@ -80,25 +82,23 @@ def ranges_of(track: Track) -> tuple[list[Range], bool]:
         for run in walk(track):
             if isinstance(run, Damage):
                 break
-            headers, codes = run.headers, np.ascontiguousarray(run.headers["type_code"])
-            again = np.flatnonzero(_IS_DESCRIPTOR[codes])
-            again = again[headers["position"][again] > FIRST_EVENT]
-            if cut := len(again) > 0:
-                headers, codes = headers[: again[0]], codes[: again[0]]
+            headers = run.headers
+            again = find_header(headers, _IS_DESCRIPTOR, 0, FIRST_EVENT + 1)
+            if cut := again < len(headers):
+                headers = headers[:again]
             if not len(headers):
                 break
-            begins_with_gtid = begins_with_gtid or bool(_IS_GTID[codes].any())
-            anchors = _anchors(run, headers, codes, gtids=begins_with_gtid)
-            positions, edges = headers["position"][anchors], [0]
-            for i in _steps(found[-1].begin, positions):
-                found[-1].end = int(positions[i])
+            begins_with_gtid = begins_with_gtid or find_header(headers, _IS_GTID, 0, 0) < len(headers)
+            edges = [0]
+            for i in _edges(found[-1].begin, run, headers, gtids=begins_with_gtid):
+                found[-1].end = int(headers["position"][i])
                 found.append(Range(found[-1].end))
-                edges.append(int(anchors[i]))
+                edges.append(i)
             edges.append(len(headers))
             for one, (first, last) in zip(found[1 - len(edges) :], pairwise(edges), strict=True):
                 _tell(one, headers[first:last])
             found[-1].end = int(headers["position"][-1]) + int(headers["event_length"][-1])
-            last = int(codes[-1])
+            last = int(headers["type_code"][-1])
             if cut:
                 break
     except BinlogError:  # who reads the log is told of it
@@ -108,27 +108,23 @@ def ranges_of(track: Track) -> tuple[list[Range], bool]:
     return found, begins_with_gtid
 
 
-def _steps(begin: int, positions: NDArray[np.uint64]) -> list[int]:
-    """Which of some positions begin a new range."""
-    found: list[int] = []
-    while (i := int(np.searchsorted(positions, begin + RANGE_BYTES))) < len(positions):
-        found.append(i)
-        begin = int(positions[i])
-    return found
-
-
-def _anchors(
-    run: Run, headers: NDArray[np.void], codes: NDArray[np.uint8], *, gtids: bool
-) -> NDArray[np.intp]:
-    """Which headers are those of events that begin a transaction."""
+def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> Iterator[int]:
+    """Which headers, of events that begin a transaction, begin a new range."""
     if gtids:
-        return np.flatnonzero(_IS_GTID[codes])
-    at = np.flatnonzero(codes == EventType.QUERY)
+        i = 0
+        while (i := find_header(headers, _IS_GTID, i, begin + RANGE_BYTES)) < len(headers):
+            yield i
+            begin = int(headers["position"][i])
+        return
+    at = np.flatnonzero(headers["type_code"] == EventType.QUERY)
     checksum = run.description.checksum_length_of(EventType.QUERY)
     ends = (headers["position"] + headers["event_length"])[at].astype(np.int64) - run.base - checksum
     text = _bytes_at(run, ends - len(_BEGIN), len(_BEGIN))
-    begins: NDArray[np.intp] = at[(text == _BEGIN).all(axis=1)]
-    return begins
+    at = at[(text == _BEGIN).all(axis=1)]
+    positions = headers["position"][at]
+    while (i := int(np.searchsorted(positions, begin + RANGE_BYTES))) < len(at):
+        yield int(at[i])
+        begin = int(positions[i])
 
 
 def _bytes_at(run: Run, offsets: NDArray[np.int64], count: int) -> NDArray[np.uint8]:
@@ -140,17 +136,15 @@ def _bytes_at(run: Run, offsets: NDArray[np.int64], count: int) -> NDArray[np.ui
 def _tell(one: Range, headers: NDArray[np.void]) -> None:
     if not len(headers):
         return
-    times = headers["timestamp"][int(_IS_DESCRIPTOR[headers["type_code"][0]]) :]
-    one.first_timestamp = min(one.first_timestamp, int(times.min(initial=0xFFFFFFFF)))
-    one.last_timestamp = max(one.last_timestamp, int(times.max(initial=0)))
-    packed = bool((headers["type_code"] == EventType.TRANSACTION_PAYLOAD).any())
-    one.servers = known_of(one.servers, None if packed else headers["server_id"])
+    first, last, packed, servers = told_by_headers(headers[int(_IS_DESCRIPTOR[headers["type_code"][0]]) :])
+    one.first_timestamp = min(one.first_timestamp, first)
+    one.last_timestamp = max(one.last_timestamp, last)
+    one.servers = known_of(one.servers, None if packed else {*servers, int(headers["server_id"][0])})
 
 
-def known_of(known: set[int] | None, told: NDArray[np.uint32] | None) -> set[int] | None:
+def known_of(known: set[int] | None, told: set[int] | None) -> set[int] | None:
     """What is known of servers or threads, with those of more events; None: not told, or more than 1000."""
     if known is None or told is None:
         return None
-    if len(told):
-        known |= {int(told[0])} if (told == told[0]).all() else set(told.tolist())
+    known |= told
     return known if len(known) <= _MOST_TOLD else None

@@ -7,7 +7,7 @@ import pytest
 from support.batches import column
 
 from binlog_core._index import filters
-from binlog_core._tables.column_types import Kind
+from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 
 INT = column("id", Kind.INT, bytes_=4)
 TEXT = column("code", Kind.TEXT, charset="utf8mb4")
@@ -47,9 +47,10 @@ def test_a_few_are_listed_and_more_are_not() -> None:
 def test_a_text_has_one_hash_wherever_it_lies() -> None:
     texts = [b"", b"a", b"b", b"1234567", b"12345678", b"123456789", b"x" * 40, b"x" * 41]
     buffer = b"?" * 3 + b"".join(texts)  # the last ends where the buffer does
-    lengths = np.array([len(text) for text in texts], np.uint32)
-    offsets = (3 + np.cumsum(lengths) - lengths).astype(np.uint64)
-    found = filters.hashes_of_texts(buffer, offsets, lengths, 0, 1).tolist()
+    spans = np.zeros(len(texts), SPAN_DTYPE)
+    spans["length"] = [len(text) for text in texts]
+    spans["offset"] = 3 + np.cumsum(spans["length"]) - spans["length"]
+    found = filters.hashes_of_texts(buffer, spans, 0, 1).tolist()
     assert found == [filters.hash_of(text, TEXT, 1) for text in texts]
     assert len(set(found)) == len(texts)
     assert found[1] != filters.hash_of(b"a", TEXT, 0)  # in another place of the key
@@ -70,12 +71,15 @@ def test_unsigned_numbers_keep_their_order() -> None:
 
 def test_dense_numbers_need_no_filter() -> None:
     """Their least and greatest tell as much: half of the numbers between are there."""
-    _, told = filters.of_key([INT], [np.arange(0, 100, 2)])
-    assert told == 0
-    found, told = filters.of_key([INT], [np.arange(0, 1000, 10)])
+    for parts in ([np.arange(0, 100, 2)], [np.arange(50, 100), np.arange(50)]):
+        _, told = filters.of_key([filters.Values(INT, 0, parts)])
+        assert told == 0
+    found, told = filters.of_key([filters.Values(INT, 0, [np.arange(0, 500, 10), np.arange(500, 1000, 10)])])
     assert (told, found.tolist()) == (1, hashes(range(0, 1000, 10)).tolist())
+    _, told = filters.of_key([filters.Values(INT, 0, [np.array([0, 9, 9, 9, 9, 9, 9])])])
+    assert told == 1  # of ten numbers two are there, however often
     pair = [np.arange(100) * 1000, np.arange(100) * 7919 % 100_000]
-    found, told = filters.of_key([INT, INT], pair)
+    found, told = filters.of_key([filters.Values(INT, i, [values]) for i, values in enumerate(pair)])
     assert (told, len(found)) == (0b11 | filters.JOINED, 300)
     each = [filters.hash_of(int(values[7]), INT, ordinal) for ordinal, values in enumerate(pair)]
     assert filters.joined_hash(each) == int(found[207])

@@ -33,6 +33,7 @@ cdef extern from "arrow/copy_spans.h" nogil:
         int32_t* offsets
 
     bint binlog_has_wide() noexcept
+    void binlog_step(uint8_t* to, const uint8_t* from_) noexcept
     int binlog_copy_spans(bint wide, binlog_spans_t* spans, int i) noexcept
     int binlog_copy_values(bint wide, binlog_values_t* values, int i) noexcept
     bint binlog_are_ascii(bint wide, const uint8_t* p, size_t n) noexcept

@@ -14,7 +14,6 @@ cdef enum:
     ROWS = 128                          # located at once, at most
     ROW_BYTES = ROWS // 8
     LANE = ROWS + 8                     # not a power of two: the lanes of a row would meet in the cache
-    PLACES = 8192                       # of values, that are located one by one, at most
     WIDEST = 32                         # bytes of a decoded value
 
 
@@ -29,11 +28,12 @@ cdef struct made_t:
 cdef struct sink_t:
     made_t made
     int64_t capacity                    # rows that the columns have room for
-    int pending                         # rows that are located, and no more
-    int most                            # … of them
-    bint by_column                      # each value is located; else each segment
+    int pending                         # rows of the tile
+    bint by_row                         # they are decoded, but for what the lanes hold; else they are located only
     int null_rows                       # of those, with NULLs
-    const uint8_t** places              # LANE for each segment or column
+    size_t dates                        # that were none before the tile
+    void* aims                          # see decode/row_columns.pxd; NULL: no row had a NULL yet
+    const uint8_t** places              # LANE for each segment
     const uint8_t* nulls_at[ROWS]       # the NULL bitmap of each row
     uint8_t* nulls                      # ROW_BYTES for each column
     uint8_t values[ROWS * WIDEST]       # of one column, on the way
@@ -53,13 +53,14 @@ cdef inline void free_sink(sink_t* sink) noexcept nogil:
     if sink != NULL:
         free_made(&sink.made)
         release(&sink.tile.text)
+        free(sink.aims)
         free(sink)
 
 
 cdef inline sink_t* new_sink(pool_t* pool, size_t most, const column_t* layout, int count, uint32_t segments,
                              uint32_t null_len, int64_t rows, bint wide) noexcept nogil:
     # For about so many rows; NULL: no memory, or more than the columns may have
-    cdef size_t places = LANE * <size_t> max(<uint32_t> count, segments) * sizeof(void*)
+    cdef size_t places = LANE * <size_t> segments * sizeof(void*)
     cdef sink_t* sink = <sink_t*> malloc(sizeof(sink_t) + places + 8 * <size_t> null_len * ROW_BYTES)
     cdef int k
     if sink == NULL:
@@ -70,11 +71,12 @@ cdef inline sink_t* new_sink(pool_t* pool, size_t most, const column_t* layout, 
     sink.made.rows = 0
     sink.made.items = <column_t*> malloc((<size_t> count + 1) * sizeof(column_t))
     sink.made.arena = new_arena(pool, most)
+    rows += ROWS                # for a last tile that is not full
     sink.capacity = rows
     sink.pending = 0
-    sink.by_column = False
+    sink.by_row = False
     sink.null_rows = 0
-    sink.most = ROWS
+    sink.aims = NULL
     memset(&sink.tile.text, 0, sizeof(sink.tile.text))
     if sink.made.items == NULL or sink.made.arena == NULL:
         free_sink(sink)

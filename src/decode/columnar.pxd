@@ -2,8 +2,8 @@
 # the values are, row by row, for which all lengths are read and compared with the event's; then the values, column
 # by column, each into its Arrow buffer.
 #
-# Between values of variable length a row's columns stand at fixed distances: only these segments are located. A tile
-# with NULLs has every value located by itself.
+# Between values of variable length a row's columns stand at fixed distances: only these segments are located. Of a tile
+# with NULLs the rows are decoded one by one: see row_columns.pxd.
 #
 # It takes whole images of a mapped file. What it cannot take (`False`) goes into records, and so does what the batch
 # has before: see columns_or_records.pxd.
@@ -15,10 +15,9 @@ from libc.string cimport memset
 
 from arrow.gather cimport gather
 from arrow.gather_spans cimport check_utf8, copy_values
-from arrow.sink cimport LANE, PLACES, ROW_BYTES, ROWS, WIDEST, keep_nulls, make_room, sink_t, spread_nulls
+from arrow.sink cimport LANE, ROW_BYTES, ROWS, WIDEST, keep_nulls, make_room, sink_t, spread_nulls
 from arrow.tile cimport (
-    GATHER_OK, LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_UTF8, column_t,
-    gather_status_t, mark_null, tile_t,
+    GATHER_OK, LAYOUT_MICROS, LAYOUT_NULL, LAYOUT_OBJECT, LAYOUT_UTF8, column_t, mark_null, tile_t,
 )
 from batch.gathered cimport batch_t
 from decode.image_set cimport step_of
@@ -26,16 +25,18 @@ from decode.plan cimport (
     WIRE_DECIMAL256, WIRE_DECIMAL64, WIRE_SKIP_VALUE, WIRE_SPAN, WIRE_SPAN1, columnar_t, free_columnar, gap_t,
     image_set_t, plan_t, rows_t, step_t, strip_column_t, strip_t, target_t, wire_column_t, wire_op_t,
 )
-from decode.row_image cimport any_null, bit_at
+from decode.row_columns cimport (
+    aims_t, has_aims, is_direct, is_text, note_texts, strip_columns, take_aim,
+)
+from decode.row_image cimport any_null
 from decode.strips cimport (
     strip_copy1, strip_copy2, strip_copy4, strip_copy8, strip_date, strip_datetime2, strip_decimal128,
     strip_decimal64, strip_number, strip_timestamp2,
 )
-from wire.cursor cimport load_le, load_u32, load_u64, prefetch, unlikely
+from wire.cursor cimport load_le, load_u64, prefetch, unlikely
 
 cdef enum:
     AHEAD = 1024                    # bytes of the wire that are asked for before they are looked at
-    MANY_COLUMNS = 32               # from which on many NULLs take longer than the way through records
     FEW = 16                        # rows of an event that wait for those of others
 
 
@@ -64,7 +65,7 @@ cdef inline int locate_fixed(const columnar_t* plan, const image_set_t* images, 
     # How many row images without NULLs follow each other, of a table without lengths
     cdef const uint8_t** places = sink.places + sink.pending
     cdef ptrdiff_t length = plan.null_len + plan.last_gap
-    cdef int most = <int> min(<ptrdiff_t> (sink.most - sink.pending), (end - pos) // length)
+    cdef int most = <int> min(<ptrdiff_t> (ROWS - sink.pending), (end - pos) // length)
     cdef int count = 0
     while count < most and not any_null(images, pos):
         places[count] = pos + plan.null_len
@@ -74,106 +75,75 @@ cdef inline int locate_fixed(const columnar_t* plan, const image_set_t* images, 
     return count
 
 
-cdef inline const uint8_t* locate_columns(const columnar_t* plan, const uint8_t** places, const uint8_t* nulls,
-                                          const uint8_t* end) noexcept nogil:
-    # Of a row image, from its bitmap
-    cdef const wire_column_t* column = plan.columns
-    cdef const uint8_t* pos = nulls + plan.null_len
-    cdef uint64_t bits = 0
-    cdef uint64_t keep
-    cdef uint32_t i
-    for i in range(plan.column_count):
-        if i & 7 == 0:
-            bits = nulls[i >> 3]
-        keep = (bits & 1) - 1
-        bits >>= 1
-        if column.target >= 0:
-            places[column.target * LANE] = pos
-        if column.length_mask:
-            if end - pos < <ptrdiff_t> (column.width & keep):
-                return NULL
-            pos += load_u32(pos) & column.length_mask & keep
-        pos += column.width & keep
-        column += 1
-    return pos if pos <= end else NULL
-
-
 # ---------------------------------------------------------------- the values
 
 cdef inline bint strip_each(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                            size_t stride, const uint8_t* nulls, rows_t* rows, strip_t strip) noexcept nogil:
+                            size_t stride, rows_t* rows, strip_t strip) noexcept nogil:
     cdef step_t own = step[0]       # which no store can change, as the compiler sees it
     cdef int i
     own.count = 1
     for i in range(count):
-        if strip(&own, at[i] + offset, out, nulls[i >> 3] >> (i & 7) & 1 if nulls != NULL else 0, rows) == NULL:
+        if strip(&own, at[i] + offset, out, 0, rows) == NULL:
             return False
         out += stride
     return True
 
 
-cdef inline bint strip_either(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows, strip_t strip) noexcept nogil:
-    if nulls == NULL:
-        return strip_each(step, at, offset, count, out, stride, NULL, rows, strip)
-    return strip_each(step, at, offset, count, out, stride, nulls, rows, strip)
-
-
 # One function for each, called through the target: so that what is inlined into it is not too much for the compiler.
 
 cdef inline bint column_copy1(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_copy1)
+                              size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_copy1)
 
 
 cdef inline bint column_copy2(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_copy2)
+                              size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_copy2)
 
 
 cdef inline bint column_copy4(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_copy4)
+                              size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_copy4)
 
 
 cdef inline bint column_copy8(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_copy8)
+                              size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_copy8)
 
 
 cdef inline bint column_decimal64(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                                  size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_decimal64)
+                                  size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_decimal64)
 
 
 cdef inline bint column_decimal128(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                                   size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_decimal128)
+                                   size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_decimal128)
 
 
 cdef inline bint column_date(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                             size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_date)
+                             size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_date)
 
 
 cdef inline bint column_datetime2(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                                  size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_datetime2)
+                                  size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_datetime2)
 
 
 cdef inline bint column_timestamp2(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                                   size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_timestamp2)
+                                   size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_timestamp2)
 
 
 cdef inline bint column_number(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                               size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, strip_number)
+                               size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, strip_number)
 
 
 cdef inline bint column_other(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                              size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil:
-    return strip_either(step, at, offset, count, out, stride, nulls, rows, step.strip)
+                              size_t stride, rows_t* rows) noexcept nogil:
+    return strip_each(step, at, offset, count, out, stride, rows, step.strip)
 
 
 cdef inline strip_column_t column_function(strip_t strip) noexcept nogil:
@@ -211,7 +181,7 @@ cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t off
     batch.invalid_dates.length = dates
     for i in range(tile.count):
         batch.count = <uint32_t> (tile.first + i)
-        step.strip(step, at[i] + offset, unused, tile.nulls[i >> 3] >> (i & 7) & 1 if tile.has_nulls else 0, rows)
+        step.strip(step, at[i] + offset, unused, 0, rows)
     batch.count = count
 
 
@@ -225,41 +195,54 @@ cdef inline void drop_times(column_t* c, tile_t* tile) noexcept nogil:
             mark_null(tile, i)
 
 
+cdef inline bint gathered(sink_t* sink, column_t* c, const uint8_t* values, size_t stride) noexcept nogil:
+    # What is not kept as it is decoded. False: a value is not valid, or no memory
+    sink.tile.records = values - c.field
+    sink.tile.stride = <ptrdiff_t> stride
+    return gather(c, &sink.tile) == GATHER_OK
+
+
 cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t* rows) noexcept nogil:
     # The tile's values of one column. False: one is not valid, or no memory.
     cdef const target_t* target = &plan.targets[k]
     cdef const step_t* step = &target.step
     cdef column_t* c = &sink.made.items[k]
     cdef tile_t* tile = &sink.tile
-    cdef const uint8_t** at = sink.places + LANE * <size_t> (<uint32_t> k if sink.by_column else target.segment)
-    cdef uint32_t offset = 0 if sink.by_column else target.offset
-    cdef gather_status_t status = GATHER_OK
+    cdef const uint8_t** at = sink.places + LANE * <size_t> target.segment
+    cdef uint32_t offset = target.offset
     cdef size_t begin = c.data_len
     cdef size_t dates = rows.batch.invalid_dates.length
-    cdef bint direct = c.layout == LAYOUT_COPY or c.layout == LAYOUT_MICROS
+    cdef bint direct = is_direct(c)
     tile.has_nulls = False
     tile.nulls = sink.no_nulls
-    if sink.by_column:
-        tile.nulls = sink.nulls + ROW_BYTES * <size_t> step.column
-        tile.has_nulls = load_u64(tile.nulls) | load_u64(tile.nulls + 8) != 0
-    if (c.layout == LAYOUT_UTF8 or c.layout == LAYOUT_BYTES) and not c.pad:
-        status = copy_values(c, tile, at, offset, step.width)
-        if status == GATHER_OK and c.layout == LAYOUT_UTF8:
-            status = check_utf8(c, tile, begin)
-    else:
-        if not target.strip(
-                step, at, offset, tile.count, c.slots + tile.first * c.width if direct else sink.values,
-                c.width if direct else step.out_width, tile.nulls if tile.has_nulls else NULL, rows):
+    if is_text(c):
+        return copy_values(c, tile, at, offset, step.width) == GATHER_OK and (
+            c.layout != LAYOUT_UTF8 or check_utf8(c, tile, begin) == GATHER_OK)
+    if not target.strip(step, at, offset, tile.count, c.slots + tile.first * c.width if direct else sink.values,
+                        c.width if direct else step.out_width, rows):
+        return False
+    if unlikely(rows.batch.invalid_dates.length != dates):
+        note_dates(step, at, offset, dates, sink, rows)
+        if direct:
+            drop_times(c, tile)
+    return (direct or gathered(sink, c, sink.values, step.out_width)) and (
+        not tile.has_nulls or keep_nulls(sink, c))
+
+
+cdef inline bint finish_column(const columnar_t* plan, sink_t* sink, int k, bint dates) noexcept nogil:
+    # The same where its rows were decoded one by one. dates: some are none
+    cdef const wire_column_t* column = &plan.columns[plan.targets[k].step.column]
+    cdef column_t* c = &sink.made.items[k]
+    cdef tile_t* tile = &sink.tile
+    tile.nulls = sink.nulls + ROW_BYTES * <size_t> column.step.column
+    tile.has_nulls = sink.null_rows and load_u64(tile.nulls) | load_u64(tile.nulls + 8) != 0
+    if is_text(c):
+        if c.layout == LAYOUT_UTF8 and check_utf8(c, tile, <size_t> c.offsets[tile.first]) != GATHER_OK:
             return False
-        if unlikely(rows.batch.invalid_dates.length != dates):
-            note_dates(step, at, offset, dates, sink, rows)
-            if direct:
-                drop_times(c, tile)
-        if not direct:
-            tile.records = sink.values - c.field
-            tile.stride = step.out_width
-            status = gather(c, tile)
-    if status != GATHER_OK:
+    elif is_direct(c):
+        if dates and c.layout == LAYOUT_MICROS:
+            drop_times(c, tile)
+    elif not gathered(sink, c, (<aims_t*> sink.aims).lanes + column.lane, column.step.out_width):
         return False
     return not tile.has_nulls or keep_nulls(sink, c)
 
@@ -268,32 +251,39 @@ cdef inline bint take_tile(columnar_t* plan, sink_t* sink, rows_t* rows) noexcep
     # All that is located. False: not possible, and the columns are good for nothing.
     cdef int k
     cdef tile_t* tile = &sink.tile
+    cdef bint dates = rows.batch.invalid_dates.length != sink.dates
     if sink.pending == 0:
         return True
-    if not make_room(sink, sink.pending):
+    if not sink.by_row and not make_room(sink, sink.pending):
         return False
     tile.first = sink.made.rows
     tile.rows = sink.capacity
     tile.count = sink.pending
-    if sink.by_column:
-        spread_nulls(sink, plan.null_len)
+    if sink.by_row:
+        note_texts(sink)
+        if sink.null_rows:
+            spread_nulls(sink, plan.null_len)
     for k in range(plan.count):
-        if not take_column(plan, sink, k, rows):
+        if not (finish_column(plan, sink, k, dates) if sink.by_row else take_column(plan, sink, k, rows)):
             return False
-    if plan.column_count > MANY_COLUMNS and 2 * sink.null_rows > sink.pending:
-        plan.unwise = True
     sink.made.rows += sink.pending
     sink.pending = 0
-    if sink.by_column and not sink.null_rows:
-        sink.by_column = False
-        sink.most = ROWS
+    if not sink.null_rows:
+        sink.by_row = False
     sink.null_rows = 0
     return True
 
 
-cdef inline void locate_each(const columnar_t* plan, sink_t* sink) noexcept nogil:
-    sink.by_column = True
-    sink.most = <int> max(16, min(<uint32_t> ROWS, PLACES // (<uint32_t> plan.count + 1)))
+cdef inline bint begin_rows(const columnar_t* plan, sink_t* sink, const rows_t* rows) noexcept nogil:
+    # A tile whose rows are decoded one by one. False: no memory
+    if not has_aims(plan, sink) or not make_room(sink, ROWS):
+        return False
+    sink.tile.first = sink.made.rows
+    sink.tile.rows = sink.capacity
+    take_aim(plan, sink)
+    sink.by_row = True
+    sink.dates = rows.batch.invalid_dates.length
+    return True
 
 
 cdef inline rows_t rows_for_columns(batch_t* batch, const uint8_t* buffer, uint64_t length) noexcept nogil:
@@ -319,13 +309,25 @@ cdef inline bint are_valid(const columnar_t* plan, sink_t* sink, int count, rows
     for k in range(plan.count):
         target = &plan.targets[k]
         if WIRE_DECIMAL64 <= target.step.code <= WIRE_DECIMAL256:
-            at = sink.places + LANE * <size_t> (<uint32_t> k if sink.by_column else target.segment)
+            at = sink.places + LANE * <size_t> target.segment
             for i in range(max(sink.pending - count, 0), sink.pending):
-                if target.step.strip(
-                        &target.step, at[i] + (0 if sink.by_column else target.offset), unused,
-                        bit_at(sink.nulls_at[i], target.step.column) if sink.by_column else 0, rows) == NULL:
+                if target.step.strip(&target.step, at[i] + target.offset, unused, 0, rows) == NULL:
                     return False
     return True
+
+
+cdef inline const uint8_t* take_row(columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
+                                    const uint8_t* end, bint null, rows_t* rows) noexcept nogil:
+    # The next image begins there. NULL: it cannot be told, or not made columns of
+    cdef uint32_t count = rows.batch.count
+    if sink.pending == 0 and not begin_rows(plan, sink, rows):
+        return NULL
+    sink.nulls_at[sink.pending] = pos
+    sink.null_rows += null
+    rows.batch.count = <uint32_t> sink.made.rows + <uint32_t> sink.pending      # for dates that are none
+    pos = strip_columns(plan, images, sink, pos, end, rows)
+    rows.batch.count = count
+    return pos
 
 
 cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sink_t* sink, const uint8_t* pos,
@@ -336,25 +338,23 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
     cdef const uint8_t* ahead = pos
     cdef bint null
     while pos != end:
-        if sink.pending >= sink.most and not take_tile(plan, sink, rows):
+        if sink.pending >= ROWS and not take_tile(plan, sink, rows):
             return -1
         if end - pos < <ptrdiff_t> plan.null_len:
             return -1
-        if plan.gap_count == 0 and not sink.by_column:
+        if plan.gap_count == 0 and not sink.by_row:
             many = locate_fixed(plan, images, sink, pos, end)
             count += many
             pos += many * <ptrdiff_t> (plan.null_len + plan.last_gap)
             if many:
                 continue
         null = any_null(images, pos)
-        if null and not sink.by_column:
+        if null and not sink.by_row:
             if not take_tile(plan, sink, rows):
                 return -1
-            locate_each(plan, sink)
-        sink.null_rows += null
-        if sink.by_column:
-            sink.nulls_at[sink.pending] = pos
-            pos = locate_columns(plan, sink.places + sink.pending, pos, end)
+            sink.by_row = True
+        if sink.by_row:
+            pos = take_row(plan, images, sink, pos, end, null, rows)
         else:
             pos = locate_segments(plan, sink.places + sink.pending, pos + plan.null_len, end)
         if pos == NULL:
@@ -364,7 +364,7 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
         while ahead < pos + AHEAD:
             prefetch(ahead)
             ahead += 64
-    if plan.fallible and (
+    if plan.fallible and not sink.by_row and (
             not take_tile(plan, sink, rows) if sink.pending >= FEW else not are_valid(plan, sink, <int> count, rows)):
         return -1
     return count
@@ -405,19 +405,19 @@ cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, 
         made.columns[i].target = k
     for i in range(plan.column_count):
         op = &plan.ops[i]
-        made.columns[i].width = op.width
-        if WIRE_SPAN1 <= op.code <= WIRE_SPAN or op.code == WIRE_SKIP_VALUE:
-            made.columns[i].length_mask = <uint32_t> ((<uint64_t> 1 << (8 * op.width)) - 1)
-        else:
-            made.columns[i].length_mask = 0
+        made.columns[i].step = step_of(op)
+        made.columns[i].has_length = WIRE_SPAN1 <= op.code <= WIRE_SPAN or op.code == WIRE_SKIP_VALUE
         made.fallible = made.fallible or WIRE_DECIMAL64 <= op.code <= WIRE_DECIMAL256
         k = made.columns[i].target
         if k >= 0:
-            made.targets[k].step = step_of(op)
+            made.columns[i].lane = <uint32_t> made.lanes_len
+            if not is_direct(&layout[k]) and not is_text(&layout[k]):
+                made.lanes_len += ROWS * <size_t> op.out_width
+            made.targets[k].step = made.columns[i].step
             made.targets[k].strip = column_function(made.targets[k].step.strip)
             made.targets[k].segment = made.gap_count
             made.targets[k].offset = offset
-        if made.columns[i].length_mask:
+        if made.columns[i].has_length:
             made.gaps[made.gap_count].gap = offset
             made.gaps[made.gap_count].width = op.width
             made.gap_count += 1

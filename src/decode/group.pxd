@@ -78,8 +78,7 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     size = definition.last_count
     size += size // 8 + 2
     plan = loop.plans[definition.plan]
-    if (plan.columnar != NULL and plan.condition == NULL and not plan.columnar.unwise and not copies
-            and size >= loop.worth_columns):
+    if (plan.columnar != NULL and plan.condition == NULL and not copies and size >= loop.worth_columns):
         batch.runs.pool = loop.group.pool
         batch.sink = new_sink(
             loop.group.pool, loop.arrow_bytes, plan.columnar.layout, plan.columnar.count, plan.columnar.gap_count + 1,

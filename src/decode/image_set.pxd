@@ -27,6 +27,7 @@ cdef inline step_t step_of(const wire_op_t* op) noexcept nogil:
     step.width = op.width
     step.out = op.out
     step.out_width = op.out_width
+    step.apart = op.out_width
     step.strip = strip_of(&step)
     if op.code == WIRE_DECIMAL64 and op.width <= 8:
         step.decimal64 = decimal64_of(decimal_layout_of(&step), op.width)

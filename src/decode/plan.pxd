@@ -96,6 +96,7 @@ cdef struct step_t:
     uint32_t width                # of each, as in wire_op_t
     uint32_t out                  # of the first
     uint32_t out_width            # of each
+    size_t apart                  # from where one goes to where the next does: out_width, in a record
     decimal64_t decimal64         # where strip_decimal64 is their function
 
 
@@ -119,9 +120,10 @@ cdef struct image_set_t:
 
 # A column of the table, as it stands on the wire.
 cdef struct wire_column_t:
-    uint32_t width                  # bytes, or of the length before a value
-    uint32_t length_mask            # of that, in the four bytes that begin there; 0: it has none
+    bint has_length
     int target                      # number of the Arrow column; -1: none
+    step_t step
+    uint32_t lane                   # where its values of a tile wait for gather(), if they have to
 
 
 # What is between two lengths: so many bytes, then the length.
@@ -130,10 +132,10 @@ cdef struct gap_t:
     uint32_t width
 
 
-# Values of one column: of `count` rows at `at`, so far behind it; `stride` apart from `out` on. nulls: a bit per
-# row, or NULL. False: see rows.status.
+# Values of one column, none of them NULL: of `count` rows at `at`, so far behind it; `stride` apart from `out` on.
+# False: see rows.status.
 ctypedef bint (*strip_column_t)(const step_t* step, const uint8_t** at, uint32_t offset, int count, uint8_t* out,
-                                size_t stride, const uint8_t* nulls, rows_t* rows) noexcept nogil
+                                size_t stride, rows_t* rows) noexcept nogil
 
 
 # An Arrow column, as it comes out of the rows.
@@ -155,7 +157,7 @@ cdef struct columnar_t:
     uint32_t last_gap               # bytes behind the last value with a length
     uint32_t null_len
     bint fallible                   # some values can be none
-    bint unwise                     # NULLs in most rows of many columns: records are as fast
+    size_t lanes_len
 
 
 cdef struct plan_t:

@@ -66,6 +66,7 @@ cdef inline const uint8_t* failed(rows_t* rows, const step_t* step, uint32_t k, 
 
 cdef inline const uint8_t* strip_copies(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
                                         size_t width) noexcept nogil:
+    cdef size_t apart = step.apart
     cdef uint64_t keep
     cdef uint64_t v = 0
     cdef uint32_t _k
@@ -75,7 +76,7 @@ cdef inline const uint8_t* strip_copies(const step_t* step, const uint8_t* pos, 
         v &= keep
         memcpy(out, &v, width)
         pos += width & keep
-        out += width
+        out += apart
     return pos
 
 
@@ -157,7 +158,8 @@ cdef inline const uint8_t* strip_spans(const step_t* step, const uint8_t* pos, u
         if unlikely(copies) and not copy_value(rows.batch, pos, length, keep, span):
             return failed(rows, step, k, DECODE_NO_MEMORY)
         pos += length
-        span += 1
+        out += step.apart
+        span = <span_t*> out
     rows.budget = budget
     return pos
 
@@ -217,7 +219,7 @@ cdef inline const uint8_t* strip_decimal64(const step_t* step, const uint8_t* po
         v &= keep
         memcpy(out, &v, 8)
         pos += step.width & keep
-        out += 8
+        out += step.apart
     return pos
 
 
@@ -238,7 +240,7 @@ cdef inline const uint8_t* strip_decimal128(const step_t* step, const uint8_t* p
         if step.out_width == 16:
             memcpy(out + 8, &limbs[1], 8)
         pos += step.width & keep
-        out += step.out_width
+        out += step.apart
     return pos
 
 
@@ -257,7 +259,7 @@ cdef inline const uint8_t* strip_decimal256(const step_t* step, const uint8_t* p
             limbs[i] &= keep
         memcpy(out, limbs, 32)
         pos += step.width & keep
-        out += 32
+        out += step.apart
     return pos
 
 
@@ -309,7 +311,7 @@ cdef inline const uint8_t* strip_times(const step_t* step, const uint8_t* pos, u
         v &= keep
         memcpy(out, &v, 8)
         pos += step.width & keep
-        out += 8
+        out += step.apart
     return pos
 
 
@@ -367,7 +369,7 @@ cdef inline const uint8_t* strip_number(const step_t* step, const uint8_t* pos, 
         else:
             out[0] = <uint8_t> v
         pos += step.width & keep
-        out += step.out_width
+        out += step.apart
     return pos
 
 

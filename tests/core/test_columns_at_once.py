@@ -115,6 +115,13 @@ def by_records(path: Path, group_rows: int = 100, **options: Any) -> list[pa.Rec
     return out
 
 
+def dates(path: Path, least: int, **options: Any) -> list[Any]:
+    """Those that are none, of all batches, which are columns at once from so many rows on."""
+    _rows.columns_from(least)
+    with binlog_core.open(path, limits=Limits(group_rows=500), **options) as log:
+        return [(batch.to_arrow(), batch.invalid_dates.tolist())[1] for batch in log.batches()]
+
+
 def is_columns(batch: ChangeBatch) -> bool:
     return batch.run_list is not None
 
@@ -187,6 +194,54 @@ def test_what_is_seldom_does_not_lead_off_the_road(tmp_path: Path, name: str, ev
     for column in ("price", "note", "day"):
         said = [None if r[column] == "0000-00-00" else r[column] for r in rows]
         assert values(found, column) == said
+
+
+ALIKE = Table(
+    "shop",
+    "alike",
+    [
+        ("id", "INT", {"null": False}),
+        *((f"n{i}", "INT") for i in range(3)),
+        *((f"d{i}", "DATE") for i in range(2)),
+        *((f"m{i}", "DATETIME") for i in range(3)),
+        *((f"p{i}", "DECIMAL(10,2)") for i in range(2)),
+        *((f"v{i}", "VARCHAR(30)") for i in range(3)),
+        *((f"t{i}", "TEXT") for i in range(2)),
+        *((f"b{i}", "BINARY(6)") for i in range(2)),
+        ("last", "TINYINT"),
+    ],
+)
+
+
+def alike(i: int, chance: random.Random) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "n": lambda: chance.randrange(-(2**31), 2**31),
+        "d": lambda: "0000-00-00" if chance.random() < 0.02 else dt.date(2000, 1, 1) + dt.timedelta(i),
+        "m": lambda: "0000-00-00 00:00:00" if chance.random() < 0.02 else dt.datetime(2020, 1, 1, i % 24),
+        "p": lambda: Decimal(chance.randrange(-(10**9), 10**9)) / 100,
+        "v": lambda: "é" * chance.randrange(16),
+        "t": lambda: "x" * (chance.randrange(70) if chance.random() < 0.98 else 40_000),
+        "b": lambda: bytes(chance.randrange(256) for _ in range(6)),
+        "l": lambda: i % 100,
+    }
+    names = [column.name for column in ALIKE.columns[1:]]
+    return {"id": i} | {name: None if chance.random() < 0.3 else given[name[0]]() for name in names}
+
+
+@pytest.mark.parametrize("wanted", [None, ["id", "n1", "m2", "v0", "v2", "t1", "last"]])
+def test_neighbours_of_one_type_with_nulls(tmp_path: Path, wanted: list[str] | None) -> None:
+    chance = random.Random(1)
+    rows = [alike(i, chance) for i in range(1500)]
+    path = mapped(tmp_path, written(rows, ALIKE))
+    options: dict[str, Any] = {} if wanted is None else {"columns": {"shop.alike": wanted}}
+    assert check(path, group_rows=500, **options) >= 1
+    found, _ = read(path, 500, **options)
+    for name in wanted or [column.name for column in ALIKE.columns]:
+        said = [None if str(r[name]).startswith("0000-") else r[name] for r in rows]
+        assert values(found, name) == said
+    told = dates(path, 1, **options)
+    assert told == dates(path, 1 << 30, **options)
+    assert sum(map(len, told)) > 10
 
 
 def test_dates_that_are_none_are_told_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,247 @@
+# Rows with NULLs into columns, row by row: where a value is depends on each NULL before it, so it is decoded as soon as
+# it is found, by the same functions as into records. What a column keeps as it is decoded, and text, goes where it
+# stays; the rest by way of a lane, from which gather() makes it when the tile is full.
+
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy
+
+from arrow.copy_spans cimport BINLOG_SHORT, BINLOG_STEP, binlog_step
+from arrow.sink cimport sink_t
+from arrow.tile cimport LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_UTF8, column_t, reserve_data
+from decode.plan cimport STRIP_MAX, columnar_t, image_set_t, rows_t, step_t, strip_t, wire_column_t
+from decode.strips cimport (
+    bits_from, failed, null_width, strip_skip, strip_skip_value, strip_span, strip_span1, strip_span2, take_keep,
+    take_spare,
+)
+from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY
+from wire.cursor cimport load_le, unlikely
+
+
+# Where values of neighbouring columns go that are stored alike: `out` in the tile's first row, `step.apart` from column
+# to column, `stride` from row to row.
+cdef struct aim_t:
+    step_t step
+    uint8_t* out
+    size_t stride
+
+
+# What is left of a column of text.
+cdef struct text_t:
+    column_t* column
+    uint8_t* at                     # where the next value goes,
+    uint8_t* last                   # and no farther: BINLOG_STEP bytes follow
+    int32_t* end                    # of the next value
+
+
+cdef struct aims_t:
+    aim_t* items                    # one for each column of the table, at most
+    uint32_t count
+    text_t* texts
+    uint8_t* lanes
+
+
+cdef inline bint is_text(const column_t* c) noexcept nogil:
+    return (c.layout == LAYOUT_UTF8 or c.layout == LAYOUT_BYTES) and not c.pad
+
+
+cdef inline bint is_direct(const column_t* c) noexcept nogil:
+    return c.layout == LAYOUT_COPY or c.layout == LAYOUT_MICROS
+
+
+# ---------------------------------------------------------------- text
+
+cdef inline void see_room(text_t* text) noexcept nogil:
+    cdef column_t* c = text.column
+    text.at = c.data + c.data_len
+    text.last = c.data + min(c.data_capacity, <size_t> INT32_MAX + BINLOG_STEP) - BINLOG_STEP
+
+
+cdef inline bint more_room(text_t* text, uint64_t length, rows_t* rows) noexcept nogil:
+    # For a value of this length. False: no memory, or the offsets are too narrow
+    cdef column_t* c = text.column
+    cdef sink_t* sink = rows.batch.sink
+    c.data_len = <size_t> (text.at - c.data)
+    sink.tile.count = sink.pending + 1
+    if c.data_len + length > <uint64_t> INT32_MAX or not reserve_data(c, &sink.tile, length):
+        return False
+    see_room(text)
+    return True
+
+
+cdef inline const uint8_t* strip_texts(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                       rows_t* rows, size_t width) noexcept nogil:
+    # width: of the length before a value
+    cdef text_t* text = <text_t*> out
+    cdef int64_t budget = rows.budget
+    cdef uint8_t* at
+    cdef uint64_t keep
+    cdef uint64_t length
+    cdef uint64_t done
+    cdef uint32_t k
+    for k in range(step.count):
+        keep = take_keep(&nulls)
+        length = load_le(pos, width) & keep
+        pos += width & keep
+        budget -= <int64_t> length
+        if unlikely(budget < 0):
+            budget += take_spare(rows)
+            if budget < 0:
+                return failed(rows, step, k, DECODE_MALFORMED)
+        if unlikely(<ptrdiff_t> length > text.last - text.at) and not more_room(text, length, rows):
+            return failed(rows, step, k, DECODE_NO_MEMORY)
+        at = text.at
+        if unlikely(length > BINLOG_SHORT):
+            memcpy(at, pos, length)
+        else:
+            binlog_step(at, pos)
+            done = BINLOG_STEP
+            while done < length:
+                binlog_step(at + done, pos + done)
+                done += BINLOG_STEP
+        pos += length
+        at += length
+        text.at = at
+        text.end[0] = <int32_t> (at - text.column.data)
+        text.end += 1
+        text += 1
+    rows.budget = budget
+    return pos
+
+
+cdef inline const uint8_t* strip_text1(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                       rows_t* rows) noexcept nogil:
+    return strip_texts(step, pos, out, nulls, rows, 1)
+
+
+cdef inline const uint8_t* strip_text2(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                       rows_t* rows) noexcept nogil:
+    return strip_texts(step, pos, out, nulls, rows, 2)
+
+
+cdef inline const uint8_t* strip_text(const step_t* step, const uint8_t* pos, uint8_t* out, uint64_t nulls,
+                                      rows_t* rows) noexcept nogil:
+    return strip_texts(step, pos, out, nulls, rows, step.width)
+
+
+cdef inline strip_t strip_of_text(strip_t span) noexcept nogil:
+    return strip_text1 if span == strip_span1 else strip_text2 if span == strip_span2 else strip_text
+
+
+# ---------------------------------------------------------------- aims
+
+cdef inline bint has_aims(const columnar_t* plan, sink_t* sink) noexcept nogil:
+    # False: no memory
+    cdef size_t n = plan.column_count
+    cdef aims_t* aims = <aims_t*> sink.aims
+    if aims != NULL:
+        return True
+    aims = <aims_t*> malloc(
+        sizeof(aims_t) + n * sizeof(aim_t) + <size_t> plan.count * sizeof(text_t) + plan.lanes_len)
+    if aims == NULL:
+        return False
+    aims.items = <aim_t*> (aims + 1)
+    aims.texts = <text_t*> (aims.items + n)
+    aims.lanes = <uint8_t*> (aims.texts + plan.count)
+    sink.aims = aims
+    return True
+
+
+cdef inline bint goes_on(const aim_t* aim, const step_t* step, const uint8_t* out, size_t stride) noexcept nogil:
+    # Whether the next column is one more of the aim's
+    cdef const step_t* own = &aim.step
+    return (own.strip == step.strip and own.code == step.code and own.a == step.a and own.b == step.b
+            and own.c == step.c and own.width == step.width and own.out_width == step.out_width
+            and own.count < STRIP_MAX and aim.stride == stride
+            and (own.count == 1 or out == aim.out + own.count * own.apart))
+
+
+cdef inline void take_aim(const columnar_t* plan, sink_t* sink) noexcept nogil:
+    # At the next tile
+    cdef aims_t* aims = <aims_t*> sink.aims
+    cdef aim_t* aim = aims.items - 1
+    cdef text_t* text = aims.texts
+    cdef const wire_column_t* column = plan.columns
+    cdef const wire_column_t* last = column + plan.column_count
+    cdef int64_t first = sink.made.rows
+    cdef column_t* c
+    cdef step_t step
+    cdef uint8_t* out
+    cdef size_t stride
+    aims.count = 0
+    while column < last:
+        step = column.step
+        out = NULL
+        stride = 0
+        if column.target < 0:
+            step.strip = strip_skip_value if column.has_length else strip_skip
+        else:
+            c = &sink.made.items[column.target]
+            if is_text(c):
+                step.strip = strip_of_text(step.strip)
+                text.column = c
+                text.end = c.offsets + first + 1
+                see_room(text)
+                out = <uint8_t*> text
+                text += 1
+            elif is_direct(c):
+                out = c.slots + first * c.width
+                stride = c.width
+            else:
+                out = aims.lanes + column.lane
+                stride = step.out_width
+        if aims.count and goes_on(aim, &step, out, stride):
+            if aim.step.count == 1:
+                aim.step.apart = <size_t> (out - aim.out)
+            aim.step.count += 1
+        else:
+            aim += 1
+            aims.count += 1
+            aim.step = step
+            aim.out = out
+            aim.stride = stride
+        column += 1
+
+
+cdef inline void note_texts(sink_t* sink) noexcept nogil:
+    # How far the tile's text went
+    cdef aims_t* aims = <aims_t*> sink.aims
+    cdef const aim_t* aim
+    cdef text_t* text
+    cdef uint32_t i
+    cdef uint32_t k
+    for i in range(aims.count):
+        aim = &aims.items[i]
+        if aim.step.strip in (strip_text1, strip_text2, strip_text):
+            text = <text_t*> aim.out
+            for k in range(aim.step.count):
+                text.column.data_len = <size_t> (text.at - text.column.data)
+                text += 1
+
+
+cdef inline const uint8_t* strip_columns(const columnar_t* plan, const image_set_t* images, sink_t* sink,
+                                         const uint8_t* pos, const uint8_t* end, rows_t* rows) noexcept nogil:
+    # A row image, from its bitmap, as the tile's next row. NULL: it is not valid, or no memory
+    cdef const aims_t* aims = <const aims_t*> sink.aims
+    cdef const aim_t* aim = aims.items
+    cdef const aim_t* last = aim + aims.count
+    cdef size_t row = <size_t> sink.pending
+    cdef uint32_t at = 0
+    rows.nulls = pos
+    rows.images = images
+    rows.exact = False
+    pos += plan.null_len
+    rows.budget = (end - pos) - <int64_t> images.fixed_len
+    if rows.budget < 0:
+        rows.exact = True
+        rows.budget += null_width(images, rows.nulls)
+        if rows.budget < 0:
+            return NULL
+    while aim < last:
+        pos = aim.step.strip(&aim.step, pos, aim.out + row * aim.stride, bits_from(rows.nulls, at), rows)
+        if pos == NULL:
+            return NULL
+        at += aim.step.count
+        aim += 1
+    return pos

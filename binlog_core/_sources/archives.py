@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import BinlogError, NotABinlogError
 from .log_names import order_logs
 from .places import Place, logs_among
+from .tails import without_parts
 from .timeline import FAILOVER, GAP, NAME, RESET, Segment, Share, Timeline
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def archived_logs(
     missing: str | None = None  # what is missing before the next log
     for epoch, segment in enumerate(timeline.segments):
         folder = f"{path.rstrip('/')}/{segment.folder}"
-        within = names if not segment.folder else place.files(folder) or []
-        found = order_logs(within, logs_among(place, within))
+        within, growing = without_parts(names if not segment.folder else place.files(folder) or [])
+        found = order_logs([*within, *growing], logs_among(place, within) | growing)
         missing = missing or _seam_of(segment)
         before = segment.before if segment.seam == FAILOVER else None
         for number, one in enumerate(found.logs):

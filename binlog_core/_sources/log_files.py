@@ -20,6 +20,7 @@ from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
 from .sources import BufferSource, SharedFile, Source
+from .tails import open_tail
 from .timeline import Share
 
 if TYPE_CHECKING:
@@ -85,7 +86,13 @@ class LogFile:
     def open_stored(self) -> Source:
         """Open it as it is stored."""
         if self.target is None:
-            return place_of(self.path, self.storage_options).open(self.path, self.mmap)
+            place = place_of(self.path, self.storage_options)
+            try:
+                return place.open(self.path, self.mmap)
+            except MissingFileError:
+                if (tail := open_tail(place, self.path)) is None:
+                    raise
+                return tail
         if isinstance(self.target, SharedFile):
             return self.target.open()
         return BufferSource(self.target, self.path)

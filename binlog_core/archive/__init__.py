@@ -78,8 +78,8 @@ def archive(
         Files that tell how the archive does, written anew about once in a second: JSON, and Prometheus' text
         format where the name ends with ``.prom``.
     tail_interval : float
-        Of an object store: seconds between two uploads of the growing log (the whole of it, if it grew).
-        Finished logs are uploaded at once.
+        Of an object store: seconds between two uploads of what the growing log has gained. Finished logs are
+        uploaded at once.
     spool : path, optional
         Of an object store: the local directory where logs are on disk until they are uploaded; it needs room
         for a few logs. By default one for this destination in the user's folder for state.

@@ -209,6 +209,11 @@ class Archiver:
             self._tracked = self._log.position
         self.status.file, self.status.position = name, found.size
 
+    @property
+    def grows(self) -> bool:
+        """Whether the last log is not finished."""
+        return self._log is not None
+
     def _scan(self, data: memoryview, path: str) -> None:
         self._tracker.take(data, FIRST_EVENT, path)
         self._note_events(0)

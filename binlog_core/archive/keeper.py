@@ -76,7 +76,7 @@ class Keeper:
         for segment in archiver.timeline.segments:
             folder = archiver.folder_of(segment)
             logs = logs_among(self._files.names(folder)) if os.path.isdir(folder) else []
-            if segment is archiver.timeline.last:
+            if segment is archiver.timeline.last and archiver.grows:
                 logs = logs[:-1]
             for name in logs:
                 self._queue.put(

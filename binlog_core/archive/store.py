@@ -15,6 +15,8 @@ from .._sources.archives import LONGEST_TIMELINE
 from .._sources.log_files import LogFile
 from .._sources.object_stores import arrow_filesystem
 from .._sources.places import Place, place_of
+from .._sources.sources import Source
+from .._sources.tails import TailPart, chain_of, without_parts
 from .._sources.timeline import NAME, Timeline
 from ..errors import ArchiveError, BinlogError, MissingFileError
 from .claims import Claim
@@ -22,6 +24,7 @@ from .files import Files, put, told
 from .names import logs_among
 
 _PIECE = 8 << 20
+_WHOLE_PART = 8 << 20  # parts of the growing log are put together up to this
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 T = TypeVar("T")
 
@@ -71,7 +74,7 @@ class Store:
 
     def read(self, name: str) -> Iterator[bytes]:
         """An object, piece by piece."""
-        with self._place.open(self._url_of(name), None) as source:
+        with self._opened(name) as source:
             while piece := source.read(_PIECE):
                 yield piece
 
@@ -93,14 +96,17 @@ class Store:
 
     def size(self, name: str) -> int:
         """Bytes of an object."""
-        with self._place.open(self._url_of(name), None) as source:
+        with self._opened(name) as source:
             return source.size or 0
 
-    def write(self, name: str, source: BinaryIO, size: int) -> None:
-        """Make an object of the first so many bytes of a file."""
+    def _opened(self, name: str) -> Source:
+        return LogFile(self._url_of(name), storage_options=self._storage_options).open_stored()
+
+    def write(self, name: str, source: BinaryIO, size: int, begin: int = 0) -> None:
+        """Make an object of so many bytes of a file."""
 
         def written() -> None:
-            source.seek(0)
+            source.seek(begin)
             left = size
             with self._writer(name) as target:
                 while left and (piece := source.read(min(left, _PIECE))):
@@ -126,13 +132,18 @@ class Store:
 
     def logs(self, folder: str) -> list[LogFile]:
         """The logs in a folder, by number."""
-        names = logs_among(self.names(folder))
+        names = self.log_names(folder)
         return [
             LogFile(
                 self._url_of(f"{folder}/{name}" if folder else name), storage_options=self._storage_options
             )
             for name in names
         ]
+
+    def log_names(self, folder: str) -> list[str]:
+        """Their names, that of the growing one among them."""
+        names, growing = without_parts(self.names(folder))
+        return logs_among([*names, *growing])
 
     def name_of(self, url: str) -> str:
         """The name of an object."""
@@ -181,7 +192,7 @@ class Uploader:
         self._interval = interval
         self._claim = Claim(store, 3 * interval + 60)
         self._timeline = b""  # as the store has it
-        self._tail: tuple[str, int] | None = None  # as the store has it
+        self._tail: tuple[str, list[TailPart]] = "", []  # the growing log's path; its parts in the store
         self._finished: set[str] = set()  # logs whose beginning is not to be uploaded any more
         self.error: BaseException | None = None
         self._ended = threading.Event()
@@ -226,11 +237,19 @@ class Uploader:
         timeline = Timeline.parse(self._timeline, shown_url(self.store.url))
         for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
             folder = segment.folder
-            logs = logs_among(self.store.names(folder)) if folder else logs_among(names)
-            if logs:
+            if logs := self.store.log_names(folder):
                 if not self._has(folder, logs[-1]):
                     self._fetch(folder, logs[-1])
+                self._remove_stale_parts(folder)
                 return
+
+    def _remove_stale_parts(self, folder: str) -> None:
+        """What an archiver left that died between a finished log's upload and the end of its parts."""
+        names = self.store.names(folder)
+        growing = without_parts(names)[1]
+        for name in names:
+            if (part := TailPart.of(name)) is not None and part.log not in growing:
+                self.store.remove(f"{folder}/{name}" if folder else name)
 
     def _has(self, folder: str, name: str) -> bool:
         """Whether the spool is of this archive and as far as the store."""
@@ -307,12 +326,17 @@ class Uploader:
             name = os.path.relpath(path, self._spool)
             with open(path, "rb") as source:
                 self.store.write(name, source, os.path.getsize(path))
-            self._finished.add(path.removesuffix(".zst"))
-            if name.endswith(".zst"):  # its beginning went before it, as it grew
-                folder, _, plain = name.removesuffix(".zst").rpartition("/")
-                if plain in self.store.names(folder):
-                    self.store.remove(name.removesuffix(".zst"))
+            self._finished.add(_bare(path))
+            for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
+                self.store.remove(part.path)
             os.unlink(path)
+
+    def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
+        """What the store has of a log in parts; those that join to its beginning, or (not `chained`) all."""
+        folder, _, log = name.rpartition("/")
+        names = self.store.names(folder)
+        parts = chain_of(names, log) if chained else filter(None, map(TailPart.of, names))
+        return [part._replace(log=name) for part in parts if part.log == log]
 
     def upload_tail(self, place: tuple[str, int] | None) -> None:
         """The growing log as far as it is on disk.
@@ -324,17 +348,40 @@ class Uploader:
         """
         with self._lock:
             self._claim.check()
-            if place is None or place == self._tail or place[0] in self._finished:
+            if place is None or place[0] in self._finished:
                 return
             path, size = place
+            if path != self._tail[0]:
+                if self._has_other(path):  # which comes first: no reader may miss the end of it
+                    return
+                self._tail = path, self._parts(os.path.relpath(path, self._spool), chained=True)
+            parts = self._tail[1]
+            end = parts[-1].end if parts else 0
+            if size <= end:
+                return
             try:
                 source = open(path, "rb")  # noqa: SIM115 - closed below
             except FileNotFoundError:  # it is finished, and compressed; it comes by itself
                 return
+            part = TailPart(os.path.relpath(path, self._spool), end, size)
+            kept = len(parts)
+            # Each byte goes again only when its part grows by half or more: a few times, up to a whole part.
+            while kept and parts[kept - 1].size < min(_WHOLE_PART, 2 * part.size):
+                kept -= 1
+                part = part._replace(begin=parts[kept].begin)
             with source:
                 self.upload_timeline()
-                self.store.write(os.path.relpath(path, self._spool), source, size)
-            self._tail = place
+                self.store.write(part.path, source, part.size, part.begin)
+            for old in parts[kept:]:
+                self.store.remove(old.path)
+            parts[kept:] = [part]
+
+    def _has_other(self, path: str) -> bool:
+        """Whether a log before this one is not in the store yet."""
+        found = (
+            os.path.join(at, name) for at, _, names in os.walk(self._spool) for name in logs_among(names)
+        )
+        return any(_bare(other) != path for other in found)
 
     # ------------------------------------------------------------ beside the stream
 

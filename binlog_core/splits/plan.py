@@ -154,7 +154,8 @@ def _numbered(
                     "a split is opened by its path: not bytes, not an open file", path=file.path
                 )
             path = file.path if is_url(file.path) else os.path.abspath(file.path)
-            if not is_url(path) and not os.path.exists(path):  # a log that is not divided is not opened here
+            # A log that is not divided is not opened here; one of an archive was listed just now.
+            if file.share is None and not is_url(path) and not os.path.exists(path):
                 raise MissingFileError("cannot be opened: No such file or directory", path=path)
             files[path] = replace(file, path=path)
     if not files:

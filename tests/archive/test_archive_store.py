@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import os
+import random
 import shutil
 import threading
 import time
@@ -12,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from support.archive import OTHER, FakeServer, busy, replica_of
 from support.archive_store import archive, held, ids, logs_in
 
 import binlog_core
 from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
-from binlog_core.archive.store import Store
+from binlog_core.archive.store import Store, Uploader
+from binlog_core.splits import plan_splits
 
 
 def test_a_store_has_the_servers_bytes(target: Any, tmp_path: Path) -> None:
@@ -25,7 +29,9 @@ def test_a_store_has_the_servers_bytes(target: Any, tmp_path: Path) -> None:
     archiver = archive(server, target, tmp_path)
     assert logs_in(target) == {name: server.bytes_of(name) for name in server.logs}
     assert archiver.status.archive == target[0]
-    assert set(held(target)) == {*server.logs, "timeline.json"}
+    closed = list(server.logs)[:-1]
+    tail = f".tail-{server.current}.0-{len(server.bytes_of(server.current))}"
+    assert set(held(target)) == {*closed, tail, "timeline.json"}
     busy(server, 10, seed=4)
     archive(server, target, tmp_path)
     assert logs_in(target) == {name: server.bytes_of(name) for name in server.logs}
@@ -132,7 +138,7 @@ def test_a_store_that_fails_is_tried_again(
 
     def failing(self: Store, name: str) -> Any:
         nonlocal failed
-        if name.startswith("mysql-bin") and failed < times:
+        if "mysql-bin" in name and failed < times:
             failed += 1
             raise OSError("503 slow down")
         return write(self, name)
@@ -148,6 +154,139 @@ def test_a_store_that_fails_is_tried_again(
         monkeypatch.undo()
         archive(server, target, tmp_path)
     assert ids(target) == list(range(1, 6))
+
+
+@pytest.fixture
+def growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Uploader, Path]:
+    """An uploader, and the spool's growing log."""
+    monkeypatch.setattr("binlog_core.archive.store._WHOLE_PART", 32 << 10)
+    store = Store(f"memory://{tmp_path.name}", None, patience=1.0, stop=threading.Event())
+    uploader = Uploader(store, str(tmp_path), 30.0)
+    (tmp_path / NAME).write_bytes(Timeline().to_bytes())
+    uploader.begin()
+    return uploader, tmp_path / "mysql-bin.000001"
+
+
+@pytest.mark.parametrize("growth", [1, 100, 1000, 40_000, None])
+def test_the_uploads_of_a_growing_log_are_linear(growing: tuple[Uploader, Path], growth: int | None) -> None:
+    uploader, log = growing
+    pieces, rounds = random.Random(15), 200
+    sent, most_parts, size = 0, 0, 0
+    write = uploader.store.write
+
+    def counted(name: str, source: Any, size: int, begin: int = 0) -> None:
+        nonlocal sent
+        sent += size * (".tail-" in name)
+        write(name, source, size, begin)
+
+    uploader.store.write = counted  # type: ignore[method-assign]
+    with open(log, "ab") as file:
+        for _ in range(rounds):
+            file.write(pieces.randbytes(growth or pieces.choice((1, 50, 3000, 200))))
+            file.flush()
+            size = file.tell()
+            uploader.upload_tail((str(log), size))
+            most_parts = max(most_parts, len(uploader._tail[1]))
+    # A byte goes again only into a part that is half as long again, up to a whole part.
+    assert sent <= size * (1 + math.log(32 << 10, 1.5))
+    assert sent <= rounds * size / 8  # sending all of it each time sends half of `rounds` times its size
+    assert most_parts <= size / (32 << 10) + 16
+    assert logs_in((uploader.store.url, None)) == {log.name: log.read_bytes()}
+    uploader.upload_finished(str(log))
+    assert set(held((uploader.store.url, None))) == {log.name, NAME}
+
+
+def test_no_part_comes_before_the_end_of_the_log_before_it(growing: tuple[Uploader, Path]) -> None:
+    uploader, log = growing
+    log.write_bytes(b"finished")
+    following = log.with_name("mysql-bin.000002")
+    following.write_bytes(b"grows")
+    uploader.upload_tail((str(following), 5))
+    assert logs_in((uploader.store.url, None)) == {}
+    uploader.upload_finished(str(log))
+    uploader.upload_tail((str(following), 5))
+    assert logs_in((uploader.store.url, None)) == {log.name: b"finished", following.name: b"grows"}
+
+
+def names_of_logs(target: Any) -> list[str]:
+    return Store(*target, patience=1.0, stop=threading.Event()).log_names("")
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_an_archiver_that_dies_at_any_call_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool
+) -> None:
+    """At any moment the store holds a valid beginning of the history, and another machine goes on from it."""
+    calls, die_at = 0, 0
+
+    def dying(call: Any, after: bool) -> Any:
+        def one(self: Store, name: str, *arguments: Any) -> None:
+            nonlocal calls
+            if "archiver" not in name:
+                calls += 1
+                if calls == die_at and not after:
+                    raise Killed
+            call(self, name, *arguments)
+            if "archiver" not in name and calls == die_at:
+                raise Killed
+
+        return one
+
+    for after in (False, True):
+        die_at = 0
+        while True:
+            die_at += 1
+            target = f"memory://{tmp_path.name}/{compress}{after}{die_at}", None
+            spool = tmp_path / f"{after}{die_at}"
+            server, seen = FakeServer(), 0
+            died = False
+            for step in range(6):
+                server.transaction()
+                if step in (2, 4):
+                    server.rotate()
+                calls = 0
+                with monkeypatch.context() as patch:
+                    patch.setattr(Store, "write", dying(Store.write, after))
+                    patch.setattr(Store, "remove", dying(Store.remove, after))
+                    try:
+                        archive(server, target, spool, compress=compress)
+                    except Killed:
+                        died = True
+                        shutil.rmtree(spool)  # the machine is gone
+                if names_of_logs(target):
+                    found = ids(target)
+                    assert found == list(range(1, len(found) + 1))
+                    assert len(found) >= seen
+                    seen = len(found)
+            archive(server, target, tmp_path / f"{after}{die_at} other", compress=compress)
+            assert ids(target) == list(range(1, 7))
+            held_now = logs_in(target)
+            assert {name.removesuffix(".zst") for name in held_now} == set(server.logs)
+            assert [name for name in held(target) if name.startswith(".tail-")] == [
+                f".tail-{server.current}.0-{len(server.bytes_of(server.current))}"
+            ]
+            for name, data in held_now.items():
+                data = zstandard.decompress(data) if name.endswith(".zst") else data
+                assert data == server.bytes_of(name.removesuffix(".zst"))
+            if not died:
+                break
+        assert die_at > 3
+
+
+def test_a_copy_of_a_store_on_a_disk(tmp_path: Path) -> None:
+    target = f"memory://{tmp_path.name}/db1", None
+    server = busy(FakeServer(), 12)
+    archive(server, target, tmp_path / "spool")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name, data in held(target).items():
+        (copy / name).write_bytes(data)
+    assert ids((str(copy), None)) == list(range(1, 13))
+    assert [Path(split.path).name for split in plan_splits(str(copy))] == list(server.logs)
 
 
 def test_names_in_a_store_are_those_of_now(s3: str, tmp_path: Path) -> None:

@@ -41,8 +41,22 @@ def held(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[st
 
 
 def logs_in(target: tuple[str, dict[str, Any] | None], folder: str = "") -> dict[str, bytes]:
-    """The logs among them."""
-    return {name: data for name, data in held(target, folder).items() if "json" not in name}
+    """The logs among them, that which grows joined from its parts."""
+    logs, parts = {}, []
+    for name, data in held(target, folder).items():
+        if name.startswith(".tail-"):
+            log, _, numbers = name.removeprefix(".tail-").rpartition(".")
+            begin, end = map(int, numbers.split("-"))
+            assert end - begin == len(data)
+            parts.append((begin, log, data))
+        elif "json" not in name:
+            logs[name] = data
+    growing: dict[str, bytes] = {}
+    for begin, log, data in sorted(parts):
+        so_far = growing.get(log, b"")
+        assert data.startswith(so_far[begin:])
+        growing[log] = so_far[:begin] + data if begin <= len(so_far) else so_far
+    return {**growing, **logs}
 
 
 def ids(target: tuple[str, dict[str, Any] | None], **options: Any) -> list[int]:

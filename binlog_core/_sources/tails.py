@@ -1,0 +1,204 @@
+"""The log that grows in a store's archive: in parts beside its name, as nothing can be appended to an object.
+
+A part holds bytes `begin` to `end` of its log, in an object ``.tail-mysql-bin.000042.BEGIN-END``. Parts may
+overlap: one that takes the place of smaller ones is written before those are removed. The closed log comes
+as one object under its own name, before its parts go. A list of names is in their order, so the parts, whose
+names come first, are seen, or the log that took their place is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..errors import BinlogError, MissingFileError
+from .log_names import LogName
+from .places import Place
+from .sources import Source
+
+_PART = re.compile(
+    r"(?P<folder>.*/)?\.tail-(?P<log>[^/]+)\.(?P<begin>[0-9]{1,18})-(?P<end>[0-9]{1,18})", re.DOTALL
+)
+_TRIES = 8  # while parts are put together under our hands
+
+
+class TailPart(NamedTuple):
+    """A part of a log, by its name.
+
+    Parameters
+    ----------
+    log : str
+        Path or name of the log.
+    begin, end : int
+        Which of its bytes.
+    """
+
+    log: str
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, path: str) -> TailPart | None:
+        """The part that has a name; None: it is not one's."""
+        found = _PART.fullmatch(path)
+        if found is None:
+            return None
+        return cls((found["folder"] or "") + found["log"], int(found["begin"]), int(found["end"]))
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.end - self.begin
+
+    @property
+    def path(self) -> str:
+        """The part's own path or name."""
+        folder, slash, name = self.log.rpartition("/")
+        return f"{folder}{slash}.tail-{name}.{self.begin}-{self.end}"
+
+
+def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
+    """The names in a folder that are not those of parts, and the logs that are there in parts only."""
+    parts, others = set(), []
+    for path in paths:
+        if (part := TailPart.of(path)) is not None:
+            parts.add(part)
+        else:
+            others.append(path)
+    closed = {path.removesuffix(".zst") for path in others}
+    return others, {part.log for part in parts if part.begin == 0 and part.log not in closed}
+
+
+def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
+    """The parts of a log that join to its beginning, in order; each ends behind the one before it."""
+    parts = {part for path in paths if (part := TailPart.of(path)) is not None and part.log == log}
+    chain: list[TailPart] = []
+    for part in sorted(parts, key=lambda part: (part.begin, -part.end)):
+        end = chain[-1].end if chain else 0
+        if part.begin <= end < part.end:
+            chain.append(part)
+    return chain
+
+
+def open_tail(place: Place, path: str) -> Source | None:
+    """A log that is not there as one object, from its parts; None: it has none."""
+    name = LogName.of(path)
+    if name is None or name.packed:
+        return None
+    try:
+        names, chain = _listed(place, path)
+        if path.rpartition("/")[2] in names:  # it was finished just now
+            return place.open(path, None)
+    except BinlogError:
+        return None
+    return TailSource(place, path, chain) if chain else None
+
+
+def _listed(place: Place, path: str) -> tuple[set[str], list[TailPart]]:
+    """The names beside a log, and its parts."""
+    folder, slash, name = path.rpartition("/")
+    names = {one.rpartition("/")[2] for one in place.files(folder + slash or ".") or ()}
+    chain = chain_of(names, name)
+    return names, [part._replace(log=path) for part in chain]
+
+
+class TailSource(Source):
+    """A log in parts, as far as it went when it was opened.
+
+    Parameters
+    ----------
+    place : Place
+    path : str
+        Of the log.
+    chain : list of TailPart
+    """
+
+    splittable = True
+    seekable = True
+
+    def __init__(self, place: Place, path: str, chain: list[TailPart]) -> None:
+        super().__init__(path)
+        self._place = place
+        self._log = path
+        self._chain = chain
+        self._size = chain[-1].end
+        self._next = 0  # the byte that `_fetch` gives next
+        self._part: Source | None = None
+        self._part_end = 0
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log as it was when opened."""
+        return self._size
+
+    def _fetch(self, size: int) -> bytes:
+        if self._closed:
+            raise BinlogError("the log is closed", path=self.path)
+        if self._next >= self._size:
+            return b""
+        if self._part is None:
+            self._part = self._open_at(self._next)
+        data = self._part.read(min(size, self._part_end - self._next))
+        if not data:
+            raise BinlogError(
+                f"a part of the log ends at {self._next}: expected its bytes up to {self._part_end}",
+                path=self.path,
+                offset=self._next,
+            )
+        self._next += len(data)
+        if self._next == self._part_end:
+            self._leave()
+        return data
+
+    def _open_at(self, position: int) -> Source:
+        """The part with a byte; where it is gone meanwhile, what took its place."""
+        for _ in range(_TRIES):
+            i = bisect_right(self._chain, position, key=lambda part: part.end)
+            try:
+                if i < len(self._chain):
+                    part = self._chain[i]
+                    return self._moved(self._place.open(part.path, None), position - part.begin, part.end)
+            except MissingFileError:
+                pass
+            names, self._chain = _listed(self._place, self._log)
+            name = self._log.rpartition("/")[2]
+            try:
+                if name in names:
+                    return self._moved(self._place.open(self._log, None), position, self._size)
+                if name + ".zst" in names:
+                    from .compressed_files import DecompressedSource
+
+                    packed = self._place.open(self._log + ".zst", None)
+                    return self._moved(DecompressedSource(packed, "zstd"), position, self._size)
+            except MissingFileError:
+                pass
+        raise BinlogError(
+            f"the log's bytes from {position} on are gone from the store", path=self.path, offset=position
+        )
+
+    def _moved(self, source: Source, position: int, end: int) -> Source:
+        try:
+            source.seek(position)
+        except BaseException:
+            source.close()
+            raise
+        self._part_end = min(end, self._size)
+        return source
+
+    def _move(self, position: int) -> None:
+        self._leave()
+        self._next = position
+
+    def _leave(self) -> None:
+        part, self._part = self._part, None
+        if part is not None:
+            part.close()
+
+    def close(self) -> None:
+        """End reading; may be called again."""
+        self._leave()
+        self._closed = True
+        self._ahead = b""

@@ -56,6 +56,7 @@ KINDS = {
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
     "unusable_indexes": "indexes beside the logs that are damaged were not used",
     "reconnects": "connections to the server were lost and mended",
+    "unknown_sources": "GTIDs to begin behind are of servers or domains that this server does not know",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }
 

@@ -131,12 +131,17 @@ def archive(
     server_id = address.server_id or random.SystemRandom().randrange(2**31, 2**32 - 1)
     hosts = list(address.hosts)
 
+    feeds: list[LiveFeed] = []
+
     def connect() -> Feed:
-        """The host of before, or the next one that answers."""
+        """The host of before, or the next one that answers; another where that lacks what the archive has."""
         lost = None
+        if feeds and feeds.pop().behind:
+            hosts.append(hosts.pop(0))
         for host in list(hosts):
             try:
-                return LiveFeed(address, host, server_id, stop)
+                feeds.append(LiveFeed(address, host, server_id, stop))
+                return feeds[-1]
             except LineLost as error:
                 lost = error
                 hosts.append(hosts.pop(0))

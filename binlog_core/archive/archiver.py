@@ -22,7 +22,7 @@ from .._sources.timeline import CONTINUED, FAILOVER, GAP, NAME, RESET, Segment, 
 from ..errors import ArchiveError, BinlogError, DivergedError, PurgedError
 from ..gtids import AnyGtidSet, parse_gtid_set
 from ..report import BinlogWarning
-from .feed import Feed, Identity, LineLost, LogMissing, Run, Start
+from .feed import Behind, Feed, Identity, LineLost, LogMissing, Run, Start
 from .files import Files, locked, put, remove_unfinished, told
 from .growing import GrowingLog, OtherHistory, whole_events
 from .keeper import Keeper
@@ -34,6 +34,7 @@ from .tracker import Tracker
 _COMPARED_AGAIN = 64 << 10  # bytes before the end that are asked for again on a new connection
 _UNSYNCED = 16 << 20  # bytes
 _SYNC_INTERVAL = 1.0  # seconds
+_LOOKING = 5.0  # seconds for servers that lack what the archive has, when an archiver starts
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between two connections
 
 
@@ -243,7 +244,15 @@ class Archiver:
                 met = self.status.state == "waiting" or self.status.received_bytes != received
                 if met or lost_at is None:
                     lost_at, pause = now, _FIRST_PAUSE
-                if self._identity is None or now - lost_at >= self._reconnect:
+                patience = self._reconnect
+                if isinstance(error, Behind):
+                    if (
+                        not self.status.received_bytes
+                    ):  # it may as well be another's: look at each host, and say so
+                        patience = min(patience, _LOOKING)
+                    if now - lost_at >= patience:
+                        raise DivergedError(error.message, path=error.path) from None
+                if self._identity is None or now - lost_at >= patience:
                     raise
                 self._settle()
                 self.status.reconnects += 1
@@ -310,6 +319,15 @@ class Archiver:
             raise DivergedError(
                 f"{feed.identity.address} is not the server whose logs are in the archive, and these have no"
                 " GTIDs that tell how its logs go on: give another destination, or --start to accept a gap",
+                path=self._folder,
+            )
+        if (lacking := feed.lacking(gtids)) is not None:
+            if self._start is not None:
+                return self._begin_with_gap(feed)
+            raise Behind(
+                f"{feed.identity.address} lacks transactions that are in the archive, {lacking} for one: it"
+                " is behind, or they were lost with the other server; let it catch up, or give another"
+                " destination",
                 path=self._folder,
             )
         try:

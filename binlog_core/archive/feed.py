@@ -74,6 +74,9 @@ class Feed(Protocol):
     def locate(self, start: Start) -> tuple[str, int]:
         """The log, and the place in it, that a dump from there begins with; None: the oldest one there is."""
 
+    def lacking(self, gtids: AnyGtidSet) -> str | None:
+        """One of these transactions that the server does not have, or has not come to; None: it has all."""
+
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
         """The events from a place on.
 
@@ -92,6 +95,10 @@ class Feed(Protocol):
 
 class LineLost(UnreachableError):
     """The connection ended; a new one may do."""
+
+
+class Behind(LineLost):
+    """The server lacks what is in the archive; it may catch up, or another host have it."""
 
 
 class LogMissing(PurgedError):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid as _uuid
+import warnings
 from collections.abc import Iterator
 
 from ..errors import PositionError, PurgedError, ServerError, UnreachableError
 from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet
 from ..limits import DEFAULT_LIMITS
+from ..report import BinlogWarning
 from ..server.address import Address
 from ..server.connection import Connection
 from ..server.dump import Begin, Dump
 from ..server.dump import LineLost as DumpLost
-from ..server.start import encoded, listed
+from ..server.start import encoded, lacking, listed, unknown_sources
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
 _GRACE = 0.02  # seconds that more may take to come before what is there is put on disk
@@ -45,6 +47,7 @@ class LiveFeed:
         self._stop = stop
         self._uuid = str(_uuid.uuid4())
         self._dump: Dump | None = None
+        self.behind = False  # it lacks what the archive has
         with _lost(), self._connect() as connection:
             self._facts = connection.facts()
             self.now = int(str(connection.query("SELECT UNIX_TIMESTAMP()")[0][0]))
@@ -86,12 +89,20 @@ class LiveFeed:
                 begin = Begin()
             else:
                 begin = self._behind(start)
+                if (doubt := unknown_sources(self._facts, start)) is not None:
+                    warnings.warn(f"{doubt} ({self._address.name})", BinlogWarning, stacklevel=2)
             dump = self._begin(begin, wait=False)
             while (run := dump.next_run(self._address.connect_timeout)) is not None:
                 if run.kind == "file":
                     self._end_dump()
                     return run.file, run.position
         raise LineLost("the server does not say which log comes", path=self._address.name)
+
+    def lacking(self, gtids: AnyGtidSet) -> str | None:
+        """One of these transactions that the server does not have, or has not come to; None: it has all."""
+        found = lacking(self._facts, gtids)
+        self.behind = found is not None
+        return found
 
     def _behind(self, gtids: AnyGtidSet) -> Begin:
         if isinstance(gtids, GtidSet) and not self._facts.mariadb:

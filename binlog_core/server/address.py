@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -29,7 +29,7 @@ class Address:
         Host names or addresses, and ports.
     user : str or None
     password : str or None
-        Shown nowhere.
+        Shown nowhere, and not pickled: who unpickles an address has the password of its own MYSQL_PWD.
     server_id : int or None
         Under which we register as a replica; None: a random one, above 2**31.
     ssl_mode : str
@@ -124,6 +124,14 @@ class Address:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "password"}
+        return _unpickled, (kept,)
+
+
+def _unpickled(kept: dict[str, Any]) -> Address:
+    return Address(**kept, password=os.environ.get("MYSQL_PWD"))
 
 
 def has_password(url: str) -> bool:

@@ -11,17 +11,25 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from .._sources.log_files import resolve
 from .._sources.log_names import LogName, unpacked
 from .._sources.timeline import NAME
+from .._walk.track import Track
+from .._walk.typed_events import events_of
 from ..errors import BinlogError, ServerError
+from ..events import MariadbGtidListEvent, PreviousGtidsEvent
+from ..gtids import AnyGtidSet, MariadbGtidSet
+from ..report import Report
 from .address import Address
 from .connection import Connection, Facts
 from .refusals import clean_text
-from .start import logs_of, status_of
+from .start import lacking, logs_of, status_of, unknown_sources
 
+_TELLING = (PreviousGtidsEvent, MariadbGtidListEvent)
+_HEAD = 4  # events in which a log tells what came before it
 _ENOUGH = 24 * 3600  # seconds of logs, before we say that little is kept
 _RIGHTS = ("REPLICATION SLAVE", "ALL PRIVILEGES", "REPLICATION REPLICA")
 _NAMES = [
@@ -102,6 +110,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
             *_logs(connection, settings),
             *_others(settings, facts),
             *(_archive(connection, settings, os.fspath(archive)) if archive is not None else ()),
+            *(_history(facts, os.fspath(archive)) if archive is not None else ()),
         ]
 
 
@@ -255,6 +264,33 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
     else:
         out.append(Finding("archive's disk", "ok", found))
     return out
+
+
+def _history(facts: Facts, path: str) -> list[Finding]:
+    """Whether the server has what is in an archive, as the head of the archive's last log tells."""
+    try:
+        with resolve(path)[-1].open() as source:
+            events = islice(events_of(Track(source, Report(warn=False))), _HEAD)
+            head = next((event for event in events if isinstance(event, _TELLING)), None)
+    except BinlogError:  # told already, or there is none yet
+        return []
+    if isinstance(head, PreviousGtidsEvent):
+        gtids: AnyGtidSet = head.gtid_set
+    elif head is not None:
+        gtids = MariadbGtidSet(
+            ((one.domain_id, one.server_id), (one.seq_no, one.seq_no)) for one in head.gtids
+        )
+    if (
+        head is None
+        or isinstance(gtids, MariadbGtidSet) != facts.mariadb
+        or (missing := lacking(facts, gtids)) is None
+    ):
+        return []
+    found = (
+        unknown_sources(facts, gtids) or f"the server lacks transactions that are in it, {missing} for one"
+    )
+    cure = "let the server catch up if it is behind; else it is of another history: begin another archive"
+    return [Finding("archive", "fails", clean_text(found), cure)]
 
 
 def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:

@@ -162,6 +162,8 @@ class ServerFollower:
     def __init__(self, source: ServerSource, stop: threading.Event, report: Report) -> None:
         self._source = source
         source.stream.stopping = stop
+        doubt, source.stream.doubt = source.stream.doubt, None
+        report.add("unknown_sources", path=source.path, detail=doubt, count=int(doubt is not None))
         source.stream.told = lambda text: report.add("reconnects", path=source.path, detail=text)
 
     @property

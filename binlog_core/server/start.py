@@ -97,6 +97,31 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
     return Start(Begin("", FIRST_EVENT, encoded(gtids, tags=facts.number >= (8, 3))), gtids)
 
 
+def lacking(facts: Facts, gtids: AnyGtidSet) -> str | None:
+    """One of a set's transactions that a server does not have, or has not come to; None: it has all."""
+    executed = _executed(facts) or _nothing(facts)
+    if isinstance(gtids, GtidSet) and isinstance(executed, GtidSet):
+        missing = next(iter(gtids - executed), None)
+        return None if missing is None else str(missing)
+    last = {domain: number for (domain, _), (_, number) in executed.intervals()}
+    for (domain, server), (_, number) in gtids.intervals():
+        if last.get(domain, 0) < number:
+            return f"{domain}-{server}-{number}"
+    return None
+
+
+def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
+    """Whose transactions in a set a server has never had: a UUID, or MariaDB's domain; None: nobody's."""
+    executed = _executed(facts) or _nothing(facts)
+    known: set[Any] = {source[0] for source, _ in executed.intervals()} | {facts.uuid}
+    unknown = list(dict.fromkeys(source[0] for source, _ in gtids.intervals() if source[0] not in known))
+    if not unknown:
+        return None
+    what = "domain" if isinstance(gtids, MariadbGtidSet) else "server"
+    more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+    return f"transactions of {what} {unknown[0]}{more} were had before, and this server never had one of them"
+
+
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
     file = position.file.rpartition("/")[2]  # taken from an archive, it may name a segment
     here = Start(Begin(file, position.offset), position.gtids, position.records)

@@ -30,7 +30,7 @@ from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
 from .refusals import COPY_ANEW
 from .run import Run
-from .start import Start, by_gtids, encoded, start_of, status_of, still_has
+from .start import Start, by_gtids, encoded, lacking, start_of, status_of, still_has, unknown_sources
 
 _FIRST_PAUSE = 0.1  # seconds before the second try to connect; each further one waits twice as long, up to
 _LONGEST_PAUSE = 15.0
@@ -116,6 +116,7 @@ class ServerStream:
         self.ended = False
         self.told = told
         self._stopping = stopping or threading.Event()
+        self.doubt: str | None = None  # for sources: why it may be another server than the one that is meant
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
         self._stop, self._stop_given = stop, stop is not None
@@ -135,6 +136,8 @@ class ServerStream:
         with _ClosingOnError(Connection(address)) as connection:
             self.facts = connection.facts()
             begin = start_of(connection, self.facts, start if start is not None else (file, position))
+            if isinstance(start, GtidSet | MariadbGtidSet):
+                self.doubt = unknown_sources(self.facts, start)
             if not follow and stop is None:
                 status = status_of(connection)
                 self._stop = (status.file, status.offset) if status is not None else None
@@ -445,14 +448,9 @@ class ServerStream:
                 f" {COPY_ANEW}",
                 path=connection.name,
             )
-        if isinstance(ours, GtidSet):
-            missing: Any = ours - GtidSet.parse(facts.executed)
-        else:
-            theirs = {d: number for (d, _), (_, number) in MariadbGtidSet.parse(facts.executed).intervals()}
-            missing = [g for g in ours if theirs.get(g.domain_id, 0) < g.seq_no]
-        if missing:
+        if (missing := lacking(facts, ours)) is not None:
             raise _Behind(
-                f"the server lacks transactions that were read, {next(iter(missing))} for one: it is behind,"
+                f"the server lacks transactions that were read, {missing} for one: it is behind,"
                 " or they were lost with the other server; let it catch up, or"
                 f" {COPY_ANEW}",
                 path=connection.name,

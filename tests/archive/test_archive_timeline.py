@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.archive import OTHER, FakeServer, archive, assert_same, busy, replica_of, segments
+from support.archive import OTHER, FakeFeed, FakeServer, archive, assert_same, busy, ids, replica_of, segments
 
 import binlog_core
 from binlog_core.errors import DivergedError, PurgedError
@@ -43,6 +43,43 @@ def test_a_transaction_that_the_lost_server_had_not_ended_is_the_next_ones(tmp_p
     first, second = segments(tmp_path)
     assert first["until"][1] < len(server.bytes_of(server.current))
     assert str(server.next_id - 2) in second["before"].split("-")[-1]
+
+
+def test_a_failover_to_a_server_that_is_behind_waits_for_it(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 9)
+    archive(server, tmp_path)
+    replica = replica_of(server)
+    complete, had = replica.executed, replica.bytes_of(replica.current)
+    replica.executed = complete - GtidSet.parse(f"{server.uuid}:9")
+    tries = 0
+
+    def connect() -> FakeFeed:
+        nonlocal tries
+        tries += 1
+        if tries == 3:
+            replica.executed = complete
+            replica.transaction()
+        return replica.connect()
+
+    archive(replica, tmp_path, connect=connect)
+    assert tries == 3
+    assert (tmp_path / "timeline-2" / replica.current).read_bytes().startswith(had)
+    assert ids(tmp_path) == list(range(1, 11))
+
+
+def test_a_server_that_lost_what_is_in_the_archive_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binlog_core.archive.archiver._LOOKING", 0.2)
+    server = busy(FakeServer(), 9)
+    archive(server, tmp_path)
+    other = busy(FakeServer(uuid=OTHER), 3)  # made anew
+    with pytest.raises(DivergedError, match=f"lacks transactions that are in the archive, {server.uuid}"):
+        archive(other, tmp_path)
+    assert len(segments(tmp_path)) == 1
+    assert_same(server, tmp_path)
+    archive(other, tmp_path, start=("mysql-bin.000001", 4))
+    assert segments(tmp_path)[1]["seam"] == "gap"
 
 
 def test_a_failover_without_gtids_is_an_error(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Addresses, option files and passwords."""
 
+import copy
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from binlog_core.server.address import Address
+from binlog_core.server.target import ServerLog
 
 
 def test_hosts_user_and_options_of_a_url():
@@ -20,6 +24,21 @@ def test_hosts_user_and_options_of_a_url():
 def test_a_password_is_shown_nowhere():
     address = Address.of("mariadb://u:geheim@db1")
     assert "geheim" not in repr(address) + str(address)
+
+
+def test_a_pickle_has_no_password(monkeypatch):
+    url = "mysql://u:geheim@db1:3307/?ssl_mode=REQUIRED&heartbeat=3"
+    monkeypatch.delenv("MYSQL_PWD", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MYSQL_PWD", "geheim too")
+        addresses = Address.of(url), Address.of("mysql://u@db1")
+    log = ServerLog(addresses[0].name, address=addresses[0], options={"follow": False})
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        data = pickle.dumps([*addresses, log, copy.copy(addresses[0])], protocol)
+        assert b"geheim" not in data
+        assert pickle.loads(data)[:2] == [replace(one, password=None) for one in addresses]
+    monkeypatch.setenv("MYSQL_PWD", "of the worker")
+    assert pickle.loads(data)[2].address == replace(addresses[0], password="of the worker")
 
 
 @pytest.mark.parametrize(

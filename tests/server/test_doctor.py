@@ -8,12 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.archive import FakeServer
+from support.archive import OTHER, FakeServer
 
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.keeper import Keeper
 from binlog_core.schema.definitions import load
 from binlog_core.server import doctor
+from binlog_core.server.connection import Facts
 
 
 @pytest.mark.parametrize("settings", [{}, {"binlog_row_metadata": "MINIMAL"}], ids=["old", "minimal"])
@@ -85,6 +86,27 @@ def test_a_replica_that_logs_nothing_of_what_it_replicates() -> None:
     settings = {"log_slave_updates": "OFF", "read_only": "ON"}
     assert findings(doctor._others(settings, facts))["replica"][0] == "note"
     assert "replica" not in findings(doctor._others({**settings, "read_only": "OFF"}, facts))
+
+
+def test_an_archive_of_another_history_is_told(tmp_path: Path) -> None:
+    server = FakeServer()
+    server.transaction()
+    server.rotate()  # the head of a log tells what came before it
+    Archiver(server.connect, str(tmp_path), keeper=Keeper(), until_now=True).run()
+
+    def told(executed: str, uuid: str = server.uuid) -> list[str]:
+        facts = Facts("8.0.36", False, 1, uuid, "CRC32", True, executed)
+        found = doctor._history(facts, str(tmp_path))
+        assert all(finding.state == "fails" for finding in found)
+        return [finding.found for finding in found]
+
+    assert told(str(server.executed)) == []
+    assert told("") == [f"the server lacks transactions that are in it, {server.uuid}:1 for one"]
+    [found] = told(f"{OTHER}:1-9", OTHER)
+    assert found.startswith(
+        f"transactions of server {server.uuid} were had before, and this server never had"
+    )
+    assert doctor._history(Facts("8.0.36", False, 1, OTHER, "CRC32", True, ""), str(tmp_path / "none")) == []
 
 
 def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ from support.live import is_mariadb, note, notes, rows_of, status, write
 from support.server import SERVER, needs_server, run
 
 import binlog_core
-from binlog_core import GtidSet
+from binlog_core import GtidSet, MariadbGtidSet
 from binlog_core.errors import (
     DivergedError,
     PositionError,
     PurgedError,
     ServerError,
 )
-from binlog_core.server.start import encoded
+from binlog_core.server.connection import Facts
+from binlog_core.server.start import encoded, lacking, unknown_sources
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -42,6 +43,76 @@ def test_tags_are_refused_where_the_server_does_not_know_them() -> None:
     assert encoded(tagged, tags=True)[24:29] == b"\x08blue"
     with pytest.raises(ServerError, match="have tags"):
         encoded(tagged, tags=False)
+
+
+def facts_of(executed: str, *, mariadb: bool = False) -> Facts:
+    version = "10.11.18-MariaDB" if mariadb else "8.0.36"
+    return Facts(version, mariadb, 1, None if mariadb else UUID, "CRC32", True, executed)
+
+
+OTHER = "11111111-2222-3333-4444-555555555555"
+
+
+@pytest.mark.parametrize(
+    ("executed", "asked", "unknown"),
+    [
+        (f"{UUID}:1-5", f"{UUID}:1-9", None),  # its own: the server itself refuses
+        ("", f"{UUID}:1", None),
+        (f"{UUID}:1-5,{OTHER}:7", f"{OTHER}:1-9", None),
+        (f"{UUID}:1-5", f"{UUID}:1,{OTHER}:blue:1-9", f"server {OTHER}"),
+        (f"{UUID}:1-5", "", None),
+    ],
+)
+def test_servers_of_a_set_that_a_server_never_heard_of(
+    executed: str, asked: str, unknown: str | None
+) -> None:
+    found = unknown_sources(facts_of(executed), GtidSet.parse(asked))
+    assert (found is None) == (unknown is None)
+    assert unknown is None or unknown in str(found)
+
+
+@pytest.mark.parametrize(
+    ("executed", "asked", "unknown", "missing"),
+    [
+        ("0-1-5,2-7-3", "0-9-5", None, None),
+        ("0-1-5,2-7-3", "2-7-4", None, "2-7-4"),
+        ("0-1-5", "0-1-5,3-1-1", "domain 3,", "3-1-1"),
+        ("0-1-5", "3-1-1,4-1-1", "domain 3 and 1 more", "3-1-1"),
+        ("", "0-1-1", "domain 0", "0-1-1"),
+    ],
+)
+def test_domains_that_a_server_never_had(
+    executed: str, asked: str, unknown: str | None, missing: str | None
+) -> None:
+    facts, gtids = facts_of(executed, mariadb=True), MariadbGtidSet.parse(asked)
+    found = unknown_sources(facts, gtids)
+    assert (found is None) == (unknown is None)
+    assert unknown is None or f"{unknown} were".replace(", were", " were") in str(found)
+    assert lacking(facts, gtids) == missing
+
+
+@pytest.mark.server
+@needs_server
+def test_gtids_of_a_server_that_is_not_known_are_told(connection: Any) -> None:
+    write(connection, 0, 1)
+    if is_mariadb(connection):
+        known = binlog_core.MariadbGtidSet.parse(run(connection, "SELECT @@gtid_binlog_pos")[0][0])
+        gtids: Any = known | binlog_core.MariadbGtidSet.parse("77-1-5")
+    elif "ON" in run(connection, "SELECT @@gtid_mode")[0]:
+        known = GtidSet.parse(run(connection, "SELECT @@global.gtid_executed")[0][0])
+        gtids = known | GtidSet.parse(f"{OTHER}:1-5")
+    else:
+        pytest.skip("the server has no GTIDs (gtid_mode is not ON)")
+    write(connection, 1, 2)
+    with binlog_core.open(SERVER, start=known) as log:
+        assert notes(rows_of(log)) == ["1.0", "2.0"]
+        assert log.report.unknown_sources == 0
+    with binlog_core.open(SERVER, start=gtids) as log:
+        with pytest.warns(binlog_core.BinlogWarning, match="never had one of them"):
+            assert notes(rows_of(log)) == ["1.0", "2.0"]
+        assert log.report.unknown_sources == 1
+    with binlog_core.open(SERVER, start=gtids, strict=True) as log, pytest.raises(binlog_core.StrictError):
+        list(rows_of(log))
 
 
 @pytest.mark.server

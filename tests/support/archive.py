@@ -191,6 +191,10 @@ class FakeFeed:
                 return name, 4
         raise LogMissing("the server has purged binary logs containing GTIDs that the replica requires")
 
+    def lacking(self, gtids: Any) -> str | None:
+        missing = gtids - self.server.executed
+        return str(missing) if missing else None
+
     def dump(self, file: str, position: int, *, until_now: bool) -> Iterator[Run]:
         self.asked.append((file, position))
         server = self.server

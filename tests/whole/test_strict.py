@@ -254,7 +254,8 @@ def test_every_kind_has_its_log() -> None:
     assert set(CASES) == set(KINDS) - {
         "reconnects",
         "hidden_definitions",
-        "unproved_definitions",  # these three of servers: see tests/server
+        "unproved_definitions",
+        "unknown_sources",  # these four of servers: see tests/server
         "unusable_indexes",  # strict passes use no index: see tests/index/test_files.py
     }
 

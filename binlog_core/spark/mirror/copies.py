@@ -10,7 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..._tables.column_types import Kind
@@ -176,12 +176,14 @@ class Copier:
     Parameters
     ----------
     address : Address
-        With the password: it travels in the function, not in data or plan.
+    password : str or None
+        Of the server's user: it travels in the function, not in data or plan.
     lake : str
     storage_options : dict or None
     """
 
-    address: Address = field(repr=False)
+    address: Address
+    password: str | None = field(repr=False)
     lake: str
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
 
@@ -194,7 +196,7 @@ class Copier:
                 for left in reversed(range(_TRIES)):
                     try:
                         if connection is None:
-                            connection = Connection(self.address)
+                            connection = Connection(replace(self.address, password=self.password))
                             connection.query(SESSION)
                         yield self._copy(connection, chunk, filesystem, directory)
                         break
@@ -284,7 +286,7 @@ def run_copies(
         ]
     failed: dict[str, BinlogError] = {}
     if chunks:
-        copier = Copier(address, lake.uri, lake.storage_options)
+        copier = Copier(address, address.password, lake.uri, lake.storage_options)
         context = session.sparkContext
         slices = min(len(chunks), context.defaultParallelism * 4)
         for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():

@@ -74,6 +74,9 @@ def run(
         Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
     ] = None,
     format: Annotated[Literal["delta"], typer.Option(help="Of the tables.")] = "delta",
+    history: Annotated[
+        bool, typer.Option("--history", help="Keep all versions of rows, too, in LAKE/history/TABLE.")
+    ] = False,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
@@ -105,6 +108,7 @@ def run(
             archive=archive,
             until=until,
             format=format,
+            history=history,
             spark=spark,
             **access,
             stop=told.event,

@@ -37,6 +37,7 @@ def mirror(
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
     format: Literal["delta"] = "delta",
+    history: bool = False,
     spark: SparkSession | None = None,
     master: str = "local[*]",
     storage_options: dict[str, Any] | None = None,
@@ -66,6 +67,8 @@ def mirror(
     until : "now", optional
         End when the tables are where the server stood when it was asked; otherwise go on until `stop`.
     format : "delta"
+    history : bool
+        Keep all versions of rows, too, in a Delta table ``LAKE/history/database.table``.
     spark : SparkSession, optional
         Of classic Spark. By default one is started, and stopped at the end.
     master : str
@@ -111,6 +114,7 @@ def mirror(
             state = new_state(_without_password(server), patterns, os.fspath(archive or place.own("archive")))
         state.server, state.patterns = _without_password(server), patterns
         state.archive = os.fspath(archive) if archive is not None else state.archive
+        state.history = history
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         with _working(place, state, server, login, spark, master, stop, progress) as work:
             if until == "now":

@@ -321,7 +321,6 @@ def schema_of(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSch
 def commit_copy(
     lake: Lake,
     state: TableState,
-    copy: Copy,
     schema: pa.Schema,
     files: Sequence[Copied],
     app: tuple[str, int],
@@ -331,7 +330,7 @@ def commit_copy(
 
     Parameters
     ----------
-    lake, state, copy
+    lake, state
     schema : pyarrow.Schema
     files : sequence of Copied
     app : (str, int)
@@ -341,7 +340,6 @@ def commit_copy(
     """
     data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
     lake.opened(state).replace(data, schema, app, told)
-    clean_up(lake, state, copy, {one.name for one in files if one.rows})
 
 
 def clean_up(lake: Lake, state: TableState, copy: Copy, kept: set[str]) -> None:

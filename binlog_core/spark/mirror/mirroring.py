@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, SchemaError, ServerError
@@ -16,6 +17,7 @@ from ..apply.batch import ApplyStopped
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definition_at, merged
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
+from .history import History
 from .marks import Mark, check_settings, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import SESSION
@@ -66,6 +68,7 @@ class Mirroring:
         self.archive = archiving
         self._stop = stop
         self._told = told
+        self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
 
@@ -203,7 +206,7 @@ class Mirroring:
             told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
             told |= _told_gtids(offset)
             try:
-                commit_copy(self._lake, state, copy, schema, files, (self.state.id, place), told)
+                commit_copy(self._lake, state, schema, files, (self.state.id, place), told)
             except Exception as error:  # of deltalake and the stores below it
                 self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
                 return
@@ -215,7 +218,8 @@ class Mirroring:
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._save()
-        clean_up(self._lake, state, copy, {one.name for one in files})
+        # Not those that were read: a run that was killed behind its commit reads a copy again.
+        clean_up(self._lake, state, copy, {one.name for one in self._lake.opened(state).files()})
 
     def _charsets(self) -> dict[str, str | None]:
         """The default character sets of the databases."""
@@ -245,6 +249,7 @@ class Mirroring:
         if self.state.round is not None:
             self._round()
         while not self._stop.is_set():
+            self._begin_histories()
             following = [one for one in self.state.tables.values() if one.stage == "following"]
             if not following:
                 return
@@ -268,6 +273,15 @@ class Mirroring:
             self.state.round = {"start": start, "end": stop, "tables": group}
             self._save()
             self._round()
+
+    def _begin_histories(self) -> None:
+        """Begin those that are not there, or have a gap: with the rows that their tables have."""
+        for one in self.state.tables.values():
+            if self._history is None or one.stage != "following" or one.keyless or one.history == one.place:
+                continue
+            if self._tried(one, partial(self._history.begin, one)):
+                one.history = one.place
+                self._save()
 
     def stands_at(self, state: TableState, place: int) -> bool:
         """Whether what a table has is the log up to a place, and no more."""
@@ -324,6 +338,12 @@ class Mirroring:
         definition = definition_at(work["start"], state.database, state.name)
         key = definition.row_key if definition is not None else None
         later = definition_at(work["end"], state.database, state.name)
+        history = self._history if state.history == state.place and not state.keyless else None
+        if history is not None and changed:
+            files = decoded.files.get(state.full_name, [])
+            append = partial(history.append, state, files, statements, decoded.folder, version)
+            if not self._tried(state, append):
+                return
         if _needs_copy(state, statements) or (state.keyless and changed):
             state.copy_anew()
             return
@@ -331,20 +351,34 @@ class Mirroring:
             state.copy_anew()
             return
         if changed:
-            try:
-                if not key:
-                    raise SchemaError("the table has no primary key, and no UNIQUE key without NULLs")
-                told = _told_gtids(work["end"])
-                apply_round(self._session, self._lake, state, key, decoded, self.state.id, version, told)
-            except (ApplyStopped, ValueError, SchemaError) as error:
-                state.park(str(error))
+            if not key:
+                state.park("the table has no primary key, and no UNIQUE key without NULLs")
                 return
-            except Exception as error:  # of deltalake and the stores below it: the next round tries again
-                state.failures += 1
-                if state.failures >= _MOST_FAILURES:
-                    state.park(f"it cannot be written: {type(error).__name__}: {error}")
+            told = _told_gtids(work["end"])
+            if not self._tried(
+                state,
+                partial(
+                    apply_round, self._session, self._lake, state, key, decoded, self.state.id, version, told
+                ),
+            ):
                 return
         state.place, state.failures = version, 0
+        if history is not None:
+            state.history = version
+
+    def _tried(self, state: TableState, write: Callable[[], None]) -> bool:
+        """Write to a table; False: it failed, and the table is parked or tried again with the next round."""
+        try:
+            write()
+        except (ApplyStopped, ValueError, SchemaError) as error:
+            state.park(str(error))
+        except Exception as error:  # of deltalake and the stores below it
+            state.failures += 1
+            if state.failures >= _MOST_FAILURES:
+                state.park(f"it cannot be written: {type(error).__name__}: {error}")
+        else:
+            return True
+        return False
 
 
 def _told_gtids(offset: Offset) -> dict[str, str]:

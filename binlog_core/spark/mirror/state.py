@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ..._decode.selection import matches_name
 from ...errors import MirrorError
+from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable, delta_options
 from ..lake.destination import directory_name, load_json, open_filesystem
 
@@ -47,6 +48,8 @@ class TableState:
         It has no key: it is copied anew when it has changed.
     as_of : float or None
         Seconds since 1970: what the server had committed by then is in it.
+    history : int or None
+        Its history has all up to here; another place than the table's: it has a gap.
     """
 
     database: str
@@ -59,6 +62,7 @@ class TableState:
     copy: dict[str, Any] | None = None
     keyless: bool = False
     as_of: float | None = None
+    history: int | None = None
 
     @property
     def full_name(self) -> str:
@@ -93,6 +97,8 @@ class MirrorState:
         What is known of the logs at the places of the tables: definitions, open XA transactions.
     round : dict or None
         The part of the log that is being applied: it is repeated as it was, whatever came since.
+    history : bool
+        All versions of rows are kept besides.
     """
 
     id: str
@@ -103,6 +109,7 @@ class MirrorState:
     tables: dict[str, TableState] = field(default_factory=dict)
     offsets: dict[int, Offset] = field(default_factory=dict)
     round: dict[str, Any] | None = None
+    history: bool = False
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
@@ -176,6 +183,10 @@ class Lake:
     def opened(self, state: TableState) -> DeltaLakeTable:
         """A table as it is now."""
         return DeltaLakeTable(self.table(state), delta_options(self.storage_options))
+
+    def folder(self, state: TableState) -> Folder:
+        """A table's files."""
+        return Folder(self.table(state), delta_options(self.storage_options), delta=True)
 
     def load(self) -> MirrorState | None:
         """The mirror that is here; None: none is.

@@ -102,6 +102,21 @@ def rows_of(lake: Path, table: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
+def folded(lake: Path, table: str, key: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """The rows that a table's history says it has."""
+    found = DeltaTable(str(lake / "history" / f"{DATABASE}.{table}")).to_pyarrow_table().to_pylist()
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in sorted(found, key=lambda row: (row["_commit_version"], row["_change_ordinal"])):
+        kind, place = row["_change_type"], tuple(row[name] for name in key)
+        if kind in ("insert", "update_postimage"):
+            rows[place] = tuple(value for name, value in row.items() if not name.startswith("_"))
+        elif kind in ("delete", "update_preimage"):
+            del rows[place]
+        elif kind in ("copy", "truncate", "drop"):
+            rows.clear()
+    return sorted(rows.values())
+
+
 def test_a_row_has_the_same_values_whether_copied_or_replayed(
     sql: Callable[[str], Any], tmp_path: Path
 ) -> None:
@@ -156,8 +171,12 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     sql("INSERT INTO b VALUES " + ", ".join(f"('{'äbCd'[i % 4]}', {i})" for i in range(50)))
     sql("INSERT INTO keyless VALUES (1), (1), (2)")
     sql("INSERT INTO gone VALUES (1)")
-    arguments: dict[str, Any] = {"tables": f"{DATABASE}.*", "until": "now", "spark": session}
-
+    arguments: dict[str, Any] = {
+        "tables": f"{DATABASE}.*",
+        "until": "now",
+        "spark": session,
+        "history": True,
+    }
     found = mirror(SERVER, tmp_path, **arguments)
     assert {one.table.partition(".")[2]: one.rows for one in found} == {
         "a": 50,
@@ -190,6 +209,11 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     assert rows_of(tmp_path, "gone") == []
     for table in ("a", "b", "b_old", "keyless", "later"):
         assert rows_of(tmp_path, table) == sorted(sql(f"SELECT * FROM {table}")), table
+    added = [(*row[:3], 7 if row[3] is None else row[3]) for row in folded(tmp_path, "a", ("id",))]
+    assert added == rows_of(tmp_path, "a")  # what an ALTER did to rows is in no image of them
+    assert folded(tmp_path, "b", ("x", "y")) == rows_of(tmp_path, "b")
+    assert folded(tmp_path, "gone", ("id",)) == []
+    assert not (tmp_path / "history" / f"{DATABASE}.keyless").exists()
     if "maria" in sql("SELECT VERSION()")[0][0].lower():  # told with each place, and in the commits
         now = parse_gtid_set(sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
         followed = [one for one in status(tmp_path) if one.stage == "following"]

@@ -1,0 +1,181 @@
+"""Every version of every row: the changes themselves, in a table beside the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
+from ..apply.files import FileWriter
+from ..apply.jobs import Folder
+from ..lake.delta import DeltaLakeTable, delta_options
+from ..lake.destination import directory_name
+from ..lake.results import FileStatistics, ToldStatement
+from ..rows.fit import STATEMENT, special_fields, widened
+from ..rows.types import import_pyarrow
+from .joining import Joiner, Sized, join
+from .state import Lake, TableState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_FOLDER = "history"  # the directory of a table has a dot in its name
+_BEGAN = "binlog_core.history"  # in a commit
+_COPY = "copy"  # a `_change_type`: what comes before it is no more
+_TYPE, _VERSION, _TIME, _ORDINAL = LAKE_COLUMNS
+
+
+def history_of(lake: Lake, state: TableState, number: int = 1) -> str:
+    """URI of a table's history; numbers above 1: of rows whose types do not fit into those before."""
+    name = directory_name(state.database, state.name) + (f".v{number}" if number > 1 else "")
+    return f"{lake.uri}/{_FOLDER}/{name}"
+
+
+class History:
+    """The histories of a mirror's tables.
+
+    Each commit says up to which place of the log its table has all, so that what comes again is passed over.
+
+    Parameters
+    ----------
+    session : SparkSession
+    lake : Lake
+    mirror : str
+        Its id.
+    """
+
+    def __init__(self, session: SparkSession, lake: Lake, mirror: str) -> None:
+        self._session, self._lake, self._mirror = session, lake, mirror
+
+    def begin(self, state: TableState) -> None:
+        """Take the rows that a table has now as the versions from which its history goes on."""
+        place = state.place
+        assert place is not None
+        current, special = self._lake.opened(state), special_fields()
+        types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: 1}
+        schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
+        (number,), schemas = self._placed(state, [schema])
+        rows = Joiner(self._lake.folder(state), self._folder(state, number), schemas[number], types)
+        marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: 0}]
+        schemas.setdefault(1, self._opened(state, 1).columns)
+        told = {_BEGAN: str(place)}
+        for one in sorted(schemas):
+            if self._opened(state, one).last_commit().get(_BEGAN) != told[_BEGAN]:
+                files = current.files() if one == number else ()
+                rows = replace(rows, into=self._folder(state, one), schema=schemas[one])
+                self._write(state, one, rows, files, marker if one == 1 else (), place, told)
+
+    def append(
+        self,
+        state: TableState,
+        files: Sequence[FileStatistics],
+        statements: Sequence[ToldStatement],
+        folder: str,
+        end: int,
+    ) -> None:
+        """Add the changes and statements from a table's place to another.
+
+        Parameters
+        ----------
+        state : TableState
+        files : sequence of FileStatistics
+        statements : sequence of ToldStatement
+        folder : str
+            URI that the files' names begin in.
+        end : int
+        """
+        numbers, schemas = self._placed(state, [file.schema for file in files])
+        if statements:
+            schemas.setdefault(1, self._opened(state, 1).columns)
+        for number, schema in schemas.items():
+            done = self._opened(state, number).applied(self._mirror)
+            since = max(state.place or 0, done or 0)
+            if since >= end:
+                continue
+            told = [
+                {_TYPE: one.kind, _VERSION: one.version, _ORDINAL: one.ordinal, STATEMENT: one.sql}
+                for one in (statements if number == 1 else ())
+                if since <= one.version < end
+            ]
+            rows = Joiner(
+                Folder(folder, self._lake.storage_options),
+                self._folder(state, number),
+                schema,
+                since=since,
+            )
+            own = [file for file, one in zip(files, numbers, strict=True) if one == number]
+            self._write(state, number, rows, own, told, end, None)
+
+    def _placed(
+        self, state: TableState, schemas: Iterable[pa.Schema]
+    ) -> tuple[list[int], dict[int, pa.Schema]]:
+        """The number of the table that each goes to, the first that can hold it, and what those then have."""
+        numbers: list[int] = []
+        tables: dict[int, pa.Schema] = {}
+        for schema in schemas:
+            for number in count(1):
+                if number not in tables:
+                    tables[number] = self._opened(state, number).columns
+                both = _united(tables[number], schema)
+                if both is not None:
+                    tables[number] = both
+                    numbers.append(number)
+                    break
+        return numbers, {number: tables[number] for number in numbers}
+
+    def _write(
+        self,
+        state: TableState,
+        number: int,
+        rows: Joiner,
+        files: Sequence[Sized],
+        told_rows: Sequence[Mapping[str, Any]],
+        end: int,
+        told: dict[str, str] | None,
+    ) -> None:
+        """Write files' rows and others in one commit."""
+        table, pa = self._opened(state, number), import_pyarrow()
+        special = special_fields()
+        names = [
+            name for name in (_TYPE, _VERSION, _TIME, _ORDINAL, STATEMENT) if name not in rows.schema.names
+        ]
+        rows = replace(rows, schema=pa.schema([*rows.schema, *((name, special[name]) for name in names)]))
+        rows.into.make()
+        written = join(self._session, rows, files)
+        if told_rows:
+            writer = FileWriter(rows.into, rows.schema)
+            writer.write(pa.Table.from_pylist(told_rows, rows.schema))
+            written += [one for one in [writer.finish()] if one is not None]
+        if not written:
+            return
+        app = (self._mirror, end)
+        if all(rows.schema.field(one.name).type == one.type for one in table.columns):
+            table.exchange(written, (), rows.schema, app, told)
+        else:  # a type became wider
+            again = Joiner(rows.into, rows.into, rows.schema)
+            table.replace([*written, *join(self._session, again, table.files())], rows.schema, app, told)
+
+    def _opened(self, state: TableState, number: int) -> DeltaLakeTable:
+        return DeltaLakeTable(
+            history_of(self._lake, state, number), delta_options(self._lake.storage_options)
+        )
+
+    def _folder(self, state: TableState, number: int) -> Folder:
+        uri = history_of(self._lake, state, number)
+        return Folder(uri, delta_options(self._lake.storage_options), delta=True)
+
+
+def _united(have: pa.Schema, more: pa.Schema) -> pa.Schema | None:
+    """Columns of both, told apart without case, of types that hold both; None: a column has none."""
+    pa = import_pyarrow()
+    found = {one.name.lower(): one for one in have}
+    for one in more:
+        known = found.setdefault(one.name.lower(), one)
+        if not widened(one.type, known.type):
+            if not widened(known.type, one.type):
+                return None
+            found[one.name.lower()] = pa.field(known.name, one.type)
+    return pa.schema([pa.field(one.name, one.type) for one in found.values()])

@@ -1,0 +1,102 @@
+"""Parquet files put together: fewer and larger ones, in the columns and types of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..apply.files import FileWriter, shaped
+from ..apply.jobs import Folder
+from ..lake.table import DataFile
+from ..rows.types import import_pyarrow
+from ..workers import Run, call_tasks, run_here
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a Spark job
+FILE_BYTES = 128 << 20
+_GROUP_BYTES = 64 << 20  # of Arrow, in a row group
+_VERSION = "_commit_version"
+
+
+class Sized(Protocol):
+    """A file."""
+
+    @property
+    def name(self) -> str:
+        """Its path in its directory."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        ...
+
+
+@dataclass(frozen=True)
+class Joiner:
+    """Writes the rows of some files into one; pickled to the workers.
+
+    Parameters
+    ----------
+    source, into : Folder
+    schema : pyarrow.Schema
+    values : mapping of name to value
+        Of columns that the files do not have.
+    since : int or None
+        Changes of versions before it are left out.
+    """
+
+    source: Folder
+    into: Folder
+    schema: pa.Schema
+    values: Mapping[str, Any] = field(default_factory=dict)
+    since: int | None = None
+
+    def __call__(self, names: Sequence[str]) -> DataFile | None:
+        """Write them; None: there are no rows."""
+        import pyarrow.parquet as pq
+
+        pa = import_pyarrow()
+        filesystem, writer = self.source.open(), FileWriter(self.into, self.schema)
+        waiting: list[Any] = []
+        try:
+            for name in names:
+                with filesystem.open_input_file(name) as source:
+                    for batch in pq.ParquetFile(source).iter_batches():
+                        waiting.append(shaped(self._wanted(pa.table(batch)), self.schema, self.values))
+                        if sum(one.nbytes for one in waiting) >= _GROUP_BYTES:
+                            writer.write(pa.concat_tables(waiting))
+                            waiting = []
+            if waiting:
+                writer.write(pa.concat_tables(waiting))
+            return writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _wanted(self, rows: pa.Table) -> pa.Table:
+        import pyarrow.compute as pc
+
+        spelt = {name.lower(): name for name in self.schema.names}
+        rows = rows.rename_columns([spelt.get(name.lower(), name) for name in rows.column_names])
+        return rows if self.since is None else rows.filter(pc.field(_VERSION) >= self.since)
+
+
+def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[DataFile]:
+    """The files that have the rows of all: written by the workers, or here where they are few."""
+    groups: list[list[str]] = [[]]
+    size = total = 0
+    for one in files:
+        if groups[-1] and size + one.bytes > FILE_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(one.name)
+        size += one.bytes
+        total += one.bytes
+    run: Run = run_here if total <= ON_DRIVER else partial(call_tasks, session)
+    return [one for one in run(joiner, [names for names in groups if names]) if one is not None]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from .._durations import seconds_of
 from .._sources.places import local_path
 from ..errors import ArchiveError
 from ..gtids import AnyGtidSet, parse_gtid_set
@@ -24,7 +25,6 @@ from .store import Store, Uploader
 
 __all__ = ["ArchiveError", "Status", "archive"]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _STATUS_INTERVAL = 1.0
 
 
@@ -160,7 +160,12 @@ def archive(
     archiver = Archiver(
         connect,
         folder,
-        keeper=Keeper(files, compress=compress == "zstd", keep=_seconds(keep), index=index),
+        keeper=Keeper(
+            files,
+            compress=compress == "zstd",
+            keep=None if keep is None else seconds_of(keep, "keep"),
+            index=index,
+        ),
         start=_start(start),
         until_now=until == "now",
         files=files,
@@ -208,18 +213,3 @@ def _start(given: str | AnyGtidSet | None) -> Start:
     if ":" in given or re.fullmatch(r"\d+-\d+-\d+(\s*,.*)?", given):
         return parse_gtid_set(given)
     return given, 4
-
-
-def _seconds(given: str | float | dt.timedelta | None) -> float | None:
-    if given is None:
-        return None
-    if isinstance(given, dt.timedelta):
-        return given.total_seconds()
-    if isinstance(given, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", given.strip())
-        if found is None:
-            raise ValueError(f"keep={given!r}: expected a number and s, m, h, d or w, such as 30d")
-        given = float(found[1]) * _UNITS[found[2]]
-    if given < 0:
-        raise ValueError(f"keep={given!r}: expected 0 or more")
-    return float(given)

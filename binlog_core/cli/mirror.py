@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from .._durations import seconds_of
 from .archive import stopping
 from .export import spark_session
 from .options import LoginOptions, spread
@@ -77,6 +78,10 @@ def run(
     history: Annotated[
         bool, typer.Option("--history", help="Keep all versions of rows, too, in LAKE/history/TABLE.")
     ] = False,
+    compact: Annotated[str, typer.Option(help="How often a table's small files are put together.")] = "1h",
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="MB a second that copies read from the server, at most.")
+    ] = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
@@ -100,6 +105,10 @@ def run(
     from ..spark.mirror import mirror as keep_mirror
 
     access = login.login("options")
+    try:
+        every = seconds_of(compact, "--compact")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     with errors_as_lines(), spark_session(master, "mirror") as spark, stopping() as told:
         found = keep_mirror(
             server,
@@ -109,6 +118,8 @@ def run(
             until=until,
             format=format,
             history=history,
+            compact=every,
+            rate=None if rate is None else rate * 1e6,
             spark=spark,
             **access,
             stop=told.event,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.archive import SERVERS, FakeServer, busy
+from support.s3 import CREDENTIALS, store
 
 
 @pytest.fixture(params=SERVERS, ids=lambda name: name.replace(" ", "-"))
@@ -17,22 +18,8 @@ def server(request: pytest.FixtureRequest) -> FakeServer:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    module = pytest.importorskip("moto.server")
-    import botocore.session
-
-    server = module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    client = botocore.session.get_session().create_client(
-        "s3",
-        endpoint_url=f"http://{host}:{port}",
-        region_name="us-east-1",
-        aws_access_key_id="user",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket="archives")
-    yield f"http://{host}:{port}"
-    server.stop()
+    with store("archives") as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(params=["pyarrow", "fsspec"])
@@ -40,10 +27,4 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[st
     if request.param == "fsspec":
         return f"memory://{tmp_path.name}/db1", None
     endpoint = request.getfixturevalue("s3")
-    options = {
-        "access_key": "user",
-        "secret_key": "secret",
-        "endpoint_override": endpoint,
-        "region": "us-east-1",
-    }
-    return f"s3://archives/{tmp_path.name}/db1", options
+    return f"s3://archives/{tmp_path.name}/db1", {**CREDENTIALS, "endpoint_override": endpoint}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..._change_columns import LAKE_COLUMNS
+from ..lake.delta import delta_filesystem
 from ..lake.destination import open_filesystem
 from ..workers import call_partitions, call_tasks
 
@@ -43,9 +44,7 @@ class Folder:
         from pyarrow import fs
 
         if self._in_delta:
-            from deltalake.fs import DeltaStorageHandler
-
-            return fs.PyFileSystem(DeltaStorageHandler(self.root, self.options))
+            return delta_filesystem(self.root, self.options)
         filesystem, path = open_filesystem(self.root, self.options)
         return fs.SubTreeFileSystem(path, filesystem)
 

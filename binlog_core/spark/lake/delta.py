@@ -118,16 +118,29 @@ class DeltaLakeTable:
         columns: pa.Schema,
         app: App | None,
         told: dict[str, str] | None = None,
+        *,
+        changes: bool = True,
     ) -> None:
-        """Add and remove files in one commit; columns that it lacks are added before."""
+        """Add and remove files in one commit; columns that it lacks are added before.
+
+        Parameters
+        ----------
+        added, removed : sequence of DataFile
+        columns : pyarrow.Schema
+        app : (str, int) or None
+        told : dict or None
+            What else the commit says.
+        changes : bool
+            False: it has the same rows as before.
+        """
         if self._delta is None:
             return self.replace(added, columns, app, told)
         from deltalake.transaction import RemoveAction
 
         self.add_columns(columns)
         now = int(time.time() * 1000)
-        actions = _added(added, now)
-        actions += [RemoveAction(f.name, True, now, size=f.bytes, partition_values={}) for f in removed]
+        actions = _added(added, now, changes=changes)
+        actions += [RemoveAction(f.name, changes, now, size=f.bytes, partition_values={}) for f in removed]
         return self._commit(actions, "append", self._delta.schema(), app, told)
 
     def replace(
@@ -201,6 +214,32 @@ def import_deltalake() -> None:
         raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
 
 
+def delta_filesystem(root: str, options: Mapping[str, str] | None) -> Any:
+    """A pyarrow file system whose paths begin at a URL, by deltalake and its options."""
+    from deltalake.fs import DeltaStorageHandler
+
+    class Handler(DeltaStorageHandler):
+        def open_output_stream(self, path: str, metadata: Any = None) -> Any:
+            return import_pyarrow().PythonFile(_Sink(self._handler.open_output_stream(path, metadata)), "w")
+
+    from pyarrow.fs import PyFileSystem
+
+    return PyFileSystem(Handler(root, None if options is None else dict(options)))
+
+
+class _Sink:
+    """A file of deltalake, whose own `write` takes bytes alone: Arrow's IPC writes its buffers."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        return int(self._file.write(bytes(data)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
     """Options of a store in the words of deltalake."""
     names = {
@@ -222,10 +261,10 @@ def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
     return found
 
 
-def _added(files: Sequence[DataFile], now: int) -> list[Any]:
+def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list[Any]:
     from deltalake.transaction import AddAction
 
-    return [AddAction(one.name, one.bytes, {}, now, True, _statistics(one)) for one in files]
+    return [AddAction(one.name, one.bytes, {}, now, changes, _statistics(one)) for one in files]
 
 
 def _properties(app: App | None, told: dict[str, str] | None) -> Any:

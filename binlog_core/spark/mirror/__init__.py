@@ -5,6 +5,7 @@ Importing this needs neither pyspark nor deltalake.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
+from ..._durations import seconds_of
 from ...errors import MirrorError
 from .reporting import TableStatus, statuses
 from .state import Lake, MirrorState, new_state, opened
@@ -38,6 +40,8 @@ def mirror(
     until: Literal["now"] | None = None,
     format: Literal["delta"] = "delta",
     history: bool = False,
+    compact: str | float | dt.timedelta | None = "1h",
+    rate: float | None = None,
     spark: SparkSession | None = None,
     master: str = "local[*]",
     storage_options: dict[str, Any] | None = None,
@@ -69,12 +73,16 @@ def mirror(
     format : "delta"
     history : bool
         Keep all versions of rows, too, in a Delta table ``LAKE/history/database.table``.
+    compact : str, float or timedelta, optional
+        How often small files of a table are put together: ``1h``, or seconds; None: never.
+    rate : float, optional
+        Bytes a second that copies read from the server, at most: of all workers together.
     spark : SparkSession, optional
         Of classic Spark. By default one is started, and stopped at the end.
     master : str
         For the session that is started.
     storage_options : dict, optional
-        Credentials and endpoint of the lake's store.
+        Credentials and endpoint of the store of the lake and the archive: as of `binlog_core.open`.
     options : mapping, optional
         As ``server=`` of `binlog_core.open`: ``ssl_mode``, ``connect_timeout`` and so on.
     password_file, defaults_file : path, optional
@@ -106,6 +114,9 @@ def mirror(
         raise ValueError(f"until={until!r}: expected 'now'")
     if format != "delta":
         raise ValueError(f"format={format!r}: expected 'delta'")
+    interval = None if compact is None else seconds_of(compact, "compact")
+    if rate is not None and rate <= 0:
+        raise ValueError(f"rate={rate!r}: expected more than 0")
     patterns = (tables,) if isinstance(tables, str) else tuple(tables)
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
@@ -116,7 +127,9 @@ def mirror(
         state.archive = os.fspath(archive) if archive is not None else state.archive
         state.history = history
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
-        with _working(place, state, server, login, spark, master, stop, progress) as work:
+        with _working(
+            place, state, server, login, spark, master, stop, progress, compact=interval, rate=rate
+        ) as work:
             if until == "now":
                 work.until_now()
             else:
@@ -240,6 +253,9 @@ def _working(
     master: str,
     stop: threading.Event | None,
     progress: Callable[[list[TableStatus]], None] | None,
+    *,
+    compact: float | None = None,
+    rate: float | None = None,
 ) -> Iterator[Mirroring]:
     from ...archive import archive as keep_archive
     from ...server.address import Address
@@ -258,12 +274,20 @@ def _working(
 
     def archiving() -> None:
         begins = all(one.place is None for one in state.tables.values())
-        keep_archive(server, state.archive, until="now", start="now" if begins else None, stop=stop, **login)
+        keep_archive(
+            server,
+            state.archive,
+            until="now",
+            start="now" if begins else None,
+            storage_options=place.storage_options,
+            stop=stop,
+            **login,
+        )
 
     session = spark if spark is not None else start_session(master)
     told = partial(_tell, place, progress) if progress is not None else lambda state: None
     try:
-        yield Mirroring(session, place, state, address, archiving, stop, told)
+        yield Mirroring(session, place, state, address, archiving, stop, told, compact=compact, rate=rate)
     finally:
         if spark is None:
             session.stop()

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..apply.batch import apply_changes
 from ..apply.delta import DeltaTarget
+from ..apply.files import shaped
+from ..apply.jobs import Folder
 from ..lake.delta import delta_options
 from ..lake.results import FileStatistics, ToldStatement
 from ..rows.fit import STATEMENT
-from ..rows.types import import_pyarrow
+from ..rows.types import import_pyarrow, spark_schema
 from .changes import Decoded
+from .joining import ON_DRIVER
 from .state import Lake, TableState
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_ON_DRIVER = 16 << 20  # bytes of Parquet
 _APPLIED = ("alter", "truncate", "unknown")  # what else happens to a table makes a new copy, or its end
 _VERSION, _ORDINAL = "_commit_version", "_change_ordinal"
 
@@ -104,8 +106,8 @@ def _changes(
     """The rows and statements of a batch: on the driver where they are few, else a DataFrame."""
     pa = import_pyarrow()
     told = [one for one in batch.statements if one.version >= since]
-    if sum(file.bytes for file in batch.files) > _ON_DRIVER:
-        return _frame(session, folder, batch, since, told)
+    if sum(file.bytes for file in batch.files) > ON_DRIVER:
+        return _frame(session, lake, folder, batch, since, told)
     parts: list[Any] = []
     for file in batch.files:
         path = f"{lake.path}/_mirror/changes/{file.name}"
@@ -133,22 +135,32 @@ def _within(filesystem: Any, path: str, since: int, below: int) -> Iterator[pa.T
 
 
 def _frame(
-    session: SparkSession, folder: str, batch: Batch, since: int, told: Sequence[ToldStatement]
+    session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, told: Sequence[ToldStatement]
 ) -> Any:
-    from functools import reduce
+    """Read by the workers as they wrote it: the JVM may know nothing of the store."""
+    pa = import_pyarrow()
+    schema = pa.unify_schemas([file.schema for file in batch.files], promote_options="permissive")
+    schema = schema.append(pa.field(STATEMENT, pa.string()))
+    names = [file.name for file in batch.files]
+    place, below = Folder(folder, lake.storage_options), batch.below
 
-    from pyspark.sql import functions as F
+    def read(numbers: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
 
-    parts = [session.read.parquet(f"{folder}/{file.name}") for file in batch.files]
-    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    version = F.col(_VERSION)
-    rows = rows.where((version >= since) & (version < batch.below)).withColumn(
-        STATEMENT, F.lit(None).cast("string")
-    )
+        version, filesystem = pc.field(_VERSION), place.open()
+        for number in (i for one in numbers for i in one.column(0).to_pylist()):
+            with filesystem.open_input_file(names[number]) as source:
+                for rows in pq.ParquetFile(source).iter_batches():
+                    wanted = pa.table(rows).filter((version >= since) & (version < below))
+                    yield from shaped(wanted, schema).to_batches()
+
+    types = spark_schema(schema)
+    rows = session.range(0, len(names), 1, len(names)).mapInArrow(read, types)
     if not told:
         return rows
-    names = f"_change_type string, {_VERSION} long, {_ORDINAL} long, {STATEMENT} string"
+    names_of = f"_change_type string, {_VERSION} long, {_ORDINAL} long, {STATEMENT} string"
     statements = session.createDataFrame(
-        [(one.kind, one.version, one.ordinal, one.sql) for one in told], names
+        [(one.kind, one.version, one.ordinal, one.sql) for one in told], names_of
     )
     return rows.unionByName(statements, allowMissingColumns=True)

@@ -180,12 +180,15 @@ class Copier:
         Of the server's user: it travels in the function, not in data or plan.
     lake : str
     storage_options : dict or None
+    rate : float or None
+        Bytes of values that it reads in a second, at most.
     """
 
     address: Address
     password: str | None = field(repr=False)
     lake: str
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
+    rate: float | None = None
 
     def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         """Copy each chunk; an error is a result, so that other tables go on."""
@@ -230,7 +233,7 @@ class Copier:
                 writer = pyarrow.parquet.ParquetWriter(
                     sink, selection.schema, store_schema=False, store_decimal_as_integer=True
                 )
-                for batch in batches_of(connection, sql, selection):
+                for batch in batches_of(connection, sql, selection, rate=self.rate):
                     writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
                     count += batch.num_rows
                 writer.close()
@@ -245,15 +248,22 @@ class Copier:
             raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
 
 
-def batches_of(connection: Connection, sql: str, selection: SelectList) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT, as the lake has them."""
+def batches_of(
+    connection: Connection, sql: str, selection: SelectList, *, rate: float | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a SELECT, as the lake has them; `rate`: bytes of values a second, at most."""
     rows: list[tuple[bytes | None, ...]] = []
     size = 0
+    most = _BATCH_BYTES if rate is None else min(_BATCH_BYTES, max(rate * _PAUSE, 1))
+    next_at = time.monotonic()
     for row in connection.stream(sql):
         rows.append(row)
         size += sum(len(value) for value in row if value is not None)
-        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+        if len(rows) >= _BATCH_ROWS or size >= most:
             yield selection.batch(rows)
+            if rate is not None:  # what is not taken from the line waits at the server
+                next_at += size / rate
+                time.sleep(max(next_at - time.monotonic(), 0))
             rows, size = [], 0
     if rows:
         yield selection.batch(rows)
@@ -269,6 +279,7 @@ def run_copies(
     copies: dict[str, tuple[TableState, Copy]],
     *,
     mariadb: bool,
+    rate: float | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
     """Read what is missing of some copies; the files of each table, or why it failed."""
     chunks: list[CopyChunk] = []
@@ -286,9 +297,10 @@ def run_copies(
         ]
     failed: dict[str, BinlogError] = {}
     if chunks:
-        copier = Copier(address, address.password, lake.uri, lake.storage_options)
         context = session.sparkContext
         slices = min(len(chunks), context.defaultParallelism * 4)
+        share = None if rate is None else rate / min(slices, context.defaultParallelism)
+        copier = Copier(address, address.password, lake.uri, lake.storage_options, share)
         for one in context.parallelize(chunks, slices).mapPartitions(copier).collect():
             if one.error is not None:
                 failed.setdefault(one.table, one.error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -108,6 +108,14 @@ class History:
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
             self._write(state, number, rows, own, told, end, None)
+
+    def tables(self, state: TableState) -> Iterator[tuple[DeltaLakeTable, Folder]]:
+        """Those that a table's history is in."""
+        for number in count(1):
+            found = self._opened(state, number)
+            if not found.exists:
+                return
+            yield found, self._folder(state, number)
 
     def _placed(
         self, state: TableState, schemas: Iterable[pa.Schema]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..apply.files import FileWriter, shaped
 from ..apply.jobs import Folder
+from ..lake.delta import DeltaLakeTable
 from ..lake.table import DataFile
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a Spark job
 FILE_BYTES = 128 << 20
+_SMALL_BYTES = FILE_BYTES // 4
+_MOST_SMALL = 8  # files of a table, before they are put together
 _GROUP_BYTES = 64 << 20  # of Arrow, in a row group
 _VERSION = "_commit_version"
 
@@ -100,3 +103,17 @@ def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[
         total += one.bytes
     run: Run = run_here if total <= ON_DRIVER else partial(call_tasks, session)
     return [one for one in run(joiner, [names for names in groups if names]) if one is not None]
+
+
+def compact(session: SparkSession, table: DeltaLakeTable, folder: Folder) -> int:
+    """Put a table's small files together, where it has many; their number.
+
+    One commit exchanges them and says that no row has changed. Whatever ends this before leaves the table as
+    it was.
+    """
+    small = [file for file in table.files() if file.bytes < _SMALL_BYTES]
+    if len(small) < _MOST_SMALL or table.special:
+        return 0
+    new = join(session, Joiner(folder, folder, table.columns), small)
+    table.exchange(new, small, table.columns, None, changes=False)
+    return len(small)

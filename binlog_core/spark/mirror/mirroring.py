@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, SchemaError, ServerError
+from ...report import BinlogWarning
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
@@ -18,6 +20,7 @@ from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definition_at, merged
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .history import History
+from .joining import compact
 from .marks import Mark, check_settings, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import SESSION
@@ -49,6 +52,10 @@ class Mirroring:
     stop : threading.Event
     told : callable of MirrorState
         Called after each step.
+    compact : float or None
+        Seconds after which a table's small files are put together.
+    rate : float or None
+        Bytes a second that copies read at most.
     """
 
     def __init__(
@@ -60,7 +67,11 @@ class Mirroring:
         archiving: Callable[[], None],
         stop: threading.Event,
         told: Callable[[MirrorState], None] = lambda state: None,
+        *,
+        compact: float | None = None,
+        rate: float | None = None,
     ) -> None:
+        self._compact_after, self._rate = compact, rate
         self._session = session
         self._lake = lake
         self.state = state
@@ -83,6 +94,7 @@ class Mirroring:
             self._look()
             self._copy()
             self._replay(asked)
+            self._compact()
             if not any(one.stage == "copying" for one in self.state.tables.values()) or self._stop.is_set():
                 return
             asked = time.time()
@@ -100,7 +112,8 @@ class Mirroring:
 
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for some tables."""
-        return LogPlan(self.state.archive, [one.full_name for one in tables])
+        names = [one.full_name for one in tables]
+        return LogPlan(self.state.archive, names, self._lake.storage_options)
 
     # ------------------------------------------------------------ the server
 
@@ -161,7 +174,9 @@ class Mirroring:
                         self._failed(state, error)
             self._save()
         copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
-        found = run_copies(self._session, self._lake, self.address, copies, mariadb=self.mariadb)
+        found = run_copies(
+            self._session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
+        )
         self.archive()
         plan = self.plan(copying)
         begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
@@ -229,6 +244,26 @@ class Mirroring:
                 right="SELECT",
             )
         return {str(name): charset for name, charset in rows}
+
+    def _compact(self) -> None:
+        """Put small files together, of tables whose turn it is."""
+        for state in self.state.tables.values():
+            due = self._compact_after is not None and time.time() - state.compacted >= self._compact_after
+            if not due or state.stage != "following" or self._stop.is_set():
+                continue
+            found = [(self._lake.opened(state), self._lake.folder(state))]
+            found += self._history.tables(state) if self._history is not None else ()
+            try:
+                for table, folder in found:
+                    compact(self._session, table, folder)
+            except Exception as error:  # of deltalake and the stores below it
+                warnings.warn(
+                    f"the files of {state.full_name} cannot be put together: {type(error).__name__}: {error}",
+                    BinlogWarning,
+                    stacklevel=2,
+                )
+            state.compacted = time.time()
+            self._save()
 
     # ------------------------------------------------------------ the log
 

@@ -50,6 +50,8 @@ class TableState:
         Seconds since 1970: what the server had committed by then is in it.
     history : int or None
         Its history has all up to here; another place than the table's: it has a gap.
+    compacted : float
+        Seconds since 1970: when its small files were last looked for.
     """
 
     database: str
@@ -63,6 +65,7 @@ class TableState:
     keyless: bool = False
     as_of: float | None = None
     history: int | None = None
+    compacted: float = 0.0
 
     @property
     def full_name(self) -> str:

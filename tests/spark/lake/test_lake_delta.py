@@ -13,7 +13,7 @@ deltalake = pytest.importorskip("deltalake")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from binlog_core.spark.lake.delta import DeltaLakeTable, delta_options  # noqa: E402
+from binlog_core.spark.lake.delta import DeltaLakeTable, delta_filesystem, delta_options  # noqa: E402
 from binlog_core.spark.lake.table import DataFile  # noqa: E402
 
 
@@ -84,3 +84,11 @@ def test_options_of_a_store_in_the_words_of_deltalake() -> None:
         "timeout": "5",
     }
     assert "AWS_ALLOW_HTTP" not in (delta_options({"endpoint_url": "https://minio"}) or {})
+
+
+def test_files_of_a_store_take_buffers_of_arrow(tmp_path: Path) -> None:
+    filesystem = delta_filesystem(f"file://{tmp_path}", None)
+    with filesystem.open_output_stream("x.arrow") as sink:
+        sink.write(b"12")
+        sink.write(pa.py_buffer(b"34"))
+    assert (tmp_path / "x.arrow").read_bytes() == b"1234"

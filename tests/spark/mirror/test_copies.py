@@ -69,3 +69,25 @@ def test_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["c"] for batch in found for row in batch.to_pylist()] == list(range(5))
     monkeypatch.setattr("binlog_core.spark.mirror.copies._BATCH_BYTES", 3)
     assert len(list(batches_of(server, "SELECT * FROM shop.t", selection))) == 5
+
+
+def test_rows_come_no_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    import binlog_core.spark.mirror.copies as copies
+    from binlog_core.schema.given import parse_create_table
+
+    class Clock:
+        now = 100.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds
+
+    clock = Clock()
+    monkeypatch.setattr(copies, "time", clock)
+    server: Any = Server([(1, i, 7) for i in range(9)])
+    selection = SelectList.of(parse_create_table(server.create, "shop", "t"), mariadb=True)
+    found = list(batches_of(server, "SELECT * FROM shop.t", selection, rate=6.0))
+    assert [len(one) for one in found] == [2, 2, 2, 2, 1]  # what comes in a second, three bytes a row
+    assert clock.now == 104

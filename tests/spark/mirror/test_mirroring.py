@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.s3 import CREDENTIALS, store
 from support.server import SERVER, connect, needs_server
 
 pytest.importorskip("pyspark")
@@ -176,6 +177,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
         "until": "now",
         "spark": session,
         "history": True,
+        "compact": None,
     }
     found = mirror(SERVER, tmp_path, **arguments)
     assert {one.table.partition(".")[2]: one.rows for one in found} == {
@@ -271,6 +273,26 @@ def test_a_swap_with_a_table_that_was_not_followed_makes_a_copy(
     (one,) = mirror(SERVER, tmp_path, **arguments)
     assert (one.stage, one.reason) == ("following", None)
     assert rows_of(tmp_path, "a") == [(1, "x", 2), (2, "y", 3)]
+
+
+def test_a_lake_in_a_store_has_its_credentials_from_the_options(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # the archive's spool
+    monkeypatch.setattr("binlog_core.spark.mirror.applying.ON_DRIVER", 0)  # workers apply, too
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("INSERT INTO a VALUES (1, 'x'), (2, 'y')")
+    with store("lakes") as endpoint:
+        options = {**CREDENTIALS, "endpoint_override": endpoint}
+        arguments: dict[str, Any] = {"spark": session, "storage_options": options}
+        url = "s3://lakes/shop"
+        mirror(SERVER, url, tables=f"{DATABASE}.a", until="now", history=True, **arguments)
+        sql("UPDATE a SET v = 'z' WHERE id = 1")
+        sql("DELETE FROM a WHERE id = 2")
+        (compared,) = verify(url, **arguments)
+        assert (compared.agrees, compared.rows, compared.reason) == (True, 1, None)
+        (told,) = status(url, storage_options=options)
+        assert (told.rows, told.stage) == (1, "following")
 
 
 def test_unsafe_settings_are_refused_and_no_password_is_kept(

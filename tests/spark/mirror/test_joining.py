@@ -1,0 +1,78 @@
+"""Small files of a table put together; in one commit, without a row more or less."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+deltalake = pytest.importorskip("deltalake")
+
+from binlog_core.spark.apply.jobs import Folder  # noqa: E402
+from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
+from binlog_core.spark.mirror import joining  # noqa: E402
+from binlog_core.spark.mirror.joining import Joiner, compact, join  # noqa: E402
+
+NO_SESSION: Any = None  # so little is done here
+
+
+class File(NamedTuple):
+    name: str
+    bytes: int
+
+
+def put(place: Path, count: int) -> None:
+    for i in range(count):
+        deltalake.write_deltalake(place, pa.table({"id": [i]}), mode="append")
+
+
+def test_small_files_become_one_and_no_row_changes(tmp_path: Path) -> None:
+    put(tmp_path, 8)
+    table = DeltaLakeTable(str(tmp_path))
+    table.add_columns(pa.schema({"v": pa.string()}))
+    assert compact(NO_SESSION, table, Folder(str(tmp_path))) == 8
+    found = deltalake.DeltaTable(tmp_path)
+    assert len(found.file_uris()) == 1
+    assert found.to_pyarrow_table().sort_by("id").to_pydict() == {"id": list(range(8)), "v": [None] * 8}
+    log = (tmp_path / "_delta_log" / f"{found.version():020}.json").read_text().splitlines()
+    actions = [one[kind] for one in map(json.loads, log) for kind in ("add", "remove") if kind in one]
+    assert [one["dataChange"] for one in actions] == [False] * 9
+    assert [one.rows for one in DeltaLakeTable(str(tmp_path)).files()] == [8]
+
+
+def test_few_files_and_large_ones_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, 7)
+    table = DeltaLakeTable(str(tmp_path))
+    assert compact(NO_SESSION, table, Folder(str(tmp_path))) == 0
+    put(tmp_path, 1)
+    monkeypatch.setattr(joining, "_SMALL_BYTES", 10)
+    assert compact(NO_SESSION, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path))) == 0
+    assert deltalake.DeltaTable(tmp_path).version() == 7
+
+
+def test_what_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, 8)
+    before = sorted(path.name for path in tmp_path.glob("*.parquet"))
+    table = DeltaLakeTable(str(tmp_path))
+    (tmp_path / before[-1]).rename(tmp_path / "gone")
+    with pytest.raises(OSError, match="No such file"):
+        compact(NO_SESSION, table, Folder(str(tmp_path)))
+    (tmp_path / "gone").rename(tmp_path / before[-1])
+    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == before
+    assert deltalake.DeltaTable(tmp_path).version() == 7
+
+
+def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "FILE_BYTES", 100)
+    asked: list[list[str]] = []
+    monkeypatch.setattr(Joiner, "__call__", lambda self, names: asked.append(names))
+    place = Folder("/")
+    sizes = (60, 40, 1, 300, 99, 1)
+    files = [File(str(i), size) for i, size in enumerate(sizes)]
+    assert join(NO_SESSION, Joiner(place, place, pa.schema({})), files) == []
+    assert asked == [["0", "1"], ["2"], ["3"], ["4", "5"]]
+    assert join(NO_SESSION, Joiner(place, place, pa.schema({})), []) == []

@@ -1,0 +1,52 @@
+"""A store of this machine that speaks S3."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+CREDENTIALS = {"access_key": "user", "secret_key": "secret", "region": "us-east-1"}
+_PATIENCE = 60
+
+
+@contextmanager
+def store(bucket: str) -> Iterator[str]:
+    """Its endpoint; a process of its own, because deltalake waits for it with the interpreter's lock."""
+    pytest.importorskip("moto.server")
+    import botocore.session
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _wait(port)
+            client = botocore.session.get_session().create_client(
+                "s3",
+                endpoint_url=f"http://127.0.0.1:{port}",
+                region_name=CREDENTIALS["region"],
+                aws_access_key_id=CREDENTIALS["access_key"],
+                aws_secret_access_key=CREDENTIALS["secret_key"],
+            )
+            client.create_bucket(Bucket=bucket)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def _wait(port: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)

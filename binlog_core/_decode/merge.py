@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core._values import ChangeIterator, RowChange, RowReader, ValuePlan
+from .._core._values import Changes, Kept, RowReader, ValuePlan
 from .._subsets import only
 from ..batch import ChangeBatch
 
@@ -36,10 +36,9 @@ class ChangeReader:
         self._skip = skip_errors
         # By how many columns the table has, and the identity of those decoded, which the plan keeps alive.
         self._plans: dict[tuple[int, int], ValuePlan] = {}
+        self._kept = Kept()
 
-    def changes(
-        self, groups: Iterable[Group], opened: OpenSources | None = None
-    ) -> Generator[RowChange, None, None]:
+    def changes(self, groups: Iterable[Group], opened: OpenSources | None = None) -> Changes:
         """One RowChange per changed row, in log order across each group's batches.
 
         Parameters
@@ -48,9 +47,12 @@ class ChangeReader:
         opened : OpenSources, optional
             What the groups are read from: where it is closed, so are the changes.
         """
+        return Changes(self._read(groups), opened)
+
+    def _read(self, groups: Iterable[Group]) -> Iterator[list[RowReader]]:
         for group in groups:
             with self.readers(group) as found:
-                yield from ChangeIterator([reader for _, reader in found], opened)
+                yield [reader for _, reader in found]
 
     @contextmanager
     def readers(self, group: Group) -> Iterator[list[tuple[ChangeBatch, RowReader]]]:
@@ -69,7 +71,7 @@ class ChangeReader:
         if plan is None or plan.columns is not batch.columns:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = ValuePlan(batch.table, batch.columns)
+            plan = self._plans[key] = ValuePlan(batch.table, batch.columns, self._kept)
         return RowReader(batch, plan, "skip" if self._skip else "raise")
 
     def _count(self, kind: str, count: int, first: Exception | None) -> None:

@@ -37,7 +37,7 @@ class OpenSources:
 
     def __init__(self, files: LogFiles, first: Source | None = None) -> None:
         self.files = files
-        self.closed = False
+        self.flag = bytearray(1)  # not 0: closed. For the core, which looks before each row.
         self._open: dict[int, _Opened] = {}  # by id
         self._read_once: set[int] = set()
         if first is not None:
@@ -46,6 +46,15 @@ class OpenSources:
         # The first is opened at once, so that what cannot be read says so; the first pass reads it.
         self.first = self._waiting = first if first is not None else self.open(0)
         self._open[id(self.first)] = self.first
+
+    @property
+    def closed(self) -> bool:
+        """See above."""
+        return bool(self.flag[0])
+
+    @closed.setter
+    def closed(self, closed: bool) -> None:
+        self.flag[0] = closed
 
     def take(self, i: int) -> Source:
         """The i-th file for one pass: of the first the source that waits for it, if it does."""

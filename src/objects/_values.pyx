@@ -9,47 +9,71 @@ from datetime import timezone
 
 
 cimport cython
+cimport numpy as cnp
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
 from cpython.dict cimport PyDict_Copy, PyDict_SetItem
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport INT64_MIN, int8_t, int16_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
 
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
 )
 from memory.memory cimport append, memory_t, release
+from objects.dict_slots cimport dict_block, find_slots, put_slot, slot_at
 from objects.field_texts cimport (
     PUT_DONE, PUT_NO_MEMORY, TEXT_CSV, TEXT_JSON, TEXT_SQL, is_text, put_fixed, put_status_t, put_text, text_form_t,
 )
 from objects.value_objects cimport (
-    FORM_ASCII, FORM_DATE, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET,
-    FORM_TEXT, FORM_TIME, FORM_U64, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t,
-    find_invalid_date, form_t, gtid_text, is_day, load_integer, padded_bytes, set_value, temporal_value,
-    vector_value,
+    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16,
+    FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP, FORM_U16,
+    FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t,
+    find_invalid_date, form_t, gtid_text, is_day, padded_bytes, set_value, temporal_value, vector_value,
 )
 from types.calendar cimport calendar_t
 from types.jsonb_text cimport append_jsonb_text
 from types.utf8 cimport is_ascii
 from wire.codes cimport DECODE_NO_MEMORY
+from wire.cursor cimport load_u16, load_u32, load_u64
 
 from ._jsonb import apply_json_diffs, parse_json_diffs
 from .._tables.side_dtypes import INVALID_DATE_DTYPE, TRANSACTION_DTYPE
 from ..errors import DecodeError
 
+cdef extern from "Python.h":
+    # New references
+    PyObject* long_of "PyLong_FromLong"(long value) except NULL
+    PyObject* long_of_i64 "PyLong_FromLongLong"(long long value) except NULL
+    PyObject* long_of_u64 "PyLong_FromUnsignedLongLong"(unsigned long long value) except NULL
+    PyObject* float_of "PyFloat_FromDouble"(double value) except NULL
+    PyObject* ascii_text "PyUnicode_New"(Py_ssize_t length, uint32_t highest) except NULL
+    char* text_bytes "PyUnicode_1BYTE_DATA"(PyObject* text) noexcept
+    Py_ssize_t text_length "PyUnicode_GET_LENGTH"(PyObject* text) noexcept
+    bint is_text_object "PyUnicode_CheckExact"(PyObject* value) noexcept
+    bint is_tracked "PyObject_GC_IsTracked"(object made) noexcept
+    void track "PyObject_GC_Track"(object made) noexcept
+
 import_datetime()
+cnp.import_array()
 
 cdef object Decimal = decimal.Decimal
 cdef object UTC = timezone.utc
 
 
 include "objects/row_change.pxi"
+include "objects/kept_values.pxi"
 include "objects/value_plan.pxi"
 include "objects/held_memory.pxi"
+
+
+cdef inline PyObject* new_reference(object value) noexcept:
+    Py_INCREF(value)
+    return <PyObject*> value
 
 
 cdef dict TEXT_FORMS = {"csv": TEXT_CSV, "json": TEXT_JSON, "sql": TEXT_SQL}
@@ -59,18 +83,6 @@ cdef int put_bytes(memory_t* out, bytes text) except -1:
     if append(out, <const char*> text, <size_t> len(text)):
         raise MemoryError
     return 0
-
-
-cdef enum:
-    CACHED = 256                # values of a column
-    CACHE_SHIFT = 56            # of 64 bits
-
-cdef uint64_t CACHE_FACTOR = 0x9E3779B97F4A7C15u        # 2**64 over the golden ratio: spreads what lies close together
-
-
-cdef struct cached_t:
-    int64_t key                 # what the record holds
-    PyObject* value
 
 
 @cython.final
@@ -104,15 +116,12 @@ cdef class RowReader:
     cdef readonly Py_ssize_t damaged_values
     cdef readonly object first_invalid_text
     cdef readonly object first_damaged_value
-    cdef object array
     cdef object path
     cdef object database
     cdef object table
     cdef bint skips
-    cdef Memory records_memory
     cdef Memory heap
-    cdef Memory transactions_memory
-    cdef Memory invalid_memory
+    cdef tuple held                   # what the pointers lead to
     cdef const uint8_t* records
     cdef Py_ssize_t record_count
     cdef const transaction_t* transactions
@@ -120,43 +129,34 @@ cdef class RowReader:
     cdef const invalid_date_t* invalid
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
-    cdef cached_t* caches             # CACHED for each column, or NULL
-    cdef Py_ssize_t gtid_of           # the transaction whose GTID and commit time are in the two below
-    cdef object gtid
-    cdef object commit_time
+    cdef Kept kept                    # or None: made anew each time
+    cdef Origin origin                # of the changes of transaction …
+    cdef uint32_t origin_of
 
     def __cinit__(self, batch, ValuePlan plan=None, on_error="raise"):
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error={on_error!r}: raise and skip are known")
         self.plan = ValuePlan(batch.table, batch.columns) if plan is None else plan
         self.skips = on_error == "skip"
-        self.array = batch.array
         self.path = batch.path
         self.database = batch.table.database
         self.table = batch.table.name
-        self.records_memory = memory_of(batch.array, self.plan.dtype)
-        self.records = self.records_memory.data
-        self.record_count = <Py_ssize_t> (self.records_memory.length // self.plan.record_len)
         self.heap = Memory(batch.buffer)
-        self.transactions_memory = memory_of(batch.transactions, TRANSACTION_DTYPE)
-        self.transactions = <const transaction_t*> self.transactions_memory.data
-        self.transaction_count = <Py_ssize_t> (self.transactions_memory.length // sizeof(transaction_t))
-        self.invalid_memory = memory_of(batch.invalid, INVALID_DATE_DTYPE)
-        self.invalid = <const invalid_date_t*> self.invalid_memory.data
-        self.invalid_count = <Py_ssize_t> (self.invalid_memory.length // sizeof(invalid_date_t))
-        self.gtid_of = -1
-        if self.plan.caches and self.record_count >= CACHED:
-            self.caches = <cached_t*> PyMem_Calloc(self.plan.count * CACHED, sizeof(cached_t))
+        records = records_in(batch.array, self.plan.dtype)
+        transactions = records_in(batch.transactions, TRANSACTION_DTYPE)
+        invalid = records_in(batch.invalid, INVALID_DATE_DTYPE)
+        self.held = (records, transactions, invalid)
+        self.records = <const uint8_t*> cnp.PyArray_DATA(records)
+        self.record_count = cnp.PyArray_SIZE(records)
+        self.transactions = <const transaction_t*> cnp.PyArray_DATA(transactions)
+        self.transaction_count = cnp.PyArray_SIZE(transactions)
+        self.invalid = <const invalid_date_t*> cnp.PyArray_DATA(invalid)
+        self.invalid_count = cnp.PyArray_SIZE(invalid)
+        if self.plan.kept.awake(self.record_count):
+            self.kept = self.plan.kept
         if len(batch.json_diffs):
             diffs = batch.json_diffs
             self.json_diffs = set(zip(diffs["record"].tolist(), diffs["column"].tolist(), strict=True))
-
-    def __dealloc__(self):
-        cdef Py_ssize_t i
-        if self.caches != NULL:
-            for i in range(self.plan.count * CACHED):
-                Py_XDECREF(self.caches[i].value)
-            PyMem_Free(self.caches)
 
     def __len__(self):
         """Number of records."""
@@ -187,7 +187,7 @@ cdef class RowReader:
             A value's bytes cannot be decoded.
         """
         self.check_record(record)
-        return self.row(record)
+        return self.row(record, None)
 
     def change(self, Py_ssize_t record):
         """The change that begins at a record: an insert, a delete, or the first of an update's two.
@@ -380,109 +380,218 @@ cdef class RowReader:
         cdef const uint8_t* bitmaps = self.at(record) + sizeof(image_t) + field.bitmap_byte
         return ((bitmaps[0] | bitmaps[self.plan.bitmap_len]) & field.bitmap_mask) != 0
 
+    cdef inline bint is_pair(self, Py_ssize_t record) noexcept:
+        # The two images of an update
+        return (
+            (<const image_t*> self.at(record)).op == OP_UPDATE_PREIMAGE
+            and record + 1 < self.record_count
+            and (<const image_t*> self.at(record + 1)).op == OP_UPDATE_POSTIMAGE
+        )
+
     cdef RowChange make_change(self, Py_ssize_t record):
         cdef const image_t* image = <const image_t*> self.at(record)
         cdef RowChange change = RowChange.__new__(RowChange)
         if image.op == OP_INSERT:
-            change.op = "insert"
-            change.after = self.row(record)
+            change.after = self.row(record, None)
         elif image.op == OP_DELETE:
-            change.op = "delete"
-            change.before = self.row(record)
-        elif (
-            image.op == OP_UPDATE_PREIMAGE
-            and record + 1 < self.record_count
-            and (<const image_t*> self.at(record + 1)).op == OP_UPDATE_POSTIMAGE
-        ):
-            change.op = "update"
-            change.before = self.row(record)
-            change.after = self.row(record + 1)
+            change.before = self.row(record, None)
+        elif self.is_pair(record):
+            change.before = self.row(record, None)
+            change.after = self.row(record + 1, change.before)
         else:
             raise self.error(record, -1, f"record {record} begins no change")
-        change.database = self.database
-        change.table = self.table
+        change.op = <object> PyTuple_GET_ITEM(OP_NAMES, image.op)
         change.position = image.position
         change.timestamp = image.timestamp
-        if self.gtid_of != <Py_ssize_t> image.transaction:
-            if <Py_ssize_t> image.transaction >= self.transaction_count:
-                raise self.error(
-                    record, -1, f"transaction {image.transaction} of {self.transaction_count}"
-                )
-            self.gtid = gtid_text(&self.transactions[image.transaction])
-            committed = self.transactions[image.transaction].commit_time
-            self.commit_time = committed if committed >= 0 else None
-            self.gtid_of = <Py_ssize_t> image.transaction
-        change.gtid = self.gtid
-        change.commit_time = self.commit_time
-        change.path = self.path
+        if self.origin is None or self.origin_of != image.transaction:
+            self.find_origin(record, image.transaction)
+        change.origin = self.origin
         return change
 
-    cdef dict row(self, Py_ssize_t record):
+    cdef int find_origin(self, Py_ssize_t record, uint32_t transaction) except -1:
+        cdef Origin origin = Origin.__new__(Origin)
+        if <Py_ssize_t> transaction >= self.transaction_count:
+            raise self.error(record, -1, f"transaction {transaction} of {self.transaction_count}")
+        origin.database = self.database
+        origin.table = self.table
+        origin.path = self.path
+        origin.transaction = self.transactions[transaction]
+        if origin.transaction.commit_time >= 0:
+            origin.commit_time = origin.transaction.commit_time
+        self.origin = origin
+        self.origin_of = transaction
+        return 0
+
+    cdef dict row(self, Py_ssize_t record, dict before):
+        # before: of the record before, if this is the other image of an update
         cdef ValuePlan plan = self.plan
-        cdef const uint8_t* nulls = self.at(record) + sizeof(image_t)
-        cdef const uint8_t* absent = nulls + plan.bitmap_len
-        cdef bint whole = True
+        cdef const uint8_t* p = self.at(record)
+        cdef const uint8_t* nulls = p + sizeof(image_t)
+        cdef char* block
+        cdef char* block_before = NULL
         cdef Py_ssize_t i
-        cdef size_t byte
         cdef field_t* field
+        cdef PyObject* value
         cdef dict out
-        for byte in range(plan.bitmap_len):
+        if not plan.placed or not self.is_whole(p):
+            return self.row_by_keys(nulls, record)
+        out = PyDict_Copy(plan.template)
+        block = dict_block(out)
+        if before is not None and self.json_diffs is None and self.is_whole(p - plan.record_len):
+            block_before = dict_block(before)
+        for i in range(plan.count):
+            field = &plan.fields[i]
+            if nulls[field.bitmap_byte] & field.bitmap_mask:
+                continue
+            value = NULL
+            if block_before != NULL and field.alike:
+                value = self.same_value(field, p, slot_at(block_before, field.slot)[0])
+            if value == NULL:
+                value = self.new_value(field, i, record, p)
+            put_slot(block, field.slot, value)
+        if plan.has_lists and not is_tracked(out):
+            track(out)
+        return out
+
+    cdef inline bint is_whole(self, const uint8_t* p) noexcept:
+        # No column is absent from the record at p
+        cdef const uint8_t* absent = p + sizeof(image_t) + self.plan.bitmap_len
+        cdef size_t byte
+        for byte in range(self.plan.bitmap_len):
             if absent[byte]:
-                whole = False
-        if whole:
-            out = PyDict_Copy(plan.template)
-            for i in range(plan.count):
-                field = &plan.fields[i]
-                if not nulls[field.bitmap_byte] & field.bitmap_mask:
-                    name = <object> PyTuple_GET_ITEM(plan.names, i)
-                    PyDict_SetItem(out, name, self.value(field, i, record))
-            return out
-        out = {}
+                return False
+        return True
+
+    cdef dict row_by_keys(self, const uint8_t* nulls, Py_ssize_t record):
+        cdef ValuePlan plan = self.plan
+        cdef const uint8_t* absent = nulls + plan.bitmap_len
+        cdef Py_ssize_t i
+        cdef field_t* field
+        cdef dict out = {}
         for i in range(plan.count):
             field = &plan.fields[i]
             if absent[field.bitmap_byte] & field.bitmap_mask:
                 continue
+            name = <object> PyTuple_GET_ITEM(plan.names, i)
             if nulls[field.bitmap_byte] & field.bitmap_mask:
-                out[plan.names[i]] = None
+                PyDict_SetItem(out, name, None)
             else:
-                out[plan.names[i]] = self.value(field, i, record)
+                PyDict_SetItem(out, name, self.value(field, i, record))
         return out
 
+    cdef inline PyObject* same_value(self, const field_t* field, const uint8_t* p, PyObject* before) noexcept:
+        # A new reference to the object of the record before, if this one's bytes are the same; else NULL.
+        cdef const uint8_t* q = p - self.plan.record_len + field.offset
+        cdef span_t one, other
+        p += field.offset
+        if before == <PyObject*> None:
+            return NULL
+        if field.is_span:
+            memcpy(&one, p, sizeof(one))
+            memcpy(&other, q, sizeof(other))        # whose bytes have been looked at
+            if one.length != other.length or (field.form != FORM_BYTES and not is_text_object(before)):
+                return NULL                          # bytes that are no text are counted each time
+            if one.offset > self.heap.length or one.length > self.heap.length - one.offset:
+                return NULL
+            if memcmp(self.heap.data + one.offset, self.heap.data + other.offset, one.length):
+                return NULL
+        elif field.alike == 4:
+            if load_u32(p) != load_u32(q):
+                return NULL
+        elif field.alike == 8:
+            if load_u64(p) != load_u64(q):
+                return NULL
+            if FORM_DATE <= field.form <= FORM_TIME and load_u64(p) == <uint64_t> INT64_MIN:
+                return NULL                          # an invalid date, of its own
+        elif memcmp(p, q, field.alike):
+            return NULL
+        Py_INCREF(<object> before)
+        return before
+
     cdef object value(self, field_t* field, Py_ssize_t i, Py_ssize_t record):
-        # One value that is neither NULL nor absent. Record fields are not aligned: memcpy.
-        cdef const uint8_t* p = self.at(record) + field.offset
+        # One value that is neither NULL nor absent
+        cdef PyObject* made = self.new_value(field, i, record, self.at(record))
+        value = <object> made
+        Py_DECREF(value)
+        return value
+
+    cdef inline PyObject* new_value(self, field_t* field, Py_ssize_t i, Py_ssize_t record,
+                                    const uint8_t* p) except NULL:
+        # A new reference. p: the record, whose fields are not aligned.
         cdef form_t form = field.form
-        cdef int64_t i64
         cdef float f32
         cdef double f64
-        if form == FORM_U64:
-            return load_integer(form, p)
-        elif FORM_I8 <= form < FORM_U64:
-            return <int64_t> load_integer(form, p)
+        p += field.offset
+        if form == FORM_I8:
+            return long_of((<const int8_t*> p)[0])
+        elif form == FORM_I16:
+            return long_of(<int16_t> load_u16(p))
+        elif form == FORM_I32:
+            return long_of(<int32_t> load_u32(p))
+        elif form == FORM_I64:
+            return long_of_i64(<int64_t> load_u64(p))
+        elif form == FORM_U8:
+            return long_of(p[0])
+        elif form == FORM_U16:
+            return long_of(load_u16(p))
+        elif form == FORM_U32:
+            return long_of_i64(load_u32(p))
+        elif form == FORM_U64:
+            return long_of_u64(load_u64(p))
         elif form == FORM_FLOAT:
             memcpy(&f32, p, 4)
-            return <double> f32
+            return float_of(f32)
         elif form == FORM_DOUBLE:
             memcpy(&f64, p, 8)
-            return f64
-        elif field.cached and self.caches != NULL:
-            memcpy(&i64, p, 8)
-            if i64 != INT64_MIN:
-                return self.cached(field, i, record, i64)
-        return self.other_value(field, i, record, p)
+            return float_of(f64)
+        elif form == FORM_UTF8 or form == FORM_ASCII or form == FORM_TEXT:
+            return self.new_text(field, i, record, <const span_t*> p)
+        elif field.keeps and self.kept is not None and <int64_t> load_u64(p) != INT64_MIN:
+            return self.kept_number(field, i, record, p)
+        return new_reference(self.other_value(field, i, record, p))
 
-    cdef inline object cached(self, field_t* field, Py_ssize_t i, Py_ssize_t record, int64_t key):
-        # Dates and short decimals come again and again, and are dear to make.
-        cdef cached_t* entry = &self.caches[i * CACHED + <Py_ssize_t> (<uint64_t> key * CACHE_FACTOR >> CACHE_SHIFT)]
-        cdef PyObject* before
-        if entry.value == NULL or entry.key != key:
-            value = self.other_value(field, i, record, self.at(record) + field.offset)
+    cdef PyObject* kept_number(self, field_t* field, Py_ssize_t i, Py_ssize_t record, const uint8_t* p) except NULL:
+        cdef int64_t key = <int64_t> load_u64(p)
+        cdef int64_t kind = <int64_t> field.form << 8 | field.scale
+        cdef kept_t* entry = number_entry(self.kept, key, kind)
+        cdef PyObject* before = entry.value
+        cdef bint hit = before != NULL and entry.key == key and entry.kind == kind
+        weigh(field, hit)
+        if not hit:
+            value = self.other_value(field, i, record, p)
             before = entry.value
             entry.key = key
-            entry.value = <PyObject*> value
-            Py_INCREF(value)
+            entry.kind = kind
+            entry.value = new_reference(value)
             Py_XDECREF(before)
-        return <object> entry.value
+        return new_reference(<object> entry.value)
+
+    cdef PyObject* new_text(self, field_t* field, Py_ssize_t i, Py_ssize_t record, const span_t* place) except NULL:
+        cdef span_t span
+        cdef const char* data
+        cdef PyObject** entry = NULL
+        cdef PyObject* made
+        memcpy(&span, place, sizeof(span))
+        data = self.span_data(record, i, &span)
+        if (
+            span.length < 2                          # which Python has already
+            or (field.form == FORM_TEXT and not field.ascii_alike)
+            or not is_ascii(<const uint8_t*> data, span.length)
+        ):
+            return new_reference(self.text(field, i, record, data, span.length))
+        if field.keeps and span.length <= KEPT_TEXT and self.kept is not None:
+            entry = text_entry(self.kept, data, span.length)
+            made = entry[0]
+            if made != NULL and text_length(made) == span.length and not memcmp(text_bytes(made), data, span.length):
+                weigh(field, True)
+                return new_reference(<object> made)
+            weigh(field, False)
+        made = ascii_text(span.length, 127)
+        memcpy(text_bytes(made), data, span.length)
+        if entry != NULL:
+            Py_XDECREF(entry[0])
+            entry[0] = new_reference(<object> made)
+        return made
 
     cdef object other_value(self, field_t* field, Py_ssize_t i, Py_ssize_t record, const uint8_t* p):
         cdef form_t form = field.form

@@ -1,6 +1,34 @@
 # The changes of several batches as one stream. Included by _values.pyx: it calls RowReader in C.
 
-import numpy as np
+
+cdef struct place_t:                 # of a reader's next change: what goes first in a heap is the least
+    uint64_t position
+    uint32_t row
+    uint32_t reader
+    Py_ssize_t record
+
+
+cdef inline bint comes_first(const place_t* a, const place_t* b) noexcept nogil:
+    if a.position != b.position:
+        return a.position < b.position
+    if a.row != b.row:
+        return a.row < b.row
+    return a.reader < b.reader
+
+
+cdef inline void sink(place_t* heap, Py_ssize_t count, Py_ssize_t at) noexcept nogil:
+    # Down to where both below it come later
+    cdef place_t moved = heap[at]
+    cdef Py_ssize_t below = 2 * at + 1
+    while below < count:
+        if below + 1 < count and comes_first(&heap[below + 1], &heap[below]):
+            below += 1
+        if not comes_first(&heap[below], &moved):
+            break
+        heap[at] = heap[below]
+        at = below
+        below = 2 * at + 1
+    heap[at] = moved
 
 
 @cython.final
@@ -10,52 +38,110 @@ cdef class ChangeIterator:
     Parameters
     ----------
     readers : iterable of RowReader
-        Of the batches of one group: their changes are merged by position and row.
-    opened : OpenSources, optional
-        What they were read from: once it is closed, changes end with its error.
+        Of the batches of one group, each in log order: their changes are merged by position and row.
 
     An error of one value is raised once; the next call goes on after that change.
     """
 
     cdef list readers
-    cdef Memory order_memory
-    cdef const int64_t* order          # reader << 32 | record
-    cdef Py_ssize_t count
-    cdef Py_ssize_t next
-    cdef object opened
+    cdef place_t* heap
+    cdef Py_ssize_t left             # readers that have changes
 
-    def __cinit__(self, readers, opened=None):
+    def __cinit__(self, readers):
         cdef RowReader reader
-        cdef list keys = []
-        cdef list positions = []
-        cdef list rows = []
+        cdef Py_ssize_t i
         self.readers = list(readers)
-        self.opened = opened
-        for number, reader in enumerate(self.readers):
-            image = reader.array["image"]
-            op = image["op"]
-            # A postimage belongs to the preimage before it; one without begins a change, which fails.
-            after_preimage = np.concatenate(([False], op == OP_UPDATE_PREIMAGE))[:len(op)]
-            records = np.flatnonzero((op != OP_UPDATE_POSTIMAGE) | ~after_preimage)
-            keys.append(records + (number << 32))
-            positions.append(image["position"][records])
-            rows.append(image["row"][records])
-        order = np.concatenate(keys).astype(np.int64, copy=False) if keys else np.empty(0, np.int64)
-        if len(self.readers) > 1:
-            order = order[np.lexsort((np.concatenate(rows), np.concatenate(positions)))]
-        self.count = len(order)
-        self.order_memory = Memory(np.ascontiguousarray(order))
-        self.order = <const int64_t*> self.order_memory.data
+        self.heap = <place_t*> PyMem_Calloc(len(self.readers) + 1, sizeof(place_t))
+        if self.heap == NULL:
+            raise MemoryError
+        for i, reader in enumerate(self.readers):
+            if reader.record_count:
+                self.heap[self.left].reader = <uint32_t> i
+                self.put(&self.heap[self.left], reader)
+                self.left += 1
+        for i in range(self.left // 2 - 1, -1, -1):
+            sink(self.heap, self.left, i)
+
+    def __dealloc__(self):
+        PyMem_Free(self.heap)
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        cdef int64_t key
-        if self.next >= self.count:
+        cdef RowChange change = self.take()
+        if change is None:
             raise StopIteration
-        if self.opened is not None and self.opened.closed:
-            self.opened.check_still_open()
-        key = self.order[self.next]
-        self.next += 1
-        return (<RowReader> self.readers[key >> 32]).make_change(<Py_ssize_t> <uint32_t> key)
+        return change
+
+    cdef inline void put(self, place_t* place, RowReader reader) noexcept:
+        cdef const image_t* image = <const image_t*> reader.at(place.record)
+        place.position = image.position
+        place.row = image.row
+
+    cdef RowChange take(self):
+        # The next one; None at the end
+        cdef place_t* first = self.heap
+        cdef RowReader reader
+        cdef Py_ssize_t record
+        if not self.left:
+            return None
+        reader = <RowReader> self.readers[first.reader]
+        record = first.record
+        first.record += 2 if reader.is_pair(record) else 1
+        if first.record < reader.record_count:
+            self.put(first, reader)
+        else:
+            self.left -= 1
+            first[0] = self.heap[self.left]
+        sink(self.heap, self.left, 0)
+        return reader.make_change(record)
+
+
+@cython.final
+cdef class Changes:
+    """The changes of a pass.
+
+    Parameters
+    ----------
+    groups : generator of lists of RowReader
+    opened : OpenSources, optional
+        What they are read from: once it is closed, changes end with its error.
+
+    An error ends it.
+    """
+
+    cdef object groups
+    cdef ChangeIterator group        # the one at hand
+    cdef object opened
+    cdef const char* closed          # of `opened`
+
+    def __cinit__(self, groups, opened=None):
+        self.groups = groups
+        self.opened = opened
+        if opened is not None:
+            self.closed = PyByteArray_AS_STRING(opened.flag)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef RowChange change
+        while True:
+            if self.group is None:
+                self.group = ChangeIterator(next(self.groups))
+            try:
+                if self.closed != NULL and self.closed[0]:
+                    self.opened.check_still_open()
+                change = self.group.take()
+            except BaseException:
+                self.close()
+                raise
+            if change is not None:
+                return change
+            self.group = None
+
+    def close(self):
+        """End it: what it reads from is closed."""
+        self.group = None
+        self.groups.close()

@@ -1,8 +1,7 @@
 # Memory of Python objects, held while values are made of it. Included by _values.pyx.
 
-import numpy as np
-
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.ref cimport Py_INCREF
 
 
 @cython.final
@@ -21,8 +20,8 @@ cdef class Memory:
         PyBuffer_Release(&self.view)
 
 
-cdef Memory memory_of(array, dtype):
-    # dates and nested fields cannot be exported by the buffer protocol: as plain bytes they can
-    if array.dtype != dtype:
+cdef cnp.ndarray records_in(object array, object dtype):
+    # The array, or a contiguous copy; its data may be read for as long as it is held.
+    if array.dtype is not dtype and array.dtype != dtype:
         raise ValueError(f"an array of dtype {array.dtype}, {dtype} is needed")
-    return Memory(np.ascontiguousarray(array).view(np.uint8))
+    return cnp.PyArray_GETCONTIGUOUS(array)

@@ -2,6 +2,29 @@
 
 
 @cython.final
+@cython.freelist(64)
+@cython.no_gc                        # nothing that it holds refers back to it
+cdef class Origin:
+    # What the changes of a table's transaction have in common.
+    cdef object database
+    cdef object table
+    cdef object path
+    cdef object commit_time
+    cdef object known_gtid
+    cdef bint is_known               # the GTID; else it is made of …
+    cdef transaction_t transaction
+
+    cdef object gtid(self):
+        if not self.is_known:
+            self.known_gtid = gtid_text(&self.transaction)
+            self.is_known = True
+        return self.known_gtid
+
+
+cdef tuple OP_NAMES = (None, "insert", "update", "update", "delete")
+
+
+@cython.final
 @cython.freelist(256)
 cdef class RowChange:
     """One changed row, as ``log.rows()`` yields them.
@@ -29,38 +52,63 @@ cdef class RowChange:
     All of them are attributes.
     """
 
-    cdef readonly str op
-    cdef readonly str database
-    cdef readonly str table
+    cdef readonly object op
     cdef readonly object before
     cdef readonly object after
     cdef readonly uint64_t position
     cdef readonly uint32_t timestamp
-    cdef readonly object gtid
-    cdef readonly object commit_time
-    cdef readonly object path
+    cdef Origin origin
 
     __match_args__ = (
         "op", "database", "table", "before", "after", "position", "timestamp", "gtid", "commit_time", "path",
     )
 
-    def __init__(self, op, database, table, before=None, after=None, uint64_t position=0, uint32_t timestamp=0,
-                 gtid=None, commit_time=None, path=None):
+    def __init__(self, str op, str database, str table, before=None, after=None, uint64_t position=0,
+                 uint32_t timestamp=0, gtid=None, commit_time=None, path=None):
+        cdef Origin origin = Origin.__new__(Origin)
+        origin.database = database
+        origin.table = table
+        origin.path = path
+        origin.commit_time = commit_time
+        origin.known_gtid = gtid
+        origin.is_known = True
         self.op = op
-        self.database = database
-        self.table = table
         self.before = before
         self.after = after
         self.position = position
         self.timestamp = timestamp
-        self.gtid = gtid
-        self.commit_time = commit_time
-        self.path = path
+        self.origin = origin
+
+    @property
+    def database(self):
+        return self.common().database
+
+    @property
+    def table(self):
+        return self.common().table
+
+    @property
+    def gtid(self):
+        return self.common().gtid()
+
+    @property
+    def commit_time(self):
+        return self.common().commit_time
+
+    @property
+    def path(self):
+        return self.common().path
+
+    cdef Origin common(self):
+        if self.origin is None:      # of one that was made without arguments
+            self.origin = Origin.__new__(Origin)
+        return self.origin
 
     cdef tuple fields(self):
+        cdef Origin common = self.common()
         return (
-            self.op, self.database, self.table, self.before, self.after,
-            self.position, self.timestamp, self.gtid, self.commit_time,
+            self.op, common.database, common.table, self.before, self.after,
+            self.position, self.timestamp, common.gtid(), common.commit_time,
         )
 
     def __repr__(self):

@@ -53,7 +53,11 @@ cdef struct field_t:
     int scale                 # of DECIMAL; fraction digits of temporal types
     int limb_count
     Py_ssize_t pad_to
-    bint cached               # of eight bytes, and made with some work: values are kept
+    size_t slot               # of its value, in the block of a dict of all columns
+    uint8_t alike             # bytes of which the same ones give the same object, which nobody can change; 0: none do
+    bint is_span              # they lie elsewhere: as many as the span says
+    bint keeps                # made with some work: values are kept
+    int worth                 # of keeping them
 
 
 cdef inline uint64_t load_integer(form_t form, const uint8_t* p) noexcept nogil:

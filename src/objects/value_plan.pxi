@@ -67,6 +67,8 @@ cdef class ValuePlan:
     table : Table
     columns : tuple of Column
         The decoded ones, in table order.
+    kept : Kept, optional
+        Values that other plans' readers have kept, too.
     """
 
     cdef readonly object table
@@ -79,10 +81,14 @@ cdef class ValuePlan:
     cdef Py_ssize_t count
     cdef size_t bitmap_len
     cdef size_t record_len
-    cdef bint caches          # of some column values are kept, since they come again
+    cdef bint placed          # the values of a copied template lie in the slots of the fields
+    cdef bint has_lists       # some values are lists: the garbage collector has to know of rows
+    cdef Kept kept
 
-    def __cinit__(self, table, columns):
+    def __cinit__(self, table, columns, Kept kept=None):
+        cdef size_t* slots
         self.table = table
+        self.kept = Kept() if kept is None else kept
         self.columns = tuple(columns)
         self.dtype = record_dtype(len(table.columns), self.columns)
         self.count = len(self.columns)
@@ -103,8 +109,17 @@ cdef class ValuePlan:
                     f"column {column.name!r} has index {column.index}: the table has {len(table.columns)} columns"
                 )
             helpers.append(fill_field(&self.fields[i], column, dtype, row_offset + offset))
-            self.caches |= self.fields[i].cached
+            self.has_lists |= not self.fields[i].alike or self.fields[i].form == FORM_JSON
         self.helpers = tuple(helpers)
+        slots = <size_t*> PyMem_Malloc((self.count + 1) * sizeof(size_t))
+        if slots == NULL:
+            raise MemoryError
+        try:
+            self.placed = find_slots(self.names, slots)
+            for i in range(self.count):
+                self.fields[i].slot = slots[i] if self.placed else 0
+        finally:
+            PyMem_Free(slots)
 
     def __dealloc__(self):
         PyMem_Free(self.fields)
@@ -128,23 +143,28 @@ cdef object fill_field(field_t* field, column, dtype, offset):
     kind = int(column.kind)
     if kind == KIND_INT or kind == KIND_BIT:
         field.form = INT_FORMS[dtype.str[1:]]
+        field.alike = <uint8_t> dtype.itemsize
         return None
     field.form = FORMS[kind]
+    field.is_span = field.form not in FORM_SIZES
+    if kind != KIND_SET and kind != KIND_VECTOR:
+        field.alike = <uint8_t> dtype.itemsize
     if dtype.itemsize not in FORM_SIZES.get(field.form, (sizeof(span_t),)):
         raise ValueError(f"column {column.name!r}: {dtype} is not what {column.kind!r} is stored as")
     if kind == KIND_DECIMAL:
         field.scale = column.scale
         field.limb_count = dtype.itemsize // 8
-        field.cached = field.limb_count == 1
+        field.keeps = field.limb_count == 1
         if not 0 <= field.scale <= 40:
             raise ValueError(f"DECIMAL scale {column.scale}")
-    elif kind == KIND_DATE:
-        field.cached = True
+    elif FORM_DATE <= field.form <= FORM_TIME:
+        field.keeps = True
     elif kind == KIND_BINARY:
         field.pad_to = column.pad_to
     elif kind == KIND_ENUM or kind == KIND_SET:
         return None if column.members is None else tuple(column.members)
     elif kind == KIND_TEXT:
+        field.keeps = True
         if column.charset in ("utf8mb4", "utf8mb3", "utf8"):
             field.form = FORM_UTF8
         elif column.charset == "ascii":

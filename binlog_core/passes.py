@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from ._decode.executed import Executed
 from .report import Report
@@ -82,6 +82,13 @@ class Prepared(Generic[R]):
         return self._make(batch) if made is None else made[1]
 
 
+class Items(Iterator[T], Protocol):
+    """What a pass yields: a generator, or the like."""
+
+    def close(self) -> object:
+        """End it."""
+
+
 class Pass(Iterator[T]):
     """One pass over a log, read as it is iterated; ``log.events()``, ``log.rows()`` and others make it.
 
@@ -96,7 +103,7 @@ class Pass(Iterator[T]):
         Where and why this pass ended inside an event.
     """
 
-    def __init__(self, reading: Reading, items: Generator[T, None, None]) -> None:
+    def __init__(self, reading: Reading, items: Items[T]) -> None:
         self._reading = reading
         self._items = items
 
@@ -119,7 +126,7 @@ class Pass(Iterator[T]):
         self._reading.prepare = prepared.prepare
 
     def __iter__(self) -> Iterator[T]:
-        return self._items  # the generator itself: without a call of ours for each item
+        return self._items  # themselves: without a call of ours for each item
 
     def __next__(self) -> T:
         return next(self._items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class ChangeReader:
         """
         return Changes(self._read(groups), opened)
 
-    def _read(self, groups: Iterable[Group]) -> Iterator[list[RowReader]]:
+    def _read(self, groups: Iterable[Group]) -> Generator[list[RowReader], None, None]:
         for group in groups:
             with self.readers(group) as found:
                 yield [reader for _, reader in found]

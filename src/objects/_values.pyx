@@ -10,30 +10,29 @@ from datetime import timezone
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
 from cpython.dict cimport PyDict_Copy, PyDict_SetItem
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM
 from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
-from libc.stdint cimport INT64_MIN, int8_t, int16_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from batch.records cimport (
     OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE, image_t, invalid_date_t, span_t, transaction_t,
 )
 from memory.memory cimport append, memory_t, release
+from objects.decimal_parts cimport DECIMAL_LIMBS, decimal_of, decimal_of_text, decimals_are_known
 from objects.dict_slots cimport dict_block, find_slots, put_slot, slot_at
 from objects.field_texts cimport (
     PUT_DONE, PUT_NO_MEMORY, TEXT_CSV, TEXT_JSON, TEXT_SQL, is_text, put_fixed, put_status_t, put_text, text_form_t,
 )
 from objects.value_objects cimport (
-    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DATETIME, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16,
-    FORM_I32, FORM_I64, FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_TIMESTAMP, FORM_U16,
-    FORM_U32, FORM_U64, FORM_U8, FORM_UTF8, FORM_VECTOR, date_text, decimal_value, enum_value, field_t,
-    find_invalid_date, form_t, gtid_text, is_day, padded_bytes, set_value, temporal_value, vector_value,
+    FORM_ASCII, FORM_BYTES, FORM_DATE, FORM_DECIMAL, FORM_DOUBLE, FORM_ENUM, FORM_FLOAT, FORM_I16, FORM_I32, FORM_I64,
+    FORM_I8, FORM_JSON, FORM_NONE, FORM_SET, FORM_TEXT, FORM_TIME, FORM_U16, FORM_U32, FORM_U64, FORM_U8, FORM_UTF8,
+    FORM_VECTOR, date_text, enum_value, field_t, find_invalid_date, form_t, is_day, padded_bytes, set_value,
+    temporal_value, vector_value,
 )
 from types.calendar cimport calendar_t
 from types.jsonb_text cimport append_jsonb_text
@@ -61,7 +60,9 @@ cdef extern from "Python.h":
 import_datetime()
 cnp.import_array()
 
-cdef object Decimal = decimal.Decimal
+cdef type Decimal = decimal.Decimal
+cdef object ANY_DECIMAL = Decimal(0)     # what others are made like
+cdef int known_limbs = DECIMAL_LIMBS if decimals_are_known(Decimal) else 0
 cdef object UTC = timezone.utc
 
 
@@ -69,6 +70,18 @@ include "objects/row_change.pxi"
 include "objects/kept_values.pxi"
 include "objects/value_plan.pxi"
 include "objects/held_memory.pxi"
+
+
+def shortcuts():
+    """Which of the interpreter's own structures are as expected, so that values are written into them.
+
+    Returns
+    -------
+    dict of str to bool
+        "decimal": Decimal's; "dict": a dict's.
+    """
+    cdef size_t[2] slots
+    return {"decimal": known_limbs > 0, "dict": find_slots(("a", "b"), slots)}
 
 
 cdef inline PyObject* new_reference(object value) noexcept:
@@ -598,8 +611,12 @@ cdef class RowReader:
         cdef int64_t i64
         cdef uint16_t u16
         cdef uint64_t u64
+        cdef uint64_t[4] limbs
         if form == FORM_DECIMAL:
-            return decimal_value(Decimal, p, field.limb_count, field.scale)
+            memcpy(limbs, p, 8 * <size_t> field.limb_count)
+            if field.limb_count <= known_limbs:
+                return decimal_of(ANY_DECIMAL, limbs, field.limb_count, field.scale)
+            return decimal_of_text(Decimal, limbs, field.limb_count, field.scale)
         elif FORM_DATE <= form <= FORM_TIME:
             memcpy(&i64, p, 8)
             if i64 == INT64_MIN:

@@ -1,5 +1,8 @@
 # The changes of several batches as one stream. Included by _values.pyx: it calls RowReader in C.
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+
 
 cdef struct place_t:                 # of a reader's next change: what goes first in a heap is the least
     uint64_t position

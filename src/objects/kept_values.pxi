@@ -1,6 +1,6 @@
 # Values that come again and again, and are dear to make: dates, short decimals, short text. Included by _values.pyx.
 
-from libc.stdint cimport int32_t
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 
 
 cdef enum:
@@ -9,6 +9,7 @@ cdef enum:
     KEPT_FROM = 256                  # records; of less it is not worth its memory
     KEPT_TEXT = 32                   # bytes; longer text does not come again as often
     WORTH_OF_A_HIT = 8               # in misses, each of which costs the finding
+    WORTH_MOST = 512                 # either way: 8192 different values, each as often, come again before that
 
 # A multiplication by 2**64 over the golden ratio spreads what lies close together.
 cdef uint64_t SPREAD = 0x9E3779B97F4A7C15u
@@ -71,11 +72,11 @@ cdef inline PyObject** text_entry(Kept kept, const char* data, size_t length) no
 
 
 cdef inline void weigh(field_t* field, bint hit) noexcept:
-    # Of a column with too few hits nothing is kept any more. Until all entries were filled once, none has had a chance.
+    # Of a column with too few hits nothing is kept any more.
     if hit:
-        if field.worth < KEPT:
+        if field.worth < WORTH_MOST:
             field.worth += WORTH_OF_A_HIT
-    elif field.worth > -KEPT:
+    elif field.worth > -WORTH_MOST:
         field.worth -= 1
     else:
         field.keeps = False

@@ -1,5 +1,7 @@
 # RowChange, what log.rows() yields. Included by _values.pyx, which makes them.
 
+from objects.value_objects cimport gtid_text
+
 
 @cython.final
 @cython.freelist(64)

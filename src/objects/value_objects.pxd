@@ -11,7 +11,6 @@ from batch.records cimport invalid_date_t, transaction_t
 from types.calendar cimport (
     DATE_TEXT_MAX, calendar_of_days, calendar_of_us, calendar_t, floor_div, put_date, put_time,
 )
-from types.decimal_text cimport DECIMAL_TEXT_MAX, decimal_text
 from wire.cursor cimport load_u16, load_u32, load_u64
 from wire.gtid cimport GTID_MARIADB, GTID_MYSQL
 
@@ -75,16 +74,6 @@ cdef inline uint64_t load_integer(form_t form, const uint8_t* p) noexcept nogil:
     if form == FORM_U32:
         return load_u32(p)
     return load_u64(p)
-
-
-cdef inline object decimal_value(object Decimal, const uint8_t* p, int limb_count, int scale):
-    # Decimal reads text exactly, whatever the context's precision.
-    cdef uint64_t[4] limbs
-    cdef char[DECIMAL_TEXT_MAX] text
-    cdef size_t length
-    memcpy(limbs, p, 8 * <size_t> limb_count)
-    length = decimal_text(limbs, limb_count, scale, text)
-    return Decimal(PyUnicode_DecodeASCII(text, <Py_ssize_t> length, NULL))
 
 
 cdef inline str date_text(const field_t* field, const calendar_t* at):

@@ -3,7 +3,7 @@
 
 import sys
 
-from cpython.mem cimport PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 
 from objects.value_objects cimport (
     FORM_BYTES, FORM_DATETIME, FORM_I16, FORM_I32, FORM_I64, FORM_TIMESTAMP, FORM_U16, FORM_U32, FORM_U8,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import gc
 import math
 import pickle
+import random
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +25,7 @@ from numpy.typing import NDArray
 from support.jsonb_encoder import encode, expected
 
 import binlog_core
-from binlog_core._core._values import (
-    ChangeIterator,
-    RowChange,
-    RowReader,
-    ValuePlan,
-)
+from binlog_core._core._values import ChangeIterator, RowChange, RowReader, ValuePlan, shortcuts
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column, Table, record_dtype
 from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
@@ -795,3 +792,151 @@ def test_values_that_come_again_in_a_long_batch() -> None:
         change.after["price"]
         for change in list(RowReader(make_batch([price], [[row[0]] for row in rows[:4]])))
     ]
+
+
+def test_the_interpreter_has_what_it_is_expected_to_have() -> None:
+    # Where it has not, rows are made by keys and decimals of text: the same, but more slowly.
+    assert shortcuts() == {"decimal": True, "dict": True}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6, 10, 11, 85, 86, 300])
+def test_rows_of_any_width(count: int) -> None:
+    # Dicts keep their values at other places from 6, 11, … keys on.
+    rows: list[list[Any]] = [[1000 * r + i if (r + i) % 3 else None for i in range(count)] for r in range(4)]
+    names = [f"c{i}" for i in range(count)]
+    changes = list(RowReader(make_batch(wide(count), rows)))
+    assert [c.after for c in changes] == [dict(zip(names, row, strict=True)) for row in rows]
+    row = changes[0].after
+    assert row is not None
+    del row["c0"]  # they are dicts like any other
+    row["c0"], row["more"] = "new", 1
+    assert list(row) == [*names[1:], "c0", "more"]
+    assert changes[1].after == dict(zip(names, rows[1], strict=True))
+
+
+@pytest.mark.parametrize("whole", [0, 1, 9, 10, 10**17, 10**18, 2**63 - 1, 10**19, 2**64, 10**37, 10**38 - 1])
+@pytest.mark.parametrize(("precision", "scale"), [(18, 0), (18, 7), (38, 0), (38, 10), (65, 30)])
+def test_decimals_are_those_that_python_makes(whole: int, precision: int, scale: int) -> None:
+    bits = 63 if precision == 18 else 127
+    if whole >> bits:
+        return
+    c = column(Kind.DECIMAL, precision=precision, scale=scale)
+    for number in (whole, -whole):
+        words = number & (1 << 256) - 1
+        stored: Any = [words >> 64 * i & 2**64 - 1 for i in range(4)]
+        stored[3] -= stored[3] >> 63 << 64
+        if precision == 18:
+            stored = number
+        elif precision == 38:
+            stored = (words & 2**64 - 1, number >> 64)
+        else:
+            stored = tuple(stored)
+        got = value_of(c, stored)
+        with localcontext(prec=80):
+            want = Decimal(number).scaleb(-scale)
+        if not number:
+            want = abs(want)
+        assert got.as_tuple() == want.as_tuple()
+        assert (str(got), hash(got), repr(got * 3 / 7)) == (str(want), hash(want), repr(want * 3 / 7))
+        assert pickle.loads(pickle.dumps(got)).as_tuple() == copy.deepcopy(got).as_tuple() == want.as_tuple()
+
+
+def test_values_that_an_update_leaves() -> None:
+    columns = [
+        integer(4, name="number"),
+        column(Kind.DOUBLE, "double", 1),
+        column(Kind.TEXT, "text", 2, charset="utf8mb4"),
+        column(Kind.DATETIME, "moment", 3),
+        column(Kind.SET, "set", 4, length=8, members=("a", "b")),
+        column(Kind.DECIMAL, "price", 5, precision=30, scale=2),
+        column(Kind.BINARY, "bytes", 6, pad_to=3),
+    ]
+    noon = np.datetime64("2024-02-29T12:00:00")
+    nat = np.datetime64("NaT")
+    one: list[Any] = [7, 0.5, b"text", noon, 3, (12345, 0), b"a"]
+    none = [None] * 7
+    bad: list[Any] = [7, 0.5, b"\xff", nat, 3, (12345, 0), b""]
+    rows = [one, one, none, one, one, none, bad, bad, one, [8, *one[1:]]]
+    batch = make_batch(
+        columns,
+        rows,
+        [PREIMAGE, POSTIMAGE] * 5,
+        invalid=[(6, 3, 2024, 2, 30, 0, 0, 0, 0), (7, 3, 2024, 2, 31, 0, 0, 0, 0)],
+    )
+    reader = RowReader(batch)
+    names = [c.name for c in columns]
+
+    def row(*values: Any) -> dict[str, Any]:
+        return dict(zip(names, values, strict=True))
+
+    value = row(7, 0.5, "text", dt.datetime(2024, 2, 29, 12), ["a", "b"], Decimal("123.45"), b"a\0\0")
+    nothing = row(*none)
+    wrong = row(7, 0.5, b"\xff", "2024-02-30 00:00:00", ["a", "b"], Decimal("123.45"), bytes(3))
+    assert [(c.before, c.after) for c in reader] == [
+        (value, value),
+        (nothing, value),
+        (value, nothing),
+        (wrong, {**wrong, "moment": "2024-02-31 00:00:00"}),
+        (value, {**value, "number": 8}),
+    ]
+    assert reader.invalid_text == 2  # each is counted, though they are the same
+    change = next(iter(RowReader(batch)))
+    change.before["set"].append("c")
+    assert change.after["set"] == ["a", "b"]
+
+
+def test_rows_that_hold_lists_are_known_to_the_garbage_collector() -> None:
+    class Seen:
+        pass
+
+    c = column(Kind.SET, length=8, members=("a",))
+    change = next(iter(RowReader(make_batch([c], [[1]]))))
+    assert gc.is_tracked(change.after)
+    change.after["c"] += [change.after, Seen()]
+    del change
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, Seen)]
+
+
+def test_values_that_come_again_once_and_then_no_more() -> None:
+    columns = [
+        column(Kind.TEXT, "text", 0, charset="utf8mb4"),
+        column(Kind.DATE, "day", 1),
+        column(Kind.DECIMAL, "price", 2, precision=9, scale=2),
+        column(Kind.TEXT, "latin", 3, charset="latin1"),
+    ]
+    rows: list[list[Any]] = []
+    for i in range(6000):
+        n = i % 5 if i < 1000 or i >= 5000 else i
+        text = b"%d" % n * (1 + n % 9)
+        rows.append([text, np.datetime64("2000-01-01") + n, n - 3, text + b"\xe9" * (i % 2)])
+    reader = RowReader(make_batch(columns, rows))
+    for change, (text, day, price, latin) in zip(reader, rows, strict=True):
+        assert list(change.after.values()) == [
+            text.decode(), day.item(), Decimal(price).scaleb(-2), latin.decode("latin1")
+        ]  # fmt: skip
+    assert reader.column_values("text") == [row[0].decode() for row in rows]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 40])
+def test_changes_are_merged_by_position_and_row(count: int) -> None:
+    draw = random.Random(count)
+    places = [
+        [(draw.randrange(6), draw.randrange(6)) for _ in range(draw.randrange(9))] for _ in range(count)
+    ]
+    readers = []
+    wanted = []
+    for number, each in enumerate(places):
+        batch = make_batch(wide(2), [[number, i] for i in range(len(each))])
+        batch.array["image"]["position"] = [position for position, _ in sorted(each)]
+        batch.array["image"]["row"] = [row for _, row in sorted(each)]
+        readers.append(RowReader(batch))
+        wanted += [(position, row, number, i) for i, (position, row) in enumerate(sorted(each))]
+    found = [(change.position, *change.after.values()) for change in ChangeIterator(readers)]
+    assert found == [(position, number, i) for position, _, number, i in sorted(wanted)]
+
+
+def test_a_change_without_arguments_is_empty() -> None:
+    change = RowChange.__new__(RowChange)
+    assert (change.op, change.database, change.table, change.gtid, change.path) == (None,) * 5
+    assert repr(change).startswith("RowChange(op=None")

@@ -506,7 +506,7 @@ cdef class RowReader:
                 return NULL                          # bytes that are no text are counted each time
             if one.offset > self.heap.length or one.length > self.heap.length - one.offset:
                 return NULL
-            if memcmp(self.heap.data + one.offset, self.heap.data + other.offset, one.length):
+            if one.length and memcmp(self.heap.data + one.offset, self.heap.data + other.offset, one.length):
                 return NULL
         elif field.alike == 4:
             if load_u32(p) != load_u32(q):

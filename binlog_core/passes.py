@@ -82,11 +82,10 @@ class Prepared(Generic[R]):
         return self._make(batch) if made is None else made[1]
 
 
-class Items(Iterator[T], Protocol):
+class _Items(Iterator[T], Protocol):
     """What a pass yields: a generator, or the like."""
 
-    def close(self) -> object:
-        """End it."""
+    def close(self) -> object: ...
 
 
 class Pass(Iterator[T]):
@@ -103,7 +102,7 @@ class Pass(Iterator[T]):
         Where and why this pass ended inside an event.
     """
 
-    def __init__(self, reading: Reading, items: Items[T]) -> None:
+    def __init__(self, reading: Reading, items: _Items[T]) -> None:
         self._reading = reading
         self._items = items
 

@@ -16,7 +16,6 @@ import io
 import json
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._format.magic import MAGIC
+from .._new_files import unfinished
 from .._sources.places import local_path, place_of
 from ..errors import BinlogError, MissingExtraError
 from .filters import PARTS
@@ -439,18 +439,12 @@ def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
     """
     folder = os.path.dirname(path) or "."
     try:
-        descriptor, hidden = tempfile.mkstemp(prefix=".unfinished-", dir=folder)
-        try:
-            with open(descriptor, "w+b") as file:
-                _write(file, list(parts))
-                file.flush()
-                os.fsync(descriptor)
+        with unfinished(path) as (file, hidden):
+            _write(file, list(parts))
+            file.flush()
+            os.fsync(file.fileno())
             os.chmod(hidden, mode)
             os.replace(hidden, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(hidden)
-            raise
         at = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(at)

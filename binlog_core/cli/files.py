@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from .._new_files import unfinished
 from ..errors import BinlogError
 from .output import standard_output
 
@@ -51,25 +50,20 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
         return
     if path.exists() and not overwrite:
         raise BinlogError("the output exists: --overwrite replaces it", path=str(path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        raise BinlogError(f"the output cannot be written: {error.strerror}", path=str(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+    with ExitStack() as stack:
+        try:
+            file, name = stack.enter_context(unfinished(path))
+        except OSError as error:
+            raise BinlogError(f"the output cannot be written: {error.strerror}", path=str(path)) from None
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
         if not private:
-            os.chmod(name, 0o666 & ~_umask())  # mkstemp's are for the owner alone
+            os.chmod(name, 0o666 & ~_umask())  # it was made for the owner alone
         if overwrite:
             os.replace(name, path)
         else:
             _move_new(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
 
 
 def _move_new(name: str, path: Path) -> None:

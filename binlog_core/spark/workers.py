@@ -50,7 +50,7 @@ def call_partitions(
 
     Raises
     ------
-    BinlogError, ValueError
+    BinlogError, OSError, ValueError
         That the function raised.
     """
     return _collected(frame.mapInArrow(_told(function), "result binary"))
@@ -63,7 +63,7 @@ def call_tasks(
 
     Raises
     ------
-    BinlogError, ValueError
+    BinlogError, OSError, ValueError
         That the function raised.
     """
     if not tasks:
@@ -85,7 +85,7 @@ def _told(function: Callable[[Iterable[pa.RecordBatch]], Any]) -> Callable[..., 
         pa = import_pyarrow()
         try:
             result = (True, function(batches))
-        except (ValueError, BinlogError) as error:
+        except (ValueError, OSError, BinlogError) as error:
             result = (False, error)
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], ["result"])
 

@@ -7,14 +7,16 @@ folded once and committed once, whatever statements are in it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._change_columns import LAKE_COLUMNS
+from ...errors import BinlogError
 from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import arrow_schema, import_pyarrow, told_key
@@ -185,7 +187,7 @@ def apply_images(
         jobs, place = Here(batch), tempfile.TemporaryDirectory(prefix="binlog-")
     else:
         jobs, place = OnSpark(batch.sparkSession, batch), into.place.workspace()
-    with place as opened:
+    with _told(into), place as opened:
         within = opened if isinstance(opened, Folder) else Folder(opened)
         stager = Stager(within, staged, tuple(staged.get_field_index(name) for name in keys), len(extra))
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
@@ -200,6 +202,15 @@ def apply_images(
             into.check(effects.checks, jobs)
         puts, deletes = into.merge(changes, pa.schema([*own, *added]))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
+
+
+@contextlib.contextmanager
+def _told(into: MergeTarget) -> Iterator[None]:
+    """OSError as BinlogError."""
+    try:
+        yield
+    except OSError as error:
+        raise BinlogError(f"the changes cannot be written: {error}", path=into.place.root) from error
 
 
 def own_schema(batch: DataFrame | pa.Table) -> pa.Schema:

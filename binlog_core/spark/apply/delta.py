@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...errors import BinlogError
@@ -106,15 +108,13 @@ class DeltaTarget:
         wanted = import_pyarrow().schema([*_merged(here, schema)])
         known = [file for file in self._table.files() if effects.cleared is None]
         workspace = changes.stager.place
-        written: list[DataFile] = []
+        place = replace(self.place, attempt=f"{uuid.uuid4().hex[:12]}-")
         try:
-            self.place.make()
-            sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, self.place, workspace))
-            written += [one.data for one in sunk if one.data is not None]
+            place.make()
+            sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
+            written = [one.data for one in sunk if one.data is not None]
             every = bool(effects.values) or _retyped(here, schema)
-            rewriter = Rewriter(
-                self.place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every
-            )
+            rewriter = Rewriter(place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every)
             replaced = jobs.run(rewriter, [file for file in known if rewriter.concerns(file)])
             written += [file for one in replaced for file in one.new]
             _check_completed(sunk, replaced, changes.keys)
@@ -126,8 +126,8 @@ class DeltaTarget:
             elif len(wanted) > len(here):
                 self._table.add_columns(wanted)
         except BaseException:
-            self._delete(written)
-            self.place.unmake()
+            self._delete_uncommitted(place)
+            place.unmake()
             raise
         return puts, deletes
 
@@ -151,11 +151,17 @@ class DeltaTarget:
                 f"the commit failed, nothing of the batch is applied: {error}", path=self._path
             ) from error
 
-    def _delete(self, files: Iterable[DataFile]) -> None:
-        filesystem = self.place.open()
-        for file in files:
-            with contextlib.suppress(OSError, NotImplementedError):
-                filesystem.delete_file(file.name)
+    def _delete_uncommitted(self, place: Folder) -> None:
+        """Delete an attempt's files that no commit names: one that failed or was interrupted may be made."""
+        from pyarrow.fs import FileSelector
+
+        # What nobody knows stays.
+        with contextlib.suppress(Exception):  # of the store
+            named = {file.name for file in DeltaLakeTable(self._path, self._options).files()}
+            filesystem = place.open()
+            for info in filesystem.get_file_info(FileSelector("")):
+                if info.base_name.startswith(place.file_prefix) and info.base_name not in named:
+                    filesystem.delete_file(info.base_name)
 
 
 def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ class FileWriter:
 
     def __init__(self, place: Folder, schema: pa.Schema) -> None:
         self._filesystem, self._schema = place.open(), schema
-        self._name = f"part-{uuid.uuid4().hex}.parquet"
+        self._name = f"{place.file_prefix}{uuid.uuid4().hex}.parquet"
         self._sink: Any = None
         self._writer: Any = None
         self._metadata: list[Any] = []
@@ -65,11 +65,14 @@ class FileWriter:
 
     def abort(self) -> None:
         """Delete it."""
+        if self._sink is None:
+            return
+        with contextlib.suppress(Exception):  # what failed once may fail again, in words of its own
+            self._writer.close()
         with contextlib.suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-                self._sink.close()
-                self._filesystem.delete_file(self._name)
+            self._sink.close()
+        with contextlib.suppress(OSError, NotImplementedError):
+            self._filesystem.delete_file(self._name)
 
 
 def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:

@@ -33,11 +33,19 @@ class Folder:
         Of its store.
     delta : bool
         They are those of deltalake, whose own file system is used then.
+    attempt: str
+        In the names of data files: tells whose they are.
     """
 
     root: str
     options: dict[str, Any] | None = field(default=None, repr=False)
     delta: bool = False
+    attempt: str = ""
+
+    @property
+    def file_prefix(self) -> str:
+        """Of the names of data files that are written here."""
+        return f"part-{self.attempt}"
 
     def open(self) -> Any:
         """A pyarrow file system whose paths begin here."""

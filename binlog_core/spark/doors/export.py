@@ -146,7 +146,6 @@ def export_logs(
         run = resuming.state.run_id
         if format == "parquet":
             place = f"{place.rstrip('/')}/{resuming.state.run_name}"
-            resuming.clear_remains(place, output_options)
     destination = _destination(format, place, run, overwrite, catalog, output_options)
     committed = destination.committed()
     if committed is not None:

@@ -7,7 +7,6 @@ takes a run of one name once.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -197,17 +196,6 @@ class Resuming:
         state.seconds_behind = max(time.time() - state.timestamp / 1e6, 0.0) if behind else 0.0
         self._save()
         return state
-
-    def clear_remains(self, output: str, storage_options: dict[str, Any] | None) -> None:
-        """Delete what a killed attempt of this run has left beside its directory."""
-        from pyarrow.fs import FileSelector
-
-        filesystem, path = open_filesystem(output, storage_options)
-        parent, _, name = path.rpartition("/")
-        with contextlib.suppress(OSError):
-            for info in filesystem.get_file_info(FileSelector(parent)):
-                if info.base_name.startswith(f".{name}.") and info.base_name.endswith(".staging"):
-                    filesystem.delete_dir(info.path)
 
 
 def _difference(there: str | None, exported: str | None) -> int | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MANIFEST = "_manifest.json"
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
-
+_STAGING, _REPLACED = ".staging", "replaced"
 
 _OF_TABLES = {"rows", "partial_rows", "key", "versions", "files"}
 
@@ -91,7 +91,7 @@ class ParquetDirectory(Destination):
         self._manifest: dict[str, Any] | None = None
         self._replaces = self._check(overwrite)
         parent, _, name = self.path.rpartition("/")
-        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}.staging"
+        self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{_STAGING}"
         scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
         self._renames = self.filesystem.type_name in ("local", "hdfs")
@@ -106,6 +106,7 @@ class ParquetDirectory(Destination):
         from pyarrow.fs import FileSelector, FileType
 
         with telling(self.output):
+            self._bring_back()
             info = self.filesystem.get_file_info(self.path)
             if info.type == FileType.NotFound:
                 return False
@@ -148,8 +149,10 @@ class ParquetDirectory(Destination):
         ]
 
     def begin(self) -> None:
-        """Make the staging directory."""
+        """Make the staging directory; those that killed runs have left go."""
         try:
+            for path in self._remains():
+                self.filesystem.delete_dir(path)
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
         except OSError as error:
@@ -199,13 +202,51 @@ class ParquetDirectory(Destination):
             }
             self.write_json(f"{target}/{MANIFEST}", manifest)
             if self._renames:
-                if self._replaces:
-                    self.filesystem.move(self.path, f"{self._staging}/replaced")
-                self.filesystem.move(target, self.path)
+                self._put_in_place(target)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
         self.abort()
         return results
+
+    def _put_in_place(self, target: str) -> None:
+        """Rename the whole; where that fails the earlier output comes back."""
+        if not self._replaces:
+            self.filesystem.move(target, self.path)
+            return
+        replaced = f"{self._staging}/{_REPLACED}"
+        try:
+            self.filesystem.move(self.path, replaced)
+            self.filesystem.move(target, self.path)
+        except BaseException:
+            if not self._is_there(self.path):
+                self.filesystem.move(replaced, self.path)
+            raise
+
+    def _is_there(self, path: str) -> bool:
+        from pyarrow.fs import FileType
+
+        return bool(self.filesystem.get_file_info(path).type is FileType.Directory)
+
+    def _remains(self) -> list[str]:
+        """Staging directories of runs that were killed."""
+        from pyarrow.fs import FileSelector
+
+        parent, _, name = self.path.rpartition("/")
+        try:
+            found = self.filesystem.get_file_info(FileSelector(parent, allow_not_found=True))
+        except OSError:  # of a store that lists nothing but the output
+            return []
+        return [
+            info.path
+            for info in found
+            if info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
+        ]
+
+    def _bring_back(self) -> None:
+        """Bring back the output that a killed run was about to replace."""
+        for path in self._remains():
+            if self._is_there(f"{path}/{_REPLACED}") and not self._is_there(self.path):
+                self.filesystem.move(f"{path}/{_REPLACED}", self.path)
 
     def abort(self) -> None:
         """Delete the staging directory."""

@@ -20,7 +20,7 @@ from .delta import DeltaLakeTable, delta_options, import_deltalake
 from .destination import Destination, by_table, describe_logs, describe_statements, directory_name, result_of
 from .iceberg import IcebergLakeTable, load_iceberg_catalog, promoted
 from .results import TableResult
-from .table import DataFile, GrowingTable
+from .table import App, DataFile, GrowingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,9 +112,25 @@ class LakeTables(Destination):
 
     def _commit_table(self, database: str, table: str, files: list[FileStatistics]) -> Iterator[TableResult]:
         for place, group in self._by_definition(database, table, files):
-            if self._append(database, table, place, group):
-                self._kept.update(file.name for file in group)
+            self._commit_group(database, table, place, group)
             yield result_of(database, table, self._told(database, table, place), group)
+
+    def _commit_group(self, database: str, table: str, place: int, files: list[FileStatistics]) -> None:
+        before = set(self._kept)
+        self._kept.update(file.name for file in files)  # from here on a commit may name them
+        try:
+            appended = self._append(database, table, place, files)
+        except BaseException:
+            # A commit that failed, or was interrupted, may have been made.
+            if self._table(database, table, place).applied(self._app[0]) is None:
+                self._kept = before
+            raise
+        if not appended:
+            self._kept = before
+
+    @property
+    def _app(self) -> App:
+        return f"binlog_core:{self.run_id}", 1
 
     def abort(self) -> None:
         """Delete what this run wrote and no commit names."""
@@ -170,7 +186,7 @@ class LakeTables(Destination):
 
     def _append(self, database: str, table: str, place: int, files: list[FileStatistics]) -> bool:
         """Commit files; False: this run did before."""
-        into, app = self._table(database, table, place), (f"binlog_core:{self.run_id}", 1)
+        into, app = self._table(database, table, place), self._app
         if into.applied(app[0]) is not None:
             return False
         added = [

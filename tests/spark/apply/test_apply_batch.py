@@ -32,6 +32,7 @@ from binlog_core.spark.apply.batch import Applied, ApplyStopped, apply_changes  
 from binlog_core.spark.apply.jobs import Here  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
+from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
 from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
@@ -612,3 +613,33 @@ def test_a_table_that_only_spark_writes(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["a"])
     with pytest.raises(BinlogError, match=r"has partitions.*SparkTarget"):
         apply_changes(batch_of(log, tmp_path / "bin.000001"), tmp_path / "t")
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
+def test_a_commit_that_says_nothing_may_have_been_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], made: bool
+) -> None:
+    """Its files stay; those of one that was not made go. Either way the batch is applied once."""
+    log = Log("8.0.36")
+    for key in (1, 2):
+        log.begin()
+        log.insert(T, [{"id": key, "a": "x", "b": key}])
+        log.commit()
+    batch = batch_of(log, tmp_path / "log")
+    target = tmp_path / "table"
+    apply_changes(batch.slice(0, 1), target, app_id="a", batch_id=1)
+    commit = DeltaLakeTable._commit
+
+    def unheard(*arguments: Any) -> None:
+        if made:
+            commit(*arguments)
+        raise error
+
+    with monkeypatch.context() as patch, pytest.raises((BinlogError, KeyboardInterrupt)):
+        patch.setattr(DeltaLakeTable, "_commit", unheard)
+        apply_changes(batch.slice(1), target, app_id="a", batch_id=2)
+    assert [row["id"] for row in rows_of(target)] == ([1, 2] if made else [1])
+    assert apply_changes(batch.slice(1), target, app_id="a", batch_id=2).skipped is made
+    assert [row["id"] for row in rows_of(target)] == [1, 2]
+    assert len(list(target.glob("*.parquet"))) == 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,3 +70,47 @@ def test_which_values_are_bounds() -> None:
     assert [is_bound(one) for one in (1, "a" * 64, dt.date(2026, 1, 1))] == [True] * 3
     moment = dt.datetime(2026, 1, 1)  # a date, too, for Python
     assert [is_bound(one) for one in ("a" * 65, Decimal(1), 0.5, b"a", moment)] == [False] * 5
+
+
+class FullDisk:
+    """A file that takes some bytes."""
+
+    def __init__(self, path: Path, room: int) -> None:
+        self._file, self._room, self.closed = path.open("wb"), room, False
+
+    def write(self, data: bytes) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@pytest.mark.parametrize("room", [0, 10, 400])
+def test_a_full_disk_is_told_as_it_is_and_nothing_is_left(tmp_path: Path, room: int) -> None:
+    schema = pa.schema({"id": pa.int64()})
+    writer = FileWriter(Folder(str(tmp_path)), schema)
+    real = writer._filesystem
+
+    class Full:
+        def open_output_stream(self, name: str) -> Any:
+            return pa.PythonFile(FullDisk(tmp_path / name, room), mode="w")
+
+        def delete_file(self, name: str) -> None:
+            real.delete_file(name)
+
+    writer._filesystem = Full()
+    with pytest.raises(OSError, match="No space left"):
+        for _ in range(3):
+            writer.write(pa.table({"id": range(100)}, schema=schema))
+        writer.finish()
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from support.export import file_of, written  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
+from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.lake.results import FileStatistics  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
@@ -63,6 +64,32 @@ def test_a_run_is_committed_once_and_the_rest_deleted(tmp_path: Path) -> None:
     again.abort()
     assert ids(tmp_path / "shop.t") == [5, 7]
     assert len(list((tmp_path / "shop.t").glob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_the_files_of_a_commit_that_was_made_stay_whatever_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """An answer of a store that is lost, or Ctrl-C, comes behind the commit."""
+    output = DeltaTables(str(tmp_path), "run")
+    output.begin()
+    split = written(Split("bin.000001"), files=(put(output, "a", 5, id=[5]),))
+    append = DeltaLakeTable.append
+
+    def unheard(*arguments: Any) -> None:
+        append(*arguments)
+        raise error
+
+    with monkeypatch.context() as patch, pytest.raises((BinlogError, KeyboardInterrupt)):
+        patch.setattr(DeltaLakeTable, "append", unheard)
+        output.commit([split])
+    output.abort()
+    assert ids(tmp_path / "shop.t") == [5]
+    again = DeltaTables(str(tmp_path), "run")
+    again.commit([written(Split("bin.000001"), files=(put(again, "a", 5, id=[5]),))])
+    again.abort()
+    assert ids(tmp_path / "shop.t") == [5]
+    assert len(list((tmp_path / "shop.t").glob("*.parquet"))) == 1
 
 
 def test_another_type_is_another_table(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,3 +35,54 @@ def test_a_manifest_longer_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(BinlogError, match="bytes long"):
         ParquetDirectory(str(tmp_path), "run", overwrite=True).committed()
+
+
+def run(output: Path, number: int) -> ParquetDirectory:
+    """A run whose manifest is told from others'."""
+    into = ParquetDirectory(str(output), f"run {number}", overwrite=True)
+    into.begin()
+    return into
+
+
+def run_id(output: Path) -> str:
+    found: str = json.loads((output / MANIFEST).read_text())["run_id"]
+    return found
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_an_output_that_cannot_be_replaced_stays(tmp_path: Path, error: type[BaseException]) -> None:
+    output = tmp_path / "out"
+    run(output, 1).commit([])
+    into = run(output, 2)
+    real, moves = into.filesystem, []
+
+    class Failing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def move(self, old: str, new: str) -> None:
+            moves.append(new)
+            if len(moves) == 2:
+                raise error
+            real.move(old, new)
+
+    into.filesystem = Failing()
+    with pytest.raises((BinlogError, KeyboardInterrupt)):
+        into.commit([])
+    into.abort()
+    assert moves[1] == str(output)
+    assert run_id(output) == "run 1"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_killed_runs_left_goes_and_what_they_were_replacing_comes_back(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    run(output, 1).commit([])
+    killed = run(output, 2)
+    assert output.rename(Path(killed.notes).parent / "replaced").exists()
+    with pytest.raises(BinlogError, match="the output exists"):
+        ParquetDirectory(str(output), "run 3")
+    assert run_id(output) == "run 1"
+    run(output, 4).commit([])
+    assert run_id(output) == "run 4"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

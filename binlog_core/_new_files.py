@@ -1,0 +1,46 @@
+"""Files that appear whole: written under a hidden name, and renamed at the end by whoever writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
+    """A file to write and its hidden name beside a path; it is gone at the end unless it was renamed.
+
+    What killed processes left of the same path goes first. A lock, which ends with its process, tells the
+    files of those that still write.
+
+    Raises
+    ------
+    OSError
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    for left in _left(folder, name):
+        with contextlib.suppress(OSError), open(left, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(left)
+    descriptor, hidden = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    try:
+        with open(descriptor, "w+b") as file:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file, hidden
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden)
+
+
+def _left(folder: str, name: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [one.path for one in entries if one.name.startswith(f".{name}.")]
+    except OSError:  # it may be written to, but not read
+        return []
+    return [path for path in found if path.endswith(".tmp")]

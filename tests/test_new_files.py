@@ -1,0 +1,50 @@
+"""A file that appears whole: what a writer that was killed leaves goes with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binlog_core._new_files import unfinished
+
+WRITER = """
+import sys
+from binlog_core._new_files import unfinished
+with unfinished(sys.argv[1]) as (file, _):
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_killed_writers_left_goes_and_what_others_write_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    (tmp_path / ".other.x.tmp").write_bytes(b"not ours")
+    pipe = subprocess.PIPE
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=pipe, stdout=pipe) for _ in "ab"]
+    for one in writers:
+        assert one.stdout is not None
+        one.stdout.readline()
+    writers[0].send_signal(signal.SIGKILL)
+    writers[0].communicate()
+    assert len(list(tmp_path.glob(".out.*"))) == 2
+    with unfinished(path) as (file, hidden):
+        file.write(b"whole")
+        file.flush()
+        os.replace(hidden, path)
+        assert len(list(tmp_path.glob(".out.*"))) == 1
+    writers[1].communicate()
+    assert writers[1].returncode == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".other.x.tmp", "out"]
+    assert path.read_bytes() == b"whole"
+
+
+def test_nothing_is_left_of_one_that_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), unfinished(tmp_path / "out") as (file, _):
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,24 @@
+"""Some of what soak/faults.py walks: calls that change files fail once, and the command runs again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("deltalake")
+pytest.importorskip("pyspark")
+pytest.importorskip("typer")
+pytest.importorskip("zstandard")
+
+FAULTS = Path(__file__).parents[2] / "soak" / "faults.py"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
+@pytest.mark.parametrize("name", ["archive_compressed", "index", "rows", "export_state", "apply"])
+def test_nothing_is_lost_doubled_or_half_named(name: str) -> None:
+    ran = subprocess.run([sys.executable, FAULTS, "--most", "2", name], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"{name}: " in ran.stdout and " 0 wrong" in ran.stdout

@@ -170,18 +170,18 @@ cdef inline strip_column_t column_function(strip_t strip) noexcept nogil:
     return column_other
 
 
-cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t offset, size_t dates, sink_t* sink,
+cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t offset, uint8_t* out, sink_t* sink,
                             rows_t* rows) noexcept nogil:
     # Dates that are none were noted of no record: once more, with each record's number
     cdef batch_t* batch = rows.batch
     cdef const tile_t* tile = &sink.tile
     cdef uint32_t count = batch.count
-    cdef uint8_t[16] unused
     cdef int i
-    batch.invalid_dates.length = dates
     for i in range(tile.count):
-        batch.count = <uint32_t> (tile.first + i)
-        step.strip(step, at[i] + offset, unused, 0, rows)
+        if <int64_t> load_u64(out) == INT64_MIN:
+            batch.count = <uint32_t> (tile.first + i)
+            step.strip(step, at[i] + offset, out, 0, rows)
+        out += 8
     batch.count = count
 
 
@@ -213,16 +213,17 @@ cdef inline bint take_column(const columnar_t* plan, sink_t* sink, int k, rows_t
     cdef size_t begin = c.data_len
     cdef size_t dates = rows.batch.invalid_dates.length
     cdef bint direct = is_direct(c)
+    cdef uint8_t* out = c.slots + tile.first * c.width if direct else sink.values
     tile.has_nulls = False
     tile.nulls = sink.no_nulls
     if is_text(c):
         return copy_values(c, tile, at, offset, step.width) == GATHER_OK and (
             c.layout != LAYOUT_UTF8 or check_utf8(c, tile, begin) == GATHER_OK)
-    if not target.strip(step, at, offset, tile.count, c.slots + tile.first * c.width if direct else sink.values,
-                        c.width if direct else step.out_width, rows):
+    if not target.strip(step, at, offset, tile.count, out, step.out_width, rows):
         return False
     if unlikely(rows.batch.invalid_dates.length != dates):
-        note_dates(step, at, offset, dates, sink, rows)
+        rows.batch.invalid_dates.length = dates
+        note_dates(step, at, offset, out, sink, rows)
         if direct:
             drop_times(c, tile)
     return (direct or gathered(sink, c, sink.values, step.out_width)) and (

@@ -8,7 +8,7 @@ from batch.gathered cimport batch_t
 from batch.records cimport OP_UPDATE_PREIMAGE, image_t
 from batch.runs cimport run_t
 from decode.columnar cimport rows_for_columns, take_images, take_tile
-from decode.event_rows cimport note_dates, strip_event
+from decode.event_rows cimport strip_event
 from decode.image_set cimport fill_image_set
 from decode.loop cimport event_t, loop_t, window_t
 from decode.plan cimport image_set_t, plan_t, rows_t
@@ -24,9 +24,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
     cdef const uint8_t* bitmaps = buffer + run.offset
     cdef image_set_t* images = &plan.images[0]
     cdef image_set_t* after = images + 1 if run.image.op == OP_UPDATE_PREIMAGE else NULL
-    cdef size_t dates = batch.invalid_dates.length
     cdef rows_t rows
-    cdef int status
     if fill_image_set(plan, bitmaps, images) != DECODE_OK:
         return DECODE_NO_MEMORY
     rows.pos = bitmaps + plan.bitmap_len
@@ -39,9 +37,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
     rows.batch = batch
     rows.failed_column = plan.column_count
     rows.ends = NULL
-    status = strip_event(loop, plan, images, after, run.image, WRITE_ROWS_EVENT, &rows)
-    note_dates(images, batch.invalid_dates.length != dates)
-    return status
+    return strip_event(loop, plan, images, after, run.image, WRITE_ROWS_EVENT, &rows)
 
 
 cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* runs, size_t count,

@@ -4,7 +4,7 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 
 from batch.gathered cimport batch_t
 from batch.records cimport OP_UPDATE_POSTIMAGE, image_t, invalid_date_t, json_diff_t
-from decode.fixed_rows cimport CLEAN_EVENTS, FEW_ROWS, decode_fixed_rows
+from decode.fixed_rows cimport FEW_ROWS, decode_fixed_rows
 from decode.loop cimport loop_t
 from decode.plan cimport ROOM, WIRE_SKIP_VALUE, image_set_t, plan_t, rows_t
 from decode.row_image cimport decode_row_image, decode_row_image_v0, put_image
@@ -69,12 +69,6 @@ cdef inline void forget_side_entries(batch_t* batch) noexcept nogil:
         batch.json_diffs.length -= sizeof(json_diff_t)
 
 
-cdef inline void note_dates(image_set_t* images, bint found) noexcept nogil:
-    # Whether an event had dates that no calendar has
-    if images.one_by_one:
-        images.one_by_one = CLEAN_EVENTS if found else images.one_by_one - 1
-
-
 cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noexcept nogil:
     # Of rows that were decoded at once, which are of one length
     cdef size_t length = <size_t> (rows.pos - pos) // count
@@ -103,15 +97,18 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     cdef const uint8_t* row_start
     cdef const uint8_t* json_bits
     cdef int status = DECODE_OK
-    if (images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT
-            and not images.one_by_one):
+    if images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
         one_by_one = 0
     while True:
         if one_by_one == 0:
             row_start = rows.pos
             many = decode_fixed_rows(plan, images, after, image, row, before_event + loop.group.max_event_memory, rows)
             if many < FEW_ROWS:
-                one_by_one = NO_TABLE if images.one_by_one else many + 1
+                one_by_one = many + 1
+                if rows.failed_column != plan.column_count:
+                    # One by one they tell which is not valid.
+                    one_by_one = NO_TABLE
+                    rows.failed_column = plan.column_count
                 continue
             row += many
             loop.rows_at_once += many

@@ -1,7 +1,7 @@
 # Rows whose images all have the same length on the wire, and no NULL: not row by row, but a column of many rows
 # at a time, at fixed strides. Nothing then is asked for once a row that the rows share.
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from batch.gathered cimport batch_t
@@ -10,16 +10,17 @@ from decode.plan cimport ROOM, image_set_t, plan_t, rows_t, step_t, strip_t
 from decode.row_image cimport any_null, put_image
 from decode.strips cimport (
     strip_copy1, strip_copy2, strip_copy4, strip_copy8, strip_date, strip_datetime2, strip_decimal64, strip_joined,
-    strip_number, strip_skip, strip_timestamp2,
+    strip_number, strip_old_time, strip_skip, strip_timestamp2,
 )
 from memory.memory cimport reserve
+from types.temporal cimport NOT_A_TIME
 from wire.codes cimport DECODE_OK
+from wire.cursor cimport load_u64, unlikely
 
 cdef enum:
     FIXED_ROWS = 128                # at once, so that their records stay in the nearest cache
     FEW_ROWS = 8                    # fewer are not worth it
     FIXED_BITMAPS = 32              # bytes of a bitmap, at most
-    CLEAN_EVENTS = 16               # without a date that is none, until many rows are taken at once again
 
 
 # The image part of a record, and room for what is copied in whole words
@@ -116,6 +117,50 @@ cdef inline void put_images(const plan_t* plan, const image_set_t* images, image
         record += at.record_len
 
 
+cdef inline bint is_time(const step_t* step) noexcept nogil:
+    return (step.strip == strip_date or step.strip == strip_datetime2 or step.strip == strip_timestamp2
+            or step.strip == strip_old_time)
+
+
+cdef inline bint note_dates(const image_set_t* images, const strides_t* at, uint32_t number,
+                            rows_t* rows) noexcept nogil:
+    # Those of a row that are none, and were noted of no record when many were decoded: once more. False: no memory
+    cdef const step_t* step = images.dense
+    cdef const step_t* last = step + images.dense_count
+    cdef const uint8_t* pos = at.pos + number * at.wire_len + images.null_len
+    cdef uint8_t* record = at.record + number * at.record_len
+    cdef const uint8_t* value
+    cdef uint32_t k
+    while step < last:
+        if is_time(step):
+            value = record + step.out
+            for k in range(step.count):
+                if <int64_t> load_u64(value + k * step.apart) == NOT_A_TIME:
+                    if step.strip(step, pos, record + step.out, 0, rows) == NULL:
+                        return False
+                    break
+        pos += step.width * <size_t> step.count
+        step += 1
+    return True
+
+
+cdef inline bint note_all_dates(const image_set_t* images, const strides_t* before, const image_set_t* after,
+                                const strides_t* behind, rows_t* rows) noexcept nogil:
+    # In the order of the records. after: of an update's second image, else NULL
+    cdef batch_t* batch = rows.batch
+    cdef uint32_t count = batch.count
+    cdef uint32_t i
+    cdef bint good = True
+    for i in range(before.count):
+        good = good and note_dates(images, before, i, rows)
+        batch.count += 1
+        if after != NULL:
+            good = good and note_dates(after, behind, i, rows)
+            batch.count += 1
+    batch.count = count
+    return good
+
+
 cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_set_t* after, const uint8_t* pos,
                                         size_t wire_len, uint32_t most) noexcept nogil:
     # How many of the next rows have no NULL; after: of an update's second image
@@ -128,7 +173,7 @@ cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_s
     return n
 
 
-cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, const image_set_t* after,
+cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* images, const image_set_t* after,
                                        image_t image, uint32_t row, size_t most_memory,
                                        rows_t* rows) noexcept nogil:
     # How many of the next rows were decoded at once.
@@ -140,6 +185,7 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, 
     cdef size_t before_len = images.null_len + <size_t> images.fixed_len
     cdef size_t most
     cdef strides_t at
+    cdef strides_t behind
     cdef bint good
     at.pos = rows.pos
     at.wire_len = before_len if after == NULL else before_len + after.null_len + after.fixed_len
@@ -155,23 +201,19 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, image_set_t* images, 
     if reserve(&batch.records, at.count * at.record_len + ROOM) != DECODE_OK:
         return 0
     at.record = batch.records.data + batch.records.length
-    good = strip_images(images, &at, rows)
-    if after != NULL:
-        at.pos += before_len
-        at.record += plan.record_len
-        good = good and strip_images(after, &at, rows)
-        at.record -= plan.record_len
-    if not good or batch.invalid_dates.length != dates:
-        # Row by row, then, which tells the one that it was; and what one event of a table has, the next ones mostly
-        # have, too.
+    behind = at
+    behind.pos += before_len
+    behind.record += plan.record_len
+    good = strip_images(images, &at, rows) and (after == NULL or strip_images(after, &behind, rows))
+    if unlikely(batch.invalid_dates.length != dates):
         batch.invalid_dates.length = dates
-        rows.failed_column = plan.column_count
-        images.one_by_one = CLEAN_EVENTS
+        good = good and note_all_dates(images, &at, after, &behind, rows)
+    if unlikely(not good):
+        batch.invalid_dates.length = dates
         return 0
     put_images(plan, images, image, image.op, row, &at)
     if after != NULL:
-        at.record += plan.record_len
-        put_images(plan, after, image, OP_UPDATE_POSTIMAGE, row, &at)
+        put_images(plan, after, image, OP_UPDATE_POSTIMAGE, row, &behind)
     batch.count += at.count * images_per_row
     batch.records.length += at.count * at.record_len
     rows.pos += at.count * at.wire_len

@@ -82,7 +82,6 @@ cdef inline int refill_image_set(const plan_t* plan, const uint8_t* present, ima
     out.sparse_count = 0
     out.dense_count = 0
     out.fixed = True
-    out.one_by_one = 0
     for i in range(n):
         if not present[i >> 3] >> (i & 7) & 1:
             absent[i >> 3] |= <uint8_t> (1 << (i & 7))

@@ -107,7 +107,6 @@ cdef struct image_set_t:
     uint64_t null_mask            # bits of its last one to eight bytes that mean something
     bint whole                    # all columns are present
     bint fixed                    # … and none has a length of its own
-    uint32_t one_by_one           # events whose rows are taken so although fixed: some were dates that are none
     uint32_t fixed_len            # wire bytes of all present columns, values behind lengths apart
     step_t* sparse                # all present columns, up to STRIP_MAX to a step
     step_t* dense                 # the same for rows without NULLs: copies joined, whatever their widths

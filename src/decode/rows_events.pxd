@@ -8,7 +8,7 @@ from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_PREIMAGE, image_t, sp
 from decode.columns_or_records cimport take_event_rows
 from decode.condition cimport run_condition
 from decode.condition_words cimport TILE, looked_at_t
-from decode.event_rows cimport forget_side_entries, note_dates, strip_event
+from decode.event_rows cimport forget_side_entries, strip_event
 from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport (
@@ -116,7 +116,6 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef image_t image
     cdef rows_t rows
     cdef uint32_t count
-    cdef size_t dates
     cdef int status
     cdef int fault = FAULT_VALUE
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
@@ -148,7 +147,6 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     count = batch.count
-    dates = batch.invalid_dates.length
     rows.ends = NULL
     status = DECODE_MALFORMED
     if batch.sink != NULL:
@@ -159,7 +157,6 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         status = (strip_event(loop, plan, images, after if update else NULL, image, event.kind, &rows)
                   if plan.condition == NULL
                   else strip_matching(loop, plan, images, after if update else NULL, image, event.kind, &rows))
-        note_dates(images, batch.invalid_dates.length != dates)
     if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
         prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
     if unlikely(status == DECODE_TOO_LARGE):
@@ -212,7 +209,6 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     look.batch = seen
     look.ends = &loop.row_ends
     status = strip_event(loop, scan, before, behind, image, kind, &look)
-    note_dates(before, seen.invalid_dates.length != 0)
     rows.failed_column = look.failed_column
     if status == DECODE_TOO_LARGE:
         return status

@@ -295,7 +295,7 @@ def test_a_log_that_ends_behind_the_rows() -> None:
         assert [change.after for change in opened.rows()] == rows
 
 
-# ---------------------------------------------------------------- back to many at a time
+# ---------------------------------------------------------------- zero dates
 
 
 def rows_at_once(data: bytes) -> int:
@@ -306,22 +306,31 @@ def rows_at_once(data: bytes) -> int:
     return decoder._loop.rows_at_once
 
 
+ZEROS = {"day": "0000-00-00", "at": "2024-00-00 00:00:00.000", "stamp": "0000-00-00 00:00:00.000000"}
+
+
+@pytest.mark.parametrize("names", [["id", "day"], ["day", "id", "at", "stamp", "number"]])
+@pytest.mark.parametrize("every", [1, 7, 1000])
+@pytest.mark.parametrize("kind", ["insert", "delete", "update"])
+def test_zero_dates_among_rows_at_once(kind: str, every: int, names: list[str]) -> None:
+    """All rows are decoded many at a time, and each date that is none is told of its own record."""
+    rows = rows_of(names, 1000)
+    for row in rows[::every]:
+        row |= {name: ZEROS[name] for name in names if name in ZEROS}
+    log_rows = list(zip(rows, rows[1:] + rows[:1], strict=True)) if kind == "update" else rows
+    assert rows_at_once(written(table_of(names), log_rows, kind, per_event=100)) == 1000
+    check(table_of(names), log_rows, kind)
+
+
 @pytest.mark.parametrize("kind", ["insert", "update"])
-def test_one_zero_date_is_passed_over(kind: str) -> None:
-    """The events behind it are decoded many rows at a time again."""
-    rows = rows_of(["id", "day"], 4000)
-    rows[5]["day"] = "0000-00-00"
-    log_rows = rows if kind == "insert" else [(row, row) for row in rows]
-    data = written(table_of(["id", "day"]), log_rows, kind, per_event=100)
-    assert rows_at_once(data) == 2300  # all but the first event, and 16 clean ones
-    check(table_of(["id", "day"]), log_rows, kind)
-
-
-def test_zero_dates_everywhere_are_not_tried_again_and_again() -> None:
-    rows = rows_of(["id", "day"], 4000)
-    for row in rows[5::100]:
-        row["day"] = "0000-00-00"
-    assert rows_at_once(written(table_of(["id", "day"]), rows, "insert", per_event=100)) == 0
+def test_neighbouring_zero_dates(kind: str) -> None:
+    """Of columns that are decoded by one step."""
+    table = Table("shop", "days", [(f"d{i}", "DATE") for i in range(3)] + [("n", "INT")])
+    rows = [
+        {f"d{k}": "0000-00-00" if i % 5 == k else dt.date(2024, 1, 1 + k) for k in range(3)} | {"n": i}
+        for i in range(300)
+    ]
+    check(table, [(row, row) for row in rows] if kind == "update" else rows, kind)
 
 
 def test_every_day_of_the_calendar() -> None:

@@ -1,8 +1,10 @@
 """Run under callgrind: decode each log once to warm up, and once more between two client requests.
 
-    valgrind --tool=callgrind --instr-atstart=no … python counted.py LIBRARY LOG …
+    valgrind --tool=callgrind --instr-atstart=no … python counted.py LIBRARY JOB …
 
-prints "NAME WAY IMAGES" for each dump, in their order. LIBRARY is callgrind.c, compiled.
+A job is a log: "PATH", "PATH+2" for two threads, "PATH+group" to count from the second group on, when its
+tables are known. Prints "NAME WAY IMAGES COUNTED" for each dump, in their order: the row images of the log,
+and of what was counted. LIBRARY is callgrind.c, compiled.
 """
 
 from __future__ import annotations
@@ -11,37 +13,45 @@ import ctypes
 import gc
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import binlog_core
 
 
-def decode(path: str, way: str) -> int:
-    """Row images, decoded into arrays or on into Arrow."""
-    images = 0
-    with binlog_core.open(path, verify_checksum=False) as log:
-        for batch in log.batches():
-            images += len(batch)
-            if way == "arrow":
-                batch.to_arrow()
-            else:
-                batch.array  # noqa: B018  is made when it is asked for
+def decode(path: str, how: str, way: str, begin: Callable[[], object]) -> list[int]:
+    """Row images of each group, into arrays or on into Arrow; `begin` is called before what is counted."""
+    images = []
+    if how != "group":
+        begin()
+    with binlog_core.open(path, verify_checksum=False, threads=int(how) if how.isdigit() else 1) as log:
+        for group in log.groups():
+            images.append(0)
+            for batch in group.batches:
+                images[-1] += len(batch)
+                if way == "arrow":
+                    batch.to_arrow()
+                else:
+                    batch.array  # noqa: B018  is made when it is asked for
+            if how == "group" and len(images) == 1:
+                begin()
     return images
 
 
-def main(library: str, logs: list[str]) -> None:
+def main(library: str, jobs: list[str]) -> None:
     callgrind = ctypes.CDLL(library)
     ways = ["arrays", *(["arrow"] if importlib.util.find_spec("pyarrow") else [])]
-    for path in logs:
+    for job in jobs:
+        path, _, how = job.partition("+")
+        name = Path(path).stem + (f"+{how}" if how else "")
         for way in ways:
-            images = decode(path, way)
+            images = decode(path, how, way, list)
             gc.collect()
             gc.disable()  # or a collection falls now here, now there
-            callgrind.start_counting()
-            decode(path, way)
-            callgrind.stop_counting(f"{Path(path).stem} {way}".encode())
+            decode(path, how, way, callgrind.start_counting)
+            callgrind.stop_counting(f"{name} {way}".encode())
             gc.enable()
-            print(Path(path).stem, way, images, flush=True)
+            print(name, way, sum(images), sum(images[how == "group" :]), flush=True)
     print("from", binlog_core.__file__, file=sys.stderr)
 
 

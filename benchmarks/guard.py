@@ -5,7 +5,8 @@
 Six generated shapes, into arrays and into Arrow, counted by callgrind around the decode call alone. The
 counts are the same in each run, whatever else the machine does; they are of the portable paths, as callgrind
 knows only some of a processor's extensions. The base is built here, by its own setup.py, and both decode the
-same logs.
+same logs. Counted of the change alone: logs with something that takes a slow path, which may cost at most
+20 % more than smooth ones (cliffs.py), and two threads, as much more than one.
 
 The base is BINLOG_BASE (or --base) if given; the last commit, if the working tree differs from it; else where
 the branch left origin/main, or on main itself the commit before. Nothing is counted where no file of the
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -30,10 +32,15 @@ ROOT = HERE.parent
 OUT = ROOT / "build" / "guard"  # where pytest does not look for the base's own benchmarks
 sys.path[:0] = [str(HERE), str(ROOT / "tests")]
 
+from cliffs import MEGABYTES as CLIFF_MEGABYTES  # noqa: E402
+from cliffs import SMOOTH  # noqa: E402
 from logs import WORKLOADS, BenchLog, bench_log  # noqa: E402
 
 MEGABYTES = 2
 MOST = 1.05
+MOST_CLIFF = 1.2
+# 300 batches to a group, of 60 rows each: what a batch costs shows, in Arrow an import by pyarrow.
+MOST_SHAPES = {"arrays": 1.3, "arrow": 2.0}
 # The decode path. The other parts of the package stand on it.
 PATHS = [
     "setup.py",
@@ -44,6 +51,7 @@ PATHS = [
     ":!binlog_core/inspect/report_page",
 ]
 
+Job = tuple[BenchLog, str]  # how it is decoded, see counted.py
 Counts = dict[tuple[str, str], float]  # (workload, arrays or arrow): instructions per row image
 
 
@@ -90,9 +98,7 @@ def built(base: str) -> Path:
     return tree
 
 
-def start_count(
-    library: Path, logs: list[BenchLog], folder: Path, tree: Path | None
-) -> subprocess.Popen[str]:
+def start_count(library: Path, jobs: list[Job], folder: Path, tree: Path | None) -> subprocess.Popen[str]:
     """Count in the package of a built tree, or (None) in the one that Python finds here."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if tree is not None:
@@ -100,7 +106,12 @@ def start_count(
     return subprocess.Popen(
         [
             *("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/out"),
-            *(sys.executable, str(HERE / "counted.py"), str(library), *(str(log.path) for log in logs)),
+            *(
+                sys.executable,
+                str(HERE / "counted.py"),
+                str(library),
+                *(f"{log.path}+{how}".rstrip("+") for log, how in jobs),
+            ),
         ],
         env=environment,
         stdout=subprocess.PIPE,
@@ -109,7 +120,7 @@ def start_count(
     )
 
 
-def counts_of(process: subprocess.Popen[str], folder: Path, logs: list[BenchLog], who: str) -> Counts:
+def counts_of(process: subprocess.Popen[str], folder: Path, jobs: list[Job], who: str) -> Counts:
     """Instructions per row image, once the process has ended.
 
     Raises
@@ -121,39 +132,60 @@ def counts_of(process: subprocess.Popen[str], folder: Path, logs: list[BenchLog]
     if process.returncode:
         sys.exit(f"guard: {who} does not decode:\n{errors[-3000:]}")
     print(who, *re.findall(r"^from .*$", errors, re.MULTILINE))
-    by_stem = {log.path.stem: log for log in logs}
+    by_name = {f"{log.path.stem}+{how}".rstrip("+"): (log, how) for log, how in jobs}
     counts: Counts = {}
     for number, line in enumerate(said.splitlines(), 1):
-        stem, way, images = line.split()
-        log = by_stem[stem]
+        job, way, images, counted = line.split()
+        log, how = by_name[job]
         if int(images) != log.answer.images:
             sys.exit(f"guard: {who} finds {images} row images in {log.name}, {log.answer.images} are there")
         dump = (folder / f"out.{number}").read_text()
         total = re.search(r"^totals: (\d+)$", dump, re.MULTILINE)
-        if total is None or f"{stem} {way}\n" not in dump or int(total[1]) < int(images):
+        if total is None or f"{job} {way}\n" not in dump or int(total[1]) < int(counted):
             sys.exit(f"guard: callgrind counted nothing of {log.name} in {who}")
-        counts[log.name, way] = int(total[1]) / int(images)
+        name = f"{log.name} x {how}" if how.isdigit() else log.name
+        counts[name, way] = int(total[1]) / int(counted)
     return counts
 
 
-def count_both(base: Path) -> tuple[Counts, Counts]:
-    """Counts of the base's tree and of the package that Python finds here, taken side by side."""
-    logs = [bench_log(name, MEGABYTES) for name in WORKLOADS]
+def count_all(base: Path) -> tuple[Counts, Counts, Counts]:
+    """Counts of the base's tree and of the package that Python finds here, side by side; and the cliffs."""
+    logs: list[Job] = [(bench_log(name, MEGABYTES), "") for name in WORKLOADS]
+    rough: list[Job] = [
+        (bench_log(name, CLIFF_MEGABYTES.get(name, 4)), "group")
+        for name in dict.fromkeys([*SMOOTH.values(), *SMOOTH])
+    ]
+    rough += [(bench_log("single", CLIFF_MEGABYTES["single"]), how) for how in ("1", "2")]
     with tempfile.TemporaryDirectory() as name:
         library = Path(name, "callgrind.so")
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "callgrind.c"], check=True)
         sides = []
-        for who, tree in (("base", base), ("change", None)):
+        for who, tree, jobs in (("base", base, logs), ("change", None, logs), ("cliffs", None, rough)):
             folder = Path(name, who)
             folder.mkdir()
-            sides.append((start_count(library, logs, folder, tree), folder, logs, who))
-        before, after = (counts_of(*side) for side in sides)
-    return before, after
+            sides.append((start_count(library, jobs, folder, tree), folder, jobs, who))
+        before, after, cliffs = (counts_of(*side) for side in sides)
+    return before, after, cliffs
+
+
+def compare(title: str, pairs: Iterable[tuple[str, str]], before: Counts, now: Counts) -> list[str]:
+    """Print a table of `pairs`: names in `now` and in `before`. Those that are too much worse."""
+    print(f"{title:<12}{'into':<8}{'before':>10}{'now':>10}{'ratio':>8}")
+    worse = []
+    for name, other in pairs:
+        for way in (way for found, way in now if found == name):
+            most = MOST if name == other else MOST_SHAPES[way] if name == "shapes" else MOST_CLIFF
+            count, expected = now[name, way], before.get((other, way), 0.0)
+            ratio = count / expected if expected else 0.0
+            worse += [f"{name} into {way}"] if ratio > most else []
+            verdict = "  WORSE" if ratio > most else ""
+            print(f"{name:<12}{way:<8}{expected:>10.0f}{count:>10.0f}{ratio:>8.3f}{verdict}")
+    return worse
 
 
 def main() -> int:
-    """Print the table; 1 if something takes more than 5 % more and no commit says why."""
+    """Print the tables; 1 if something takes more than 5 or 20 % more and no commit says why."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -169,23 +201,19 @@ def main() -> int:
     if shutil.which("valgrind") is None:
         print("guard: NOTHING COUNTED: no valgrind on this machine (Debian: apt-get install valgrind)")
         return 0
-    before, after = count_both(built(base))
+    before, after, cliffs = count_all(built(base))
     print(f"instructions per row image; base: {title}")
-    print(f"{'workload':<10}{'into':<8}{'base':>10}{'change':>10}{'ratio':>8}")
-    worse = []
-    for (name, way), count in after.items():
-        ratio = count / before[name, way] if (name, way) in before else 0.0
-        verdict = "  WORSE" if ratio > MOST else ""
-        worse += [f"{name} into {way}"] if verdict else []
-        print(f"{name:<10}{way:<8}{before.get((name, way), 0):>10.0f}{count:>10.0f}{ratio:>8.3f}{verdict}")
+    worse = compare("workload", zip(WORKLOADS, WORKLOADS, strict=True), before, after)
+    print("cliffs, and two threads, before: the smooth log, and one thread")
+    worse += compare("cliff", [*SMOOTH.items(), ("single x 2", "single x 1")], cliffs, cliffs)
     reasons = git("log", "--format=%(trailers:key=Slower,valueonly)", f"{base}..HEAD") or ""
     if not worse:
-        print(f"guard: nothing takes more than 5 % more instructions than at {title}")
+        print(f"guard: nothing takes more than 5 % more instructions than at {title}, or falls off a cliff")
         return 0
     if reasons.strip():
-        print(f"guard: more than 5 % worse, and a commit says why: {reasons.strip()}")
+        print(f"guard: too slow: {', '.join(worse)}, and a commit says why: {reasons.strip()}")
         return 0
-    print(f"guard: more than 5 % worse: {', '.join(worse)}. If it must be, say why in a trailer: Slower: why")
+    print(f"guard: too slow: {', '.join(worse)}. If it must be, say why in a trailer: Slower: why")
     return 1
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from cliffs import CLIFFS
 from many_tables import tables, tpcc
 from workloads import RECIPE, Answer, Maker, huge, lineitem, narrow, sysbench, wide
 
@@ -16,6 +17,7 @@ WORKLOADS: dict[str, Callable[[Maker], None]] = {
     make.__name__: make for make in (narrow, sysbench, lineitem, wide, tpcc, tables)
 }
 MEMORY_WORKLOADS = {**WORKLOADS, huge.__name__: huge}
+EVERY = {**MEMORY_WORKLOADS, **CLIFFS}
 
 
 def megabytes() -> int:
@@ -41,7 +43,7 @@ def bench_log(name: str, mb: int | None = None) -> BenchLog:
     Parameters
     ----------
     name : str
-        A key of MEMORY_WORKLOADS.
+        A key of EVERY.
     mb : int, optional
         Size in 10**6 bytes.
     """
@@ -51,7 +53,7 @@ def bench_log(name: str, mb: int | None = None) -> BenchLog:
     if not (path.exists() and told.exists()):
         FOLDER.mkdir(exist_ok=True)
         make = Maker(size * 10**6)
-        MEMORY_WORKLOADS[name](make)
+        EVERY[name](make)
         make.log.rotate("bench.000002")
         path.write_bytes(make.log.getvalue())
         told.write_text(json.dumps(dataclasses.asdict(make.answer)))

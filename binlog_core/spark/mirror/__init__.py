@@ -211,8 +211,8 @@ def verify(
 ) -> list[Compared]:
     """Compare tables with the server, all values of all rows, at one position of its log.
 
-    The server's tables are read in one consistent view; a read lock is held for as long as it takes to open
-    that. The lake is brought to exactly the view's position first.
+    Workers read the server's tables in views of one moment; a read lock is held for as long as it takes to
+    open them. The lake is brought to exactly their position first.
 
     Parameters
     ----------

@@ -5,28 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import BinlogError, MirrorError
 from ...schema.given import parse_create_table
-from ...schema.table_definitions import TableSchema
 from ...server.connection import Connection
-from ..rows.types import import_pyarrow, plain_type
-from .copies import batches_of
-from .marks import Mark, place_of, position_mark
+from ..apply.files import shaped
+from ..apply.jobs import Folder
+from ..rows.types import import_pyarrow, plain_type, spark_schema
+from .copies import plan_copy
+from .digests import DIGEST, digested
+from .marks import place_of
 from .mirroring import Mirroring
 from .state import Lake, TableState
 from .values import SESSION, SelectList, quoted
+from .viewing import Seen, Viewed, Viewer, view
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 _MOST_NAMED = 100
-_LOCK_WAIT = 30  # seconds
+_FOLDER = "verify"
+_COUNT, _WHAT = "_count", "_what"
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,14 @@ class Compared:
 def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[Compared]:
     """Bring tables to one position, and compare them there with the server.
 
+    The workers read both sides. What comes here are counts, and keys of rows that differ.
+
     Raises
     ------
     BinlogError
         The server cannot be read.
     """
     work.until_now()
-    chosen = [one for one in tables if one.stage == "following"]
     out = [
         Compared(
             one.full_name, reason=f"the table is {one.stage}" + (f": {one.reason}" if one.reason else "")
@@ -79,167 +80,126 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
         for one in tables
         if one.stage not in ("following", "dropped")
     ]
-    if not chosen:
+    viewed: dict[str, Viewed] = {}
+    with Connection(work.address) as connection:
+        connection.query(SESSION)
+        for one in tables:
+            if one.stage == "following":
+                try:
+                    viewed[one.full_name] = _planned(connection, lake, one, mariadb=work.mariadb)
+                except BinlogError as error:
+                    out.append(Compared(one.full_name, reason=error.message))
+    if not viewed:
         return out
-    with Connection(work.address) as viewing:
-        mark = _view(viewing, work, chosen)
+    lake.remove(_FOLDER)
+    folder = Folder(lake.own(_FOLDER), lake.storage_options)
+    folder.make()
+    try:
+        found = tuple(viewed.values())
+        sessions = sum(len(one.chunks) for one in found)
+        viewer = Viewer(work.address, work.address.password, folder, found, sessions, work.old)
+        mark, seen = view(work.session, viewer)
         asked = time.time()
         work.archive()
+        chosen = [one for one in tables if one.full_name in viewed]
         plan = work.plan(chosen)
         logs = plan.logs()
         at = place_of(mark, logs, plan.access)
         last = logs[at[0]].version_base + at[1]
         work.replay(last, asked)
         for one in chosen:
+            name = one.full_name
             if one.stage != "following" or not work.stands_at(one, last):
-                out.append(
-                    Compared(one.full_name, reason=one.reason or "the table changed while it was compared")
-                )
+                out.append(Compared(name, reason=one.reason or "the table changed while it was compared"))
                 continue
+            parts = [part for part in seen if part.table == name]
             try:
-                out.append(_compare(viewing, lake, one, mariadb=work.mariadb))
+                out.append(_compared(work.session, lake, one, viewed[name], folder, parts))
             except BinlogError as error:
-                out.append(Compared(one.full_name, reason=str(error)))
+                out.append(Compared(name, reason=str(error)))
+    finally:
+        lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
 
 
-def _view(viewing: Connection, work: Mirroring, tables: Sequence[TableState]) -> Mark:
-    """Open a consistent view of some tables, and tell at which position of the log."""
-    names = ", ".join(f"{quoted(one.database)}.{quoted(one.name)} READ" for one in tables)
-    with Connection(work.address) as locking:
-        locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
-        viewing.query(SESSION)
-        viewing.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        if work.old:  # MySQL before 5.7 commits while tables are locked
-            locking.query("FLUSH TABLES WITH READ LOCK", right="RELOAD", patience=_LOCK_WAIT + 5)
-        else:
-            locking.query(f"LOCK TABLES {names}", right="LOCK TABLES", patience=_LOCK_WAIT + 5)
-        try:
-            viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            return position_mark(locking)
-        finally:
-            locking.query("UNLOCK TABLES")
-
-
-def _compare(viewing: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Compared:
-    name = f"{quoted(state.database)}.{quoted(state.name)}"
-    text = str(viewing.query(f"SHOW CREATE TABLE {name}", right="SELECT")[0][1])
-    definition = parse_create_table(text, state.database, state.name)
+def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Viewed:
+    copy = plan_copy(connection, state, {}, mariadb=mariadb)
+    definition = parse_create_table(copy.definition, state.database, state.name)
     selection = SelectList.of(definition, mariadb=mariadb)
-    sql = f"SELECT {', '.join(selection.expressions)} FROM {name}"
-    dataset = lake.opened(state).dataset()
-    here = selection.schema
-    if lacking := [one for one in here.names if one not in dataset.schema.names]:
-        return Compared(state.full_name, reason=f"the lake lacks the columns {', '.join(lacking)}")
-
+    names, here = selection.schema.names, lake.opened(state).columns
+    if lacking := [one for one in names if one not in here.names]:
+        raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")
     # An ALTER may have left the lake's types wider than the server's, never narrower.
-    schema = import_pyarrow().schema(
-        [(name, plain_type(dataset.schema.field(name).type)) for name in here.names]
-    )
-
-    def theirs() -> Iterator[pa.RecordBatch]:
-        for batch in batches_of(viewing, sql, selection):
-            yield _as(batch, schema)
-
-    def ours() -> Iterator[pa.RecordBatch]:
-        for batch in dataset.to_batches(columns=here.names):
-            yield _as(batch, schema)
-
-    server, mine = _digests(theirs()), _digests(ours())
-    only_server, only_lake = _difference(server, mine), _difference(mine, server)
-    if not len(only_server) and not len(only_lake):
-        return Compared(state.full_name, len(server))
-    return _named(state, definition, len(server), theirs(), ours(), only_server, only_lake)
+    schema = import_pyarrow().schema([(name, plain_type(here.field(name).type)) for name in names])
+    return Viewed(state.full_name, selection, schema, definition.row_key or tuple(names), copy.chunks)
 
 
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    pa = import_pyarrow()
-    try:
-        return pa.record_batch([batch.column(one.name).cast(one.type) for one in schema], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise MirrorError(f"the columns have other types than the server's: {error}") from None
+def _compared(
+    session: SparkSession, lake: Lake, state: TableState, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
+) -> Compared:
+    for one in seen:
+        if one.error is not None:
+            raise one.error
+    table = lake.opened(state)
+    now = [table.columns.field(one.name).type for one in viewed.schema if one.name in table.columns.names]
+    if now != viewed.schema.types:
+        return Compared(state.full_name, reason="the table changed while it was compared")
+    rows = sum(one.rows for one in seen)
+    theirs = [one.name for one in seen if one.name is not None]
+    ours = [one.name for one in table.files()]
+    found = differing(session, viewed, (folder, theirs), (lake.folder(state), ours))
+    return Compared(state.full_name, rows, *found)
 
 
-def _digests(batches: Iterator[pa.RecordBatch]) -> NDArray[np.uint64]:
-    """A number for each row, of all its values; sorted."""
-    parts = [row_digests(batch) for batch in batches]
-    return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
-
-
-def row_digests(batch: pa.RecordBatch) -> NDArray[np.uint64]:
-    """A number for each row: the same for the same values.
+def differing(
+    session: SparkSession, viewed: Viewed, theirs: tuple[Folder, list[str]], ours: tuple[Folder, list[str]]
+) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """How many keys have rows that are not the same on both sides; some that are missing, extra, changed.
 
     Parameters
     ----------
-    batch : pyarrow.RecordBatch
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows,)
+    session : SparkSession
+    viewed : Viewed
+    theirs : (Folder, list of str)
+        Files of the keys and numbers of the server's rows.
+    ours : (Folder, list of str)
+        Files of rows.
     """
-    rows = zip(*(_as_bytes(column) for column in batch.columns), strict=True)
-    data = b"".join(
-        blake2b(repr(row).encode("utf-8", "surrogateescape"), digest_size=8).digest() for row in rows
-    )
-    return np.frombuffer(data, np.uint64)
+    from pyspark.sql import functions as F
 
-
-def _as_bytes(column: pa.Array) -> list[Any]:
     pa = import_pyarrow()
-    types = pa.types
-    if types.is_temporal(column.type):  # Python has no year 0 and none beyond 9999
-        column = column.cast(pa.int32() if types.is_date32(column.type) else pa.int64())
-    values: list[Any] = column.to_pylist()
-    return values
+    tasks = [(folder, name, sign) for (folder, names), sign in ((theirs, 1), (ours, -1)) for name in names]
+    if not tasks:
+        return 0, [], [], []
+    schema, key = viewed.schema, viewed.key
+    own = [pa.field(name, schema.field(name).type) for name in key]
+    types = pa.schema([*own, pa.field(DIGEST, pa.int64()), pa.field(_COUNT, pa.int64())])
 
+    def read(numbers: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow.parquet as pq
 
-def _difference(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers of `one` that `other` lacks or has less often; each as often as it is too many."""
-    values, counts = np.unique(one, return_counts=True)
-    known, known_counts = np.unique(other, return_counts=True)
-    places = np.searchsorted(known, values)
-    places[places == len(known)] = 0
-    there = known[places] == values if len(known) else np.zeros(len(values), bool)
-    left = counts - np.where(there, known_counts[places] if len(known) else 0, 0)
-    return np.repeat(values, np.maximum(left, 0))
+        for folder, name, sign in (tasks[i] for one in numbers for i in one.column(0).to_pylist()):
+            with folder.open().open_input_file(name) as source:
+                for batch in pq.ParquetFile(source).iter_batches():
+                    rows = pa.table(batch)
+                    for one in rows.to_batches() if sign > 0 else shaped(rows, schema).to_batches():
+                        found = one if sign > 0 else digested(one, schema, key)
+                        counts = pa.repeat(pa.scalar(sign, pa.int64()), found.num_rows)
+                        yield pa.record_batch([*found.columns, counts], names=types.names).cast(types)
 
+    frame: Any = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, spark_schema(types))
+    names = [F.col(quoted(name)) for name in key]
+    counted = frame.groupBy(*names, DIGEST).agg(F.sum(_COUNT).alias(_COUNT)).where(f"{_COUNT} <> 0")
+    most, least = F.max(_COUNT), F.min(_COUNT)
+    what = F.when((most > 0) & (least < 0), "changed").when(most > 0, "missing").otherwise("extra")
+    by_key = counted.groupBy(*names).agg(what.alias(_WHAT))
+    counts = dict(map(tuple, by_key.groupBy(_WHAT).count().collect()))
 
-def _named(
-    state: TableState,
-    definition: TableSchema,
-    rows: int,
-    theirs: Iterator[pa.RecordBatch],
-    ours: Iterator[pa.RecordBatch],
-    only_server: NDArray[np.uint64],
-    only_lake: NDArray[np.uint64],
-) -> Compared:
-    key = definition.row_key or tuple(column.name for column in definition.columns)
-    mine, others = _keys(ours, only_lake, key), _keys(theirs, only_server, key)
-    changed = mine.keys() & others.keys()
-    missing, extra = others.keys() - changed, mine.keys() - changed
+    def some(kind: str) -> list[dict[str, Any]]:
+        if kind not in counts:
+            return []
+        rows = by_key.where(F.col(_WHAT) == kind).select(*names).orderBy(*names).limit(_MOST_NAMED)
+        found: list[dict[str, Any]] = rows.toArrow().to_pylist()
+        return found
 
-    def told(known: dict[str, dict[str, Any]], names: set[str]) -> list[dict[str, Any]]:
-        return [known[name] for name in sorted(names)[:_MOST_NAMED]]
-
-    return Compared(
-        state.full_name,
-        rows,
-        max(len(changed) + len(missing) + len(extra), 1),
-        told(others, missing),
-        told(mine, extra),
-        told(others, set(changed)),
-    )
-
-
-def _keys(
-    batches: Iterator[pa.RecordBatch], wanted: NDArray[np.uint64], key: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Keys of the rows with some digests, by their text."""
-    pa = import_pyarrow()
-    out: dict[str, dict[str, Any]] = {}
-    for batch in batches:
-        kept = np.isin(row_digests(batch), wanted)
-        if kept.any():
-            for row in batch.select(list(key)).filter(pa.array(kept)).to_pylist():
-                out[repr(row)] = row
-    return out
+    return sum(counts.values()), some("missing"), some("extra"), some("changed")

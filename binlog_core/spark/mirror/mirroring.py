@@ -72,7 +72,7 @@ class Mirroring:
         rate: float | None = None,
     ) -> None:
         self._compact_after, self._rate = compact, rate
-        self._session = session
+        self.session = session
         self._lake = lake
         self.state = state
         self.address = address
@@ -175,7 +175,7 @@ class Mirroring:
             self._save()
         copies = {one.full_name: (one, Copy(**one.copy)) for one in copying if one.copy is not None}
         found = run_copies(
-            self._session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
+            self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
         )
         self.archive()
         plan = self.plan(copying)
@@ -255,7 +255,7 @@ class Mirroring:
             found += self._history.tables(state) if self._history is not None else ()
             try:
                 for table, folder in found:
-                    compact(self._session, table, folder)
+                    compact(self.session, table, folder)
             except Exception as error:  # of deltalake and the stores below it
                 warnings.warn(
                     f"the files of {state.full_name} cannot be put together: {type(error).__name__}: {error}",
@@ -353,7 +353,7 @@ class Mirroring:
         while True:
             wanted = [one for one in tables if one.stage == "following"]
             try:
-                return decode(self._session, self._lake, self.plan(wanted), start, end)
+                return decode(self.session, self._lake, self.plan(wanted), start, end)
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:
@@ -393,7 +393,7 @@ class Mirroring:
             if not self._tried(
                 state,
                 partial(
-                    apply_round, self._session, self._lake, state, key, decoded, self.state.id, version, told
+                    apply_round, self.session, self._lake, state, key, decoded, self.state.id, version, told
                 ),
             ):
                 return

@@ -1,54 +1,60 @@
-"""A table on two sides: rows as numbers, and which of them only one side has."""
+"""A table on two sides: which keys have rows that are not the same on both."""
 
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
 
-from binlog_core.spark.mirror.comparing import Compared, _difference, row_digests  # noqa: E402
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from binlog_core.spark import start_session
+from binlog_core.spark.apply.jobs import Folder
+from binlog_core.spark.mirror.comparing import Compared, differing
+from binlog_core.spark.mirror.digests import digested
+from binlog_core.spark.mirror.viewing import Viewed
+
+SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
 
 
-def test_rows_are_told_apart_by_each_of_their_values() -> None:
-    rows = [
-        {"id": 1, "text": "a", "price": Decimal("1.50"), "day": dt.date(2026, 1, 1)},
-        {"id": 1, "text": "a", "price": Decimal("1.51"), "day": dt.date(2026, 1, 1)},
-        {"id": 1, "text": "a ", "price": Decimal("1.50"), "day": dt.date(2026, 1, 1)},
-        {"id": 1, "text": None, "price": Decimal("1.50"), "day": dt.date(2026, 1, 1)},
-        {"id": 1, "text": "None", "price": Decimal("1.50"), "day": None},
-        {"id": 1, "text": "a", "price": Decimal("1.50"), "day": dt.date(2026, 1, 1)},
+@pytest.fixture(scope="module")
+def session() -> Any:
+    return start_session("local[2]")
+
+
+def test_which_keys_differ(session: Any, tmp_path: Path) -> None:
+    none: Any = None
+    viewed = Viewed("shop.t", none, SCHEMA, ("a", "b c"), ("",))
+    place = Folder(str(tmp_path))
+
+    def file(name: str, *rows: tuple[Any, ...], server: bool) -> str:
+        data = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
+        batch = pa.RecordBatch.from_pylist(data, SCHEMA)
+        found = digested(batch, SCHEMA, viewed.key) if server else batch.select(["v", "b c", "a"])
+        pq.write_table(pa.Table.from_batches([found]), tmp_path / name)
+        return name
+
+    theirs = [
+        file("s1", (1, "x", 5), (2, "x", 5), (3, "", None), server=True),
+        file("s2", (4, "y", 5), (5, "y", 5), server=True),
     ]
-    batch = pa.RecordBatch.from_pylist(rows)
-    found = row_digests(batch).tolist()
-    assert found[0] == found[5]
-    assert len(set(found)) == 5
-    assert found[2:4] == row_digests(batch.slice(2, 2)).tolist()  # not by where they are
-
-
-def test_dates_that_python_has_not() -> None:
-    days = pa.array([-719_528, 2_932_897], pa.int32()).cast(pa.date32())  # 0000-01-01, 10000-01-01
-    assert len(set(row_digests(pa.record_batch({"day": days})).tolist())) == 2
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "left"),
-    [
-        ([1, 2, 2, 3], [2, 3, 4], [1, 2]),
-        ([5, 5, 5], [5, 5], [5]),
-        ([1], [], [1]),
-        ([], [1], []),
-        ([9], [1, 2], [9]),
-        ([1, 2], [1, 2], []),
-    ],
-)
-def test_numbers_that_one_side_has_more_often(one: list[int], other: list[int], left: list[int]) -> None:
-    found = _difference(np.array(one, np.uint64), np.array(other, np.uint64))
-    assert found.tolist() == left
+    ours = [file("l1", (3, "", None), (5, "y", 6), (1, "x", 5), server=False)]
+    ours.append(file("l2", (2, "X", 5), (4, "y", 5), (4, "y", 5), server=False))  # a row that is there twice
+    found = differing(session, viewed, (place, theirs), (place, ours))
+    missing, extra = {"a": 2, "b c": "x"}, [{"a": 2, "b c": "X"}, {"a": 4, "b c": "y"}]
+    assert found == (4, [missing], extra, [{"a": 5, "b c": "y"}])
+    assert differing(session, viewed, (place, theirs[:1]), (place, [])) == (
+        3,
+        [{"a": 1, "b c": "x"}, {"a": 2, "b c": "x"}, {"a": 3, "b c": ""}],
+        [],
+        [],
+    )
+    assert differing(session, viewed, (place, []), (place, [])) == (0, [], [], [])
 
 
 def test_what_agrees() -> None:

@@ -1,0 +1,70 @@
+"""A number for each row, the same for the same values: what is compared instead of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import MirrorError
+from ..rows.types import import_pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DIGEST = "_digest"
+
+
+def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa.RecordBatch:
+    """The key's columns of rows, and their numbers.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    schema : pyarrow.Schema
+        The columns, in the types that they are compared in.
+    key : sequence of str
+
+    Raises
+    ------
+    MirrorError
+        A value does not fit.
+    """
+    pa = import_pyarrow()
+    try:
+        rows = pa.record_batch([batch.column(one.name).cast(one.type) for one in schema], schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise MirrorError(f"the columns have other types than the server's: {error}") from None
+    kept = rows.select(list(key))
+    digests = pa.array(row_digests(rows).view(np.int64))
+    return pa.record_batch([*kept.columns, digests], names=[*kept.schema.names, DIGEST])
+
+
+def row_digests(batch: pa.RecordBatch) -> NDArray[np.uint64]:
+    """A number for each row: the same for the same values.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_rows,)
+    """
+    rows = zip(*(_as_bytes(column) for column in batch.columns), strict=True)
+    data = b"".join(
+        blake2b(repr(row).encode("utf-8", "surrogateescape"), digest_size=8).digest() for row in rows
+    )
+    return np.frombuffer(data, np.uint64)
+
+
+def _as_bytes(column: pa.Array) -> list[Any]:
+    pa = import_pyarrow()
+    types = pa.types
+    if types.is_temporal(column.type):  # Python has no year 0 and none beyond 9999
+        column = column.cast(pa.int32() if types.is_date32(column.type) else pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values

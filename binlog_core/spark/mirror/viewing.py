@@ -1,0 +1,202 @@
+"""What a server's tables hold at one position of its log: read by workers whose sessions see the same.
+
+One session locks the tables while all others open their views, so that all are of one moment: the tasks wait
+for each other there. Each reads its share of the tables' chunks, and writes a number for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ...errors import BinlogError, ServerError, UnreachableError
+from ...server.address import Address
+from ...server.connection import Connection
+from ..apply.files import FileWriter
+from ..apply.jobs import Folder
+from ..rows.types import import_pyarrow
+from .copies import batches_of
+from .digests import digested
+from .marks import Mark, position_mark
+from .values import SESSION, SelectList, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_LOCK_WAIT = 30  # seconds
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A table that is to be read.
+
+    Parameters
+    ----------
+    table : str
+        ``database.table``.
+    selection : SelectList
+    schema : pyarrow.Schema
+        The types that its values are compared in.
+    key : tuple of str
+    chunks : tuple of str
+        Conditions in SQL.
+    """
+
+    table: str
+    selection: SelectList = field(repr=False)
+    schema: pa.Schema = field(repr=False)
+    key: tuple[str, ...]
+    chunks: tuple[str, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """In SQL."""
+        return f"{quoted(self.selection.table.database)}.{quoted(self.selection.table.name)}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a worker says of a chunk: its file, or why it cannot be read."""
+
+    table: str
+    name: str | None = None
+    rows: int = 0
+    error: BinlogError | None = None
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """The function for ``mapPartitions``: opens one of the views and reads its share.
+
+    Parameters
+    ----------
+    address : Address
+    password : str or None
+    into : Folder
+        For the files of the rows' numbers.
+    tables : tuple of Viewed
+    sessions : int
+        That open a view.
+    everything : bool
+        All tables are locked, not those alone: MySQL before 5.7 commits while tables are locked.
+    """
+
+    address: Address
+    password: str | None = field(repr=False)
+    into: Folder
+    tables: tuple[Viewed, ...]
+    sessions: int
+    everything: bool
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[Mark | Seen | BinlogError]:
+        """The position, from the first of them; then what became of each chunk."""
+        meet: Callable[[], Any] = int
+        if self.sessions > 1:
+            from pyspark import BarrierTaskContext
+
+            meet = BarrierTaskContext.get().barrier
+        address = replace(self.address, password=self.password)
+        for number in numbers:
+            with ExitStack() as opened:
+                try:
+                    viewing, mark = self._view(address, opened, meet, first=number == 0)
+                except BinlogError as error:
+                    yield error
+                    continue
+                if mark is not None:
+                    yield mark
+                chunks = [(one, chunk) for one in self.tables for chunk in one.chunks]
+                lost: BinlogError | None = None
+                for viewed, chunk in chunks[number :: self.sessions]:
+                    try:
+                        if lost is not None:
+                            raise lost
+                        yield self._read(viewing, viewed, chunk)
+                    except BinlogError as error:
+                        if not isinstance(error, ServerError) or isinstance(error, UnreachableError):
+                            lost = error  # rows may still be on their way, and another view is not the same
+                        yield Seen(viewed.table, error=error)
+
+    def _view(
+        self, address: Address, opened: ExitStack, meet: Callable[[], Any], *, first: bool
+    ) -> tuple[Connection, Mark | None]:
+        """Open a view while the tables are locked; whatever fails, the others are not left waiting."""
+        met, mark = 0, None
+        with ExitStack() as locked:
+            try:
+                viewing = opened.enter_context(Connection(address))
+                viewing.query(SESSION)
+                viewing.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                if first:
+                    locking = locked.enter_context(Connection(address))
+                    self._lock(locking)
+                meet()
+                met = 1
+                viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                if first:
+                    mark = position_mark(locking)
+                return viewing, mark
+            finally:
+                for _ in range(met, 2):
+                    meet()
+
+    def _lock(self, locking: Connection) -> None:
+        locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
+        if self.everything:
+            locking.query("FLUSH TABLES WITH READ LOCK", right="RELOAD", patience=_LOCK_WAIT + 5)
+        else:
+            names = ", ".join(f"{one.name} READ" for one in self.tables)
+            locking.query(f"LOCK TABLES {names}", right="LOCK TABLES", patience=_LOCK_WAIT + 5)
+
+    def _read(self, viewing: Connection, viewed: Viewed, chunk: str) -> Seen:
+        pa, count = import_pyarrow(), 0
+        where = f" WHERE {chunk}" if chunk else ""
+        sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
+        writer: FileWriter | None = None
+        try:
+            for batch in batches_of(viewing, sql, viewed.selection):
+                rows = digested(batch, viewed.schema, viewed.key)
+                writer = writer or FileWriter(self.into, rows.schema)
+                writer.write(pa.Table.from_batches([rows]))
+                count += batch.num_rows
+            done = None if writer is None else writer.finish()
+        except BaseException:
+            if writer is not None:
+                writer.abort()
+            raise
+        return Seen(viewed.table, None if done is None else done.name, count)
+
+
+def view(session: SparkSession, viewer: Viewer) -> tuple[Mark, list[Seen]]:
+    """Read the tables; at which position, and where the rows' numbers are.
+
+    Raises
+    ------
+    BinlogError
+        A view cannot be opened.
+    """
+    viewer = replace(viewer, sessions=min(viewer.sessions, _slots(session)))
+    numbers = session.sparkContext.parallelize(range(viewer.sessions), viewer.sessions)
+    job: Any = numbers.barrier() if viewer.sessions > 1 else numbers
+    mark, seen = None, []
+    for one in job.mapPartitions(viewer).collect():
+        if isinstance(one, BinlogError):
+            raise one
+        if isinstance(one, Mark):
+            mark = one
+        else:
+            seen.append(one)
+    assert mark is not None
+    return mark, seen
+
+
+def _slots(session: SparkSession) -> int:
+    """How many tasks certainly run at the same time."""
+    context: Any = session.sparkContext
+    if str(context.getConf().get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        return 1  # Spark refuses stages whose tasks wait for each other
+    scala = context._jsc.sc()
+    return max(int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile())), 1)

@@ -193,6 +193,17 @@ def condition_of(where: str | Condition | None, limits: Limits = DEFAULT_LIMITS)
     return Condition(where, limits=limits)
 
 
+def refs_of(node: Node) -> Iterator[Ref]:
+    """All that a condition asks for."""
+    if isinstance(node, All | Any_):
+        for part in node.parts:
+            yield from refs_of(part)
+    elif isinstance(node, Not):
+        yield from refs_of(node.part)
+    else:
+        yield node.ref
+
+
 def quoted(value: object) -> str:
     """A Python value as a literal of a condition: int, Decimal, bool, str, bytes, dates and times, None.
 

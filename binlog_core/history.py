@@ -12,8 +12,9 @@ import numpy as np
 
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
+from ._exports import open_changes
 from ._gtid_fields import gtid_text
-from ._opening import open as open_log
+from ._sources.log_names import name_within
 from .batch import OUTCOMES
 from .conditions import UNBOUNDED, Condition, quoted, quoted_name
 from .errors import ConditionError, SchemaError
@@ -22,6 +23,7 @@ from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
     from ._decode.selection import Place
+    from ._exports.reading import ExportedLog
     from ._options import RangeOptions, StateOptions, Target
     from ._tables.tables import Table
 
@@ -69,8 +71,8 @@ def history(
 
     Parameters
     ----------
-    target : what `binlog_core.open` takes
-        Read three times.
+    target : what `binlog_core.open` takes, or the directory of an export to Parquet or Delta
+        Read three times. An export tells no threads and statements, and of GTIDs and servers what it has.
     table : str
         "shop.orders".
     key : mapping of column name to value
@@ -103,7 +105,7 @@ def _history(
         raise ValueError("key: the values of the primary key's columns are expected")
     wanted, named = tuple(key.values()), glob.escape(table)
     moves = names.condition(lambda own: " or ".join(f"changed({quoted_name(name)})" for name in own))
-    with open_log(target, tables=named, where=moves, **options) as log:
+    with open_changes(target, tables=named, where=moves, **options) as log:
         pairs = [
             (names.values(c.before), names.values((c.before or {}) | (c.after or {}))) for c in log.rows()
         ]
@@ -112,10 +114,11 @@ def _history(
         raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
     where = names.condition(lambda own: " or ".join(f"({_condition(own, values)})" for values in keys))
     found: list[Version] = []
-    with open_log(target, tables=named, where=where, **options) as log:
+    with open_changes(target, tables=named, where=where, **options) as log:
         for one in log.each_file():
-            versions = list(_versions(one, table, names))
-            _describe(one, versions)
+            versions = list(_versions(one, table, names, skip_errors=options.get("on_error") == "skip"))
+            if isinstance(one, Log):
+                _describe(one, versions)
             found += versions
     return _lives(found, names, wanted)
 
@@ -310,9 +313,11 @@ def _condition(columns: Iterable[str], values: tuple[Any, ...]) -> str:
 # ------------------------------------------------------------ changes
 
 
-def _versions(log: Log, table: str, names: _KeyNames) -> Iterator[Version]:
-    reader = ChangeReader(log.report, skip_errors=log.settings.skip_errors)
-    known: dict[int, Transaction] = {}
+def _versions(
+    log: Log | ExportedLog, table: str, names: _KeyNames, *, skip_errors: bool
+) -> Iterator[Version]:
+    reader = ChangeReader(log.report, skip_errors=skip_errors)
+    known: dict[tuple[str, int], Transaction] = {}
     for group in log.indexed_groups():
         for batch in group.batches:
             key = batch.table.primary_key
@@ -321,9 +326,10 @@ def _versions(log: Log, table: str, names: _KeyNames) -> Iterator[Version]:
         begins = group.transactions["begin_position"]
         for change in reader.changes([group]):
             i = int(np.searchsorted(begins, change.position, side="right")) - 1
-            begin = int(begins[i])
+            begin = group.path, int(begins[i])
             if begin not in known:
-                known = {begin: _transaction(log.files[0].name, group.transactions[i])}
+                name = log.files[0].name if isinstance(log, Log) else name_within(group.path)
+                known = {begin: _transaction(name, group.transactions[i])}
             yield Version(change, known[begin])
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._change_columns import LAKE_METADATA
 from .._sources.places import is_server
 from ..archive import archive as keep_archive
 from ..archive.files import Files, put
@@ -67,6 +68,13 @@ def export(
         Literal["refuse", "positions"],
         typer.Option(help="Columns without names: refuse, or name them c0, c1 … by position."),
     ] = "refuse",
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="More about each change, as columns: _gtid, _file, _position, _server_id, _xid; with commas"
+            " between, or repeated. With _gtid undo finds transactions by it."
+        ),
+    ] = None,
     text_errors: Annotated[
         Literal["raise", "replace"], typer.Option(help="Bytes that are not text in their character set.")
     ] = "raise",
@@ -139,6 +147,9 @@ def export(
     *inputs, output = logs
     if not inputs:
         raise typer.BadParameter("give the logs, then the output")
+    more = tuple(name.strip() for item in metadata or () for name in item.split(","))
+    if unknown := [name for name in more if name not in LAKE_METADATA]:
+        raise typer.BadParameter(f"--metadata {unknown[0]!r}: expected {', '.join(LAKE_METADATA)}")
     if current is not None and (format != "parquet" or images != "both"):
         raise typer.BadParameter("--current needs --format parquet and --images both")
     if state is None and status:
@@ -169,6 +180,7 @@ def export(
             schema=schema,
             keys=str(keys) if keys else None,
             images=images,
+            metadata=more,
             unnamed=unnamed,
             text_errors=text_errors,
             on_error=on_error,

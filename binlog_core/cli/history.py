@@ -60,7 +60,7 @@ def history(
     """Show each change of a row: when, in which transaction, by which thread and statement, and its values.
 
     It is followed where its key changes, or its key's columns get other names. --as-of shows the row itself,
-    as it was at a time.
+    as it was at a time. The output of binlog-core export (Parquet, Delta) does in place of the logs.
 
     Examples:
 
@@ -152,7 +152,7 @@ def _lines(found: list[Version]) -> list[Text]:
     lines = []
     for one in found:
         transaction = one.transaction
-        more = [f"server {transaction.server_id}"]
+        more = [f"server {transaction.server_id}"] * (transaction.server_id > 0)  # 0: an export without it
         more += [f"thread {transaction.thread_id}"] * (transaction.thread_id is not None)
         more += [f"user {transaction.user}"] * bool(transaction.user)
         more += [transaction.outcome] * (transaction.outcome != "committed")

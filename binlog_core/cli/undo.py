@@ -57,6 +57,7 @@ def undo(
     What is taken back is chosen by range, GTIDs, table, operation or condition. Give all logs from then on,
     or the archive: they tell who changed the rows since. Such rows are named and left alone, and each
     statement says so itself. DDL, TRUNCATE and changes logged as statements are named: they stay.
+    The output of binlog-core export (Parquet, Delta) does in place of the logs.
 
     Examples:
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
-from .._opening import open as open_log
+from .._exports import open_changes
 from ..errors import BinlogError, SchemaError
 from ..report import BinlogWarning
 from .literals import is_plain, prepared
@@ -23,6 +23,7 @@ from .statements import BatchStatements, Literals, StatementMaker, TableStatemen
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
+    from .._exports.reading import ExportedLog
     from .._options import LogOptions, Target
     from ..batch import ChangeBatch
     from ..log import Log
@@ -204,8 +205,8 @@ def plan_undo(
     Parameters
     ----------
     target : what `binlog_core.open` takes
-        Logs from the changes on, or an archive; those behind them tell which rows were changed since. Read
-        twice.
+        Logs from the changes on, or an archive; or the directory of an export to Parquet or Delta. What is
+        behind the changes tells which rows were changed since. Read twice.
     partial : bool
         Also where not all of it can be taken back.
     databases : mapping of str to str, optional
@@ -228,7 +229,7 @@ def plan_undo(
         rows (TRUNCATE, DROP and such among them), transactions of which the end is not in it, rows of which
         the log has not all old values. As reading the logs does.
     """
-    with open_log(target, **options) as log:
+    with open_changes(target, **options) as log:
         collector = _Collector(log, databases)
         for group in log.groups(asides=True):
             collector.add(group)
@@ -283,7 +284,7 @@ class _BatchChanges:
 class _Collector(Script):
     """Folds the changes of transactions that were committed."""
 
-    def __init__(self, log: Log, databases: Mapping[str, str] | None = None) -> None:
+    def __init__(self, log: Log | ExportedLog, databases: Mapping[str, str] | None = None) -> None:
         self.notes: list[str] = []
         self.transactions: list[str] = []
         self.incomplete = 0
@@ -478,7 +479,7 @@ def _find_later(target: Target, rows: list[UndoRow], collector: _Collector, opti
     first = collector.first
     with (
         warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass told
-        open_log(target, start=first, tables=list(names), columns=columns, **options) as log,
+        open_changes(target, start=first, tables=list(names), columns=columns, **options) as log,
     ):
         maker = StatementMaker(log.format)
         for group in log.groups():

@@ -107,6 +107,7 @@ def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target:
         ["a", "b", "--show", "-1"],
         ["a", "b", "--split-size", "many"],
         ["a", "b", "--format", "delta", "--current", "c"],
+        ["a", "b", "--metadata", "_gtid,_thread_id"],
     ],
 )
 def test_usage_errors(arguments: list[str]) -> None:

@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from support.exported import export
 from support.replay import alone
 from support.server import SERVER, connect, logged, needs_server
 
@@ -109,9 +111,14 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     found.connection.close()
 
 
-def test_back_and_forth_on_a_server(shop: Shop) -> None:
+@pytest.mark.parametrize("source", ["log", "parquet", "delta"])
+def test_back_and_forth_on_a_server(
+    shop: Shop, tmp_path: Path, source: Literal["log", "parquet", "delta"]
+) -> None:
     before = shop.all()
     accident = shop.logged(*ACCIDENT)
+    if source != "log":
+        accident = export(accident, tmp_path / "out", format=source)
     after = shop.all()
     assert after != before
     made = plan_undo(accident, tables="undone.*")

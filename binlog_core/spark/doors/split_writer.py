@@ -159,6 +159,8 @@ class SplitWriter:
             seconds,
             time.process_time() - cpu,
             seconds - sum(file.seconds for file in files),
+            reader.format.server_version if reader.format is not None else "",
+            tuple(reader.not_committed.items()),
         )
 
     @contextlib.contextmanager

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 from ... import errors
 from ..._sources.object_stores import arrow_filesystem, telling
 from ..._sources.places import is_url
+from ..._tables.described import describe
 from ...errors import BinlogError
 from .results import TableResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..._tables.tables import Table
     from .results import FileStatistics, WrittenSplit
 
 _NOTE = ".error.json"
 _LONGEST_JSON = 256 << 20
+_MOST_NOT_COMMITTED = 10_000  # transactions of a log that a manifest names
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits}_-".encode())
@@ -239,15 +242,21 @@ def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
                 "splits": 0,
                 "end_position": 0,
                 "tail": None,
+                "server_version": "",
                 "counts": {},
                 "damaged": [],
+                "not_committed": [],
             },
         )
         log["splits"] += 1
         log["end_position"] = max(log["end_position"], one.end_position)
         log["tail"] = log["tail"] or one.tail
+        log["server_version"] = log["server_version"] or one.server_version
         for kind, count in one.counts.items():
             log["counts"][kind] = log["counts"].get(kind, 0) + count
+        known, more = log["not_committed"], one.not_committed
+        fits = known is not None and len(known) + len(more) <= _MOST_NOT_COMMITTED
+        log["not_committed"] = [*known, *more] if fits else None
         log["damaged"] += [{"offset": place.offset, "reason": place.detail} for place in one.damaged]
     return list(logs.values())
 
@@ -255,6 +264,22 @@ def describe_logs(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
 def describe_statements(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
     """What a manifest says of the statements that change what tables are or hold."""
     return [one._asdict() for split in splits for one in split.statements]
+
+
+def describe_definitions(splits: Iterable[WrittenSplit]) -> list[dict[str, Any]]:
+    """What a manifest says of the tables' definitions: each with the first and last version of its rows."""
+    told: list[dict[str, Any]] = []
+    for database, table, files in by_table(splits):
+        last: Table | None = None
+        for file in sorted(files, key=lambda one: one.first_version):
+            if file.definition is None:
+                continue
+            if file.definition != last:
+                last = file.definition
+                told.append({"database": database, "table": table, "first_version": file.first_version})
+                told[-1] |= {"last_version": 0, **describe(last)}
+            told[-1]["last_version"] = max(told[-1]["last_version"], file.last_version)
+    return told
 
 
 def note_failure(filesystem: Any, directory: str, name: str, error: BinlogError) -> None:

@@ -19,7 +19,15 @@ from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ...errors import BinlogError
 from ..rows.types import spark_schema
-from .destination import Destination, by_table, describe_logs, describe_statements, directory_name, result_of
+from .destination import (
+    Destination,
+    by_table,
+    describe_definitions,
+    describe_logs,
+    describe_statements,
+    directory_name,
+    result_of,
+)
 from .results import TableResult
 
 if TYPE_CHECKING:
@@ -198,6 +206,7 @@ class ParquetDirectory(Destination):
                 "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
                 "logs": describe_logs(splits),
                 "statements": describe_statements(splits),
+                "definitions": describe_definitions(splits),
                 "tables": tables,
             }
             self.write_json(f"{target}/{MANIFEST}", manifest)

@@ -14,6 +14,8 @@ from ...splits import Split, SplitResult
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..._tables.tables import Table
+
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
@@ -45,6 +47,8 @@ class FileStatistics:
         The smallest and the largest `_commit_version`.
     last_time : int
         The latest `_commit_timestamp`, microseconds since 1970 UTC.
+    definition : Table or None
+        What the log says of the table.
     """
 
     name: str
@@ -63,6 +67,7 @@ class FileStatistics:
     first_version: int
     last_version: int
     last_time: int = 0
+    definition: Table | None = None
 
 
 class ToldStatement(NamedTuple):
@@ -117,6 +122,10 @@ class WrittenSplit:
         Bytes of the log that were read.
     seconds, cpu_seconds, read_seconds : float
         In all; CPU time of the worker; without converting to Parquet and writing.
+    server_version : str
+        Of the server that wrote the log.
+    not_committed : tuple of (int, int)
+        `_commit_version` and outcome of the transactions that the split does not commit.
     """
 
     split: Split
@@ -132,6 +141,8 @@ class WrittenSplit:
     seconds: float
     cpu_seconds: float
     read_seconds: float
+    server_version: str = ""
+    not_committed: tuple[tuple[int, int], ...] = ()
 
     @property
     def rows(self) -> int:

@@ -17,7 +17,15 @@ from urllib.parse import quote
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
 from .delta import DeltaLakeTable, delta_options, import_deltalake
-from .destination import Destination, by_table, describe_logs, describe_statements, directory_name, result_of
+from .destination import (
+    Destination,
+    by_table,
+    describe_definitions,
+    describe_logs,
+    describe_statements,
+    directory_name,
+    result_of,
+)
 from .iceberg import IcebergLakeTable, load_iceberg_catalog, promoted
 from .results import TableResult
 from .table import App, DataFile, GrowingTable
@@ -102,6 +110,7 @@ class LakeTables(Destination):
             "run_id": self.run_id,
             "logs": describe_logs(splits),
             "statements": describe_statements(splits),
+            "definitions": describe_definitions(splits),
             "tables": [{name: getattr(one, name) for name in TableResult.__slots__} for one in results],
         }
         try:

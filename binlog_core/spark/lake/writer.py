@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,10 @@ from .results import FileStatistics
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Key = tuple[str, str, "pa.Schema"]  # database, table, and the columns that the file has
+    from ..._tables.tables import Column, Table
+
+# Database, table, its columns as the log has them, and those that the file has.
+_Key = tuple[str, str, "tuple[Column, ...]", "pa.Schema"]
 _MAX_VERSION = (1 << 63) - 1
 _BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its values
 
@@ -51,6 +54,7 @@ class _Part:
     key: _Key
     name: str
     first_position: int
+    definition: Table
     last_position: int = 0
     first_version: int = _MAX_VERSION
     last_version: int = 0
@@ -116,7 +120,7 @@ class PartWriter:
         import pyarrow.compute as pc
 
         table, batch = chunk.table, chunk.batch
-        key = (table.database, table.name, batch.schema)
+        key = (table.database, table.name, table.columns, batch.schema)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._begin(key, chunk)
@@ -153,7 +157,7 @@ class PartWriter:
             self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
             name = f"{folder}/{name}"
         self._names.append(name)
-        return _Part(key, name, chunk.first_position)
+        return _Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
 
     def finish(self) -> list[FileStatistics]:
         """Write what waits and close the files."""
@@ -174,7 +178,7 @@ class PartWriter:
         import pyarrow.parquet
 
         began = time.perf_counter()
-        schema = part.key[2]
+        schema = part.key[3]
         self._open.pop(part.key, None)
         if part.writer is None:
             while len(self._open) >= self._limits.open_files:
@@ -205,7 +209,7 @@ class PartWriter:
         part.sink.close()
         part.seconds += time.perf_counter() - began
         del self._parts[key], self._open[key]
-        database, table, schema = key
+        database, table, _, schema = key
         self._done.append(
             FileStatistics(
                 part.name,
@@ -224,6 +228,7 @@ class PartWriter:
                 part.first_version,
                 part.last_version,
                 part.last_time,
+                part.definition,
             )
         )
 

@@ -41,6 +41,9 @@ class XaRows:
         self._version = np.array([-1 if one.version is None else one.version for one in prepared], np.int64)
         self._time = np.array([one.microseconds for one in prepared], "M8[us]")
 
+    def __bool__(self) -> bool:
+        return len(self._begin) > 0
+
     def _places(self, begin: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         places = np.minimum(np.searchsorted(self._begin, begin), max(len(self._begin) - 1, 0))
         return self._begin[places] == begin, places

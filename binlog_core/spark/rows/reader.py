@@ -20,7 +20,7 @@ from ..._walk.track import Tail
 from ...arrow.batch import change_column
 from ...arrow.text import TextErrors
 from ...arrow.types import ChangeColumn
-from ...batch import OPS, ChangeBatch
+from ...batch import OPS, OUTCOMES, ChangeBatch
 from ...conditions import Condition, condition_of
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LABELS = ("", *OPS.values())
+_COMMITTED, _PREPARED = OUTCOMES.index("committed"), OUTCOMES.index("XA prepared")
 
 
 class _Selection(Selection):
@@ -102,6 +103,9 @@ class SplitRows:
         Position where the next split's events begin, once all was read; None: the log ends before.
     end_position : int
         Everything before it was read.
+    not_committed : dict of int to int
+        Outcomes of transactions that did not commit so far, by their versions; without those of XA
+        transactions that came with the version of their XA COMMIT.
     """
 
     # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
@@ -119,6 +123,7 @@ class SplitRows:
         self.first_anchor: int | None = None
         self.next_anchor: int | None = None
         self.end_position = 0
+        self.not_committed: dict[int, int] = {}
         self._schemas: dict[tuple[Column, ...], pa.Schema] = {}
         self._recorder: StatementRecorder | None = None
         self._own_names = {*LAKE_COLUMNS, *options.metadata, *((ABSENT,) if options.absent else ())}
@@ -149,6 +154,7 @@ class SplitRows:
         import_pyarrow()
         ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
         for group in self.groups():
+            self._note_outcomes(group)
             yield from self._statements(ordinals)
             batches = [batch for batch in group.batches if batch.table.undecodable is None]
             for batch, numbers in zip(batches, ordinals.number(batches), strict=True):
@@ -207,6 +213,15 @@ class SplitRows:
                 bounds.finish(decoder)
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
+
+    def _note_outcomes(self, group: Group) -> None:
+        begins, outcomes = group.transactions["begin_position"], group.transactions["outcome"]
+        if self.not_committed or (outcomes != _COMMITTED).any():
+            for begin, outcome in zip(begins.tolist(), outcomes.tolist(), strict=True):
+                version = self.split.version_base + begin
+                self.not_committed.pop(version, None)
+                if outcome != _COMMITTED and not (outcome == _PREPARED and self.xa):
+                    self.not_committed[version] = outcome
 
     def _ordinals_of_all(self) -> Ordinals:
         """For rows of which some were left out: another pass counts all of them, and decodes no value."""

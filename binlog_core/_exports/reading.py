@@ -1,0 +1,585 @@
+"""The changes of an export, handed over as those of logs are: groups of batches, in log order."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import numpy as np
+
+from .._change_columns import DELETE, LAKE_COLUMNS, OPS, POSTIMAGE, PREIMAGE
+from .._decode.conditions import bind
+from .._decode.group import Aside, Group
+from .._decode.gtid_selection import check_vendor, gtid_set
+from .._decode.merge import ChangeReader
+from .._decode.selection import (
+    OP_BITS,
+    Selection,
+    columns_by_pattern,
+    is_wanted_name,
+    names,
+    ops_mask,
+    timestamp_of,
+)
+from .._format.format_description import FormatDescription
+from .._opening import open as open_log
+from .._sources.log_names import name_within
+from .._subsets import only
+from .._tables.column_types import Kind
+from .._tables.side_dtypes import TRANSACTION_DTYPE
+from .._tables.tables import Column, Table, record_dtype
+from ..batch import OUTCOMES, ChangeBatch
+from ..conditions import Condition, condition_of, refs_of
+from ..errors import BinlogError, ConditionError, MissingExtraError, SchemaError
+from ..gtids import Gtid, parse_gtid
+from ..limits import DEFAULT_LIMITS, Limits
+from ..position import Position
+from ..report import Report
+from .manifests import Export, ExportedTable, find_export
+from .values import Heap, column_values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from .._core._values import RowChange
+    from .._decode.selection import Place
+    from .._options import LogOptions, Target
+    from .._pushdown import PushedFilters
+    from ..log import Log
+
+_ABSENT = "_absent"
+_NEEDED = (*LAKE_COLUMNS, _ABSENT)
+_FILE_SHIFT = 40  # of a _commit_version: the number of the log; below it the transaction's position
+_WINDOW_SHIFT = 26  # transactions that begin in so many bytes of a log are read at a time
+_DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_COMMITTED = OUTCOMES.index("committed")
+_OP_OF = {name: op for op, name in OPS.items()}
+# What the logs did not tell, of which an export knows no place.
+_LOSSES = (
+    "statement_changes",
+    "skipped_events",
+    "rows_without_table_map",
+    "undecodable_tables",
+    "skipped_changes",
+    "damaged_values",
+    "incidents",
+    "missing_bytes",
+)
+_NOT_OF_EXPORTS = ("schema", "schema_start", "keys", "charset", "server", "password_file", "defaults_file")
+
+
+def open_changes(target: Target, **options: Unpack[LogOptions]) -> AbstractContextManager[Log | ExportedLog]:
+    """Logs, or the export of some.
+
+    Parameters
+    ----------
+    target : what `binlog_core.open` takes, or the directory of an export
+    **options
+        As `binlog_core.open`.
+
+    Raises
+    ------
+    BinlogError
+        As `binlog_core.open`; also of an export that cannot be read, or does not have what is needed.
+    ValueError
+        An option that exports do not have.
+    """
+    found = find_export(target, options.get("storage_options"))
+    if found is None:
+        return open_log(target, **options)
+    return ExportedLog(found, **options)
+
+
+class ExportedLog:
+    """What undo and history need of a Log, from the tables of an export.
+
+    Parameters
+    ----------
+    export : Export
+    **options
+        As `open_changes`. Places are those of transactions: one that begins in the range is read whole.
+
+    Raises
+    ------
+    ValueError
+        An option that exports do not have.
+    BinlogError
+        As `open_changes`.
+    """
+
+    def __init__(self, export: Export, **options: Unpack[LogOptions]) -> None:
+        for name in _NOT_OF_EXPORTS:
+            if options.get(name) is not None:
+                raise ValueError(f"{name}=: an export tells its tables' definitions itself")
+        self._export = export
+        self.limits = options.get("limits") or Limits()
+        self._fits = False  # of the condition, to some table
+        self._misfit: BinlogError | None = None
+        self.format = FormatDescription(4, export.server_version)
+        self.report = Report()
+        self.selection = Selection(
+            tables=names(options.get("tables")),
+            exclude_tables=names(options.get("exclude_tables")),
+            columns=columns_by_pattern(options.get("columns")),
+            where=condition_of(options.get("where"), options.get("limits") or DEFAULT_LIMITS),
+            ops=ops_mask(options.get("ops")),
+            server_id=options.get("server_id"),
+            gtids=gtid_set(options.get("gtids"), "gtids"),
+            exclude_gtids=gtid_set(options.get("exclude_gtids"), "exclude_gtids"),
+        )
+        for argument in ("gtids", "exclude_gtids"):
+            check_vendor(
+                getattr(self.selection, argument), argument, mariadb=self.format.is_mariadb, path=export.path
+            )
+        start: Any = options.get("start")
+        self._start, self._stop = self._place(start), self._place(options.get("stop"))
+        self._tables = {
+            name: table
+            for name, table in sorted(export.tables.items())
+            if is_wanted_name(".".join(name), self.selection.tables, self.selection.exclude_tables)
+        }
+        self._datasets = {name: list(self._datasets_of(name)) for name in self._tables}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    # ------------------------------------------------------------ as of a Log
+
+    def groups(self, *, asides: bool = False) -> Iterator[Group]:
+        """Groups in log order; `asides`: with the statements that the manifest has."""
+        if asides:
+            for number in sorted(self._export.counts):
+                for kind, count in self._export.counts[number].items():
+                    if kind in _LOSSES:
+                        self.report.add(kind, path=self._export.logs[number], count=count)
+        windows, between = self._windows()
+        statements = list(self._statements(*between)) if asides else []
+        windows |= {version >> _WINDOW_SHIFT for version, _ in statements}
+        for window in sorted(windows):
+            found = [aside for version, aside in statements if version >> _WINDOW_SHIFT == window]
+            yield self._group(window, found)
+        if self._misfit is not None:
+            raise self._misfit
+
+    indexed_groups = groups
+
+    def matching(self, where: Condition | PushedFilters, batch: ChangeBatch) -> NDArray[np.bool_]:
+        """Which records a condition chooses; none of a table that it does not fit, if it fits another."""
+        condition = where.of(batch.table)
+        try:
+            kept = (
+                np.ones(len(batch), np.bool_)
+                if condition is None
+                else bind(condition, batch.table).kept(batch)
+            )
+        except ConditionError as error:
+            if not self._fits:
+                self._misfit = error.located(table=batch.table.full_name)
+            return np.zeros(len(batch), np.bool_)
+        self._fits, self._misfit = True, None
+        return kept
+
+    def rows(self) -> Iterator[RowChange]:
+        """The changes, in log order."""
+        return ChangeReader(self.report, skip_errors=False).changes(self.groups())
+
+    def each_file(self) -> Iterator[ExportedLog]:
+        """Itself: all logs of the export are read as one."""
+        yield self
+
+    # ------------------------------------------------------------ what is read
+
+    def _place(self, place: Place | None) -> int | dt.datetime | None:
+        """A time, or the version of the first transaction at a place."""
+        if place is None or isinstance(place, dt.datetime):
+            return place
+        logs = self._export.logs
+        if isinstance(place, Position):
+            place = place.file, place.offset
+        if isinstance(place, tuple):
+            name, position = place
+            wanted = str(name)
+            for matches in (
+                lambda path: path == wanted,
+                lambda path: name_within(path) == name_within(wanted),
+            ):
+                found = [number for number, path in logs.items() if matches(path)]
+                if len(found) == 1:
+                    return _version(found[0], position)
+            raise BinlogError(f"the export is not of a log {wanted}", path=self._export.path)
+        if not isinstance(place, int):
+            raise BinlogError(f"{place!r}: an export has no such place", path=self._export.path)
+        if len(logs) != 1:
+            raise BinlogError(
+                f"the export is of {len(logs)} logs: expected FILE:POSITION or a time, not a position alone",
+                path=self._export.path,
+            )
+        return _version(next(iter(logs)), place)
+
+    def _datasets_of(self, name: tuple[str, str]) -> Iterator[pa.dataset.Dataset]:
+        """Datasets of a table, each of files with the same columns."""
+        import pyarrow.dataset as ds
+
+        table = self._tables[name]
+        try:
+            by_schema: dict[Any, list[Any]] = {}
+            sources = [ds.dataset(table.files, filesystem=self._export.filesystem)] if table.files else []
+            sources += [_delta(path) for path in table.deltas]
+            for source in sources:
+                for fragment in source.get_fragments():
+                    by_schema.setdefault(fragment.physical_schema, []).append(fragment)
+            for schema, fragments in by_schema.items():
+                self._check_columns(name, schema)
+                first = fragments[0]
+                yield ds.FileSystemDataset(fragments, schema, first.format, first.filesystem)
+        except (OSError, self._arrow_error) as error:
+            raise BinlogError(
+                f"cannot be read: {error}", path=self._export.path, table=".".join(name)
+            ) from error
+
+    @property
+    def _arrow_error(self) -> type[Exception]:
+        import pyarrow
+
+        error: type[Exception] = pyarrow.ArrowException
+        return error
+
+    def _check_columns(self, name: tuple[str, str], schema: pa.Schema) -> None:
+        """Refuse files without a column that is needed."""
+        needed = list(_NEEDED)
+        selection = self.selection
+        needed += ["_gtid"] * selection.selects_gtids + ["_server_id"] * (selection.server_id is not None)
+        if isinstance(selection.where, Condition):
+            asked = {ref.name for ref in refs_of(selection.where.tree) if ref.pseudo}
+            needed += [column for column in ("_gtid", "_server_id", "_thread_id") if column in asked]
+        missing = [column for column in dict.fromkeys(needed) if column not in schema.names]
+        if missing:
+            raise SchemaError(
+                f"the export has no column {', '.join(missing)}, which is needed for this",
+                path=self._export.path,
+                table=".".join(name),
+            )
+
+    def _windows(self) -> tuple[set[int], tuple[int, int]]:
+        """Which windows have rows in the range; the versions between which the range's statements are."""
+        windows: set[int] = set()
+        low, high = 0, (1 << 63) - 1
+        start, stop = self._start, self._stop
+        if isinstance(start, int):
+            low = start
+        if isinstance(stop, int):
+            high = stop
+        timed = any(isinstance(one, dt.datetime) for one in (start, stop))
+        for datasets in self._datasets.values():
+            for dataset in datasets:
+                columns = ["_commit_version"] + ["_commit_timestamp"] * timed
+                for batch in dataset.scanner(columns=columns).to_batches():
+                    versions = batch["_commit_version"].to_numpy(zero_copy_only=False)
+                    kept = (versions >= low) & (versions < high)
+                    if timed:
+                        times = _times(batch["_commit_timestamp"])
+                        if isinstance(start, dt.datetime):
+                            before = times < timestamp_of(start) * 1_000_000
+                            low = max(low, int(versions[before].max(initial=-1)) + 1)
+                            kept &= ~before
+                        if isinstance(stop, dt.datetime):
+                            behind = times >= timestamp_of(stop) * 1_000_000
+                            high = min(high, int(versions[behind].min(initial=high)))
+                            kept &= ~behind
+                    windows.update(np.unique(versions[kept] >> _WINDOW_SHIFT).tolist())
+        return windows, (low, high)
+
+    def _statements(self, low: int, high: int) -> Iterator[tuple[int, Aside]]:
+        """The manifests' statements about tables that are wanted, between two versions."""
+        selection = self.selection
+        for one in self._export.statements:
+            version = int(one["version"])
+            concerned = [str(name) for name in one["tables"]]
+            wanted = not concerned or any(
+                is_wanted_name(name, selection.tables, selection.exclude_tables) for name in concerned
+            )
+            if wanted and low <= version < high:
+                begin = version & ((1 << _FILE_SHIFT) - 1)
+                text, database = str(one["sql"]), str(one["database"] or "")
+                yield version, Aside("statement", begin, int(one["ordinal"]), text, database, begin)
+
+    def _filter(self, window: int) -> pa.dataset.Expression:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        version, time = ds.field("_commit_version"), ds.field("_commit_timestamp")
+        parts = [version >= window << _WINDOW_SHIFT, version < (window + 1) << _WINDOW_SHIFT]
+        for place, is_start in ((self._start, True), (self._stop, False)):
+            if isinstance(place, dt.datetime):
+                moment = pa.scalar(timestamp_of(place) * 1_000_000, pa.int64()).cast(
+                    pa.timestamp("us", "UTC")
+                )
+                parts.append(time >= moment if is_start else time < moment)
+            elif place is not None:
+                parts.append(version >= place if is_start else version < place)
+        return reduce(lambda a, b: a & b, parts)
+
+    # ------------------------------------------------------------ groups
+
+    def _group(self, window: int, asides: list[Aside]) -> Group:
+        number = window >> (_FILE_SHIFT - _WINDOW_SHIFT)
+        path = self._export.logs.get(number, f"log {number}")
+        known: dict[int, tuple[Any, ...]] = {}
+        made: list[_Rows] = []
+        for name, table in self._tables.items():
+            for dataset in self._datasets[name]:
+                columns = self._columns_read(name, table, dataset.schema)
+                try:
+                    rows = dataset.to_table(columns=columns, filter=self._filter(window)).combine_chunks()
+                except (OSError, self._arrow_error) as error:
+                    raise BinlogError(
+                        f"cannot be read: {error}", path=self._export.path, table=".".join(name)
+                    ) from error
+                if rows.num_rows:
+                    made += self._by_definition(name, table, rows, self._export.counts.get(number, {}))
+        for one in made:
+            one.learn(known)
+        places = {version: i for i, version in enumerate(sorted(known))}
+        transactions = np.zeros(len(places), TRANSACTION_DTYPE)
+        for version, i in places.items():
+            outcome = self._export.not_committed.get(version, _COMMITTED)
+            _fill(transactions[i : i + 1], version, outcome, *known[version])
+        batches = [batch for one in made if len(batch := one.batch(path, transactions, places, self))]
+        end = ((window + 1) << _WINDOW_SHIFT) & ((1 << _FILE_SHIFT) - 1)
+        return Group(batches, transactions, path, end, end, asides)
+
+    def _columns_read(self, name: tuple[str, str], table: ExportedTable, schema: pa.Schema) -> list[str]:
+        about = [one for one in (*_NEEDED, "_gtid", "_server_id", "_xid") if one in schema.names]
+        own = [one for one in schema.names if one not in about and not one.startswith("_position")]
+        if self.selection.columns and self.selection.where is None:
+            wanted: set[str] = set()
+            for _, _, definition in table.definitions:
+                found = self.selection.wanted_columns(definition)
+                if found is None:
+                    return [*own, *about]
+                wanted.update(found)
+            own = [one for one in own if one in wanted]
+        return [*own, *about]
+
+    def _by_definition(
+        self, name: tuple[str, str], table: ExportedTable, rows: pa.Table, counts: dict[str, int]
+    ) -> Iterator[_Rows]:
+        """The rows of each definition."""
+        versions = rows["_commit_version"].to_numpy()
+        told = np.full(len(versions), -1, np.int64)
+        definitions: list[Table] = []
+        for first, last, definition in table.definitions:
+            if definition not in definitions:
+                definitions.append(definition)
+            here = (versions >= first) & (versions <= last)
+            which = definitions.index(definition)
+            if (here & (told >= 0) & (told != which)).any():
+                raise SchemaError(
+                    "the export does not tell which of two definitions some rows are of",
+                    path=self._export.path,
+                    table=definition.full_name,
+                )
+            told[here] = which
+        if (told < 0).any():
+            raise SchemaError(
+                "the export's manifest does not have the definition of some rows: they are not of its runs",
+                path=self._export.path,
+                table=".".join(name),
+            )
+        for which in np.unique(told).tolist():
+            chosen = rows if (told == which).all() else rows.filter(told == which)
+            yield _Rows(definitions[which], chosen, counts, self._export.path)
+
+
+class _Rows:
+    """Row images of one definition, in log order."""
+
+    def __init__(self, table: Table, rows: pa.Table, counts: dict[str, int], path: str) -> None:
+        self.table, self._counts, self._path = table, counts, path
+        versions, ordinals = (rows[name].to_numpy() for name in ("_commit_version", "_change_ordinal"))
+        order = np.lexsort((ordinals, versions))
+        self.rows = rows.take(order)
+        self.versions, self.ordinals = versions[order], ordinals[order]
+        self.ops = np.array([_OP_OF.get(one, 0) for one in self.rows["_change_type"].to_pylist()], np.uint8)
+        self._check()
+
+    def _check(self) -> None:
+        versions, ordinals, ops = self.versions, self.ordinals, self.ops
+        same = (versions[1:] == versions[:-1]) & (ordinals[1:] == ordinals[:-1])
+        before, after = np.flatnonzero(ops == PREIMAGE), np.flatnonzero(ops == POSTIMAGE)
+        why = None
+        if same.any():
+            why = "the export has changes twice: a log was exported in two runs"
+        elif (ops == 0).any():
+            why = "_change_type has a value that is not a change"
+        elif len(after) and not len(before):
+            why = (
+                "the export has no update_preimage, only what rows were after updates (--images after): what"
+                " they were before is not known"
+            )
+        elif not (
+            len(before) == len(after)
+            and (after == before + 1).all()
+            and (versions[before] == versions[after]).all()
+            and (ordinals[before] + 1 == ordinals[after]).all()
+        ):
+            why = "an image of an update is missing: rows of the export are gone"
+        if why is not None:
+            raise BinlogError(why, path=self._path, table=self.table.full_name)
+
+    def learn(self, known: dict[int, tuple[Any, ...]]) -> None:
+        """Take what is told of each transaction: time, server, GTID, XID."""
+        firsts = np.flatnonzero(np.append(True, self.versions[1:] != self.versions[:-1]))
+        chosen = self.rows.take(firsts)
+        times = _times(chosen["_commit_timestamp"]).tolist()
+        more = [
+            chosen[name].to_pylist() if name in chosen.column_names else [None] * len(firsts)
+            for name in ("_server_id", "_gtid", "_xid")
+        ]
+        for version, *told in zip(self.versions[firsts].tolist(), times, *more, strict=True):
+            known[version] = tuple(told)
+
+    def batch(
+        self, path: str, transactions: NDArray[np.void], places: dict[int, int], log: ExportedLog
+    ) -> ChangeBatch:
+        """The rows that are wanted, as a batch."""
+        table, selection = self.table, log.selection
+        own = {name.lower(): name for name in self.rows.column_names}
+        columns = tuple(column for column in table.columns if column.name.lower() in own)
+        array = np.zeros(len(self.rows), record_dtype(len(table.columns), columns))
+        image = array["image"]
+        index = np.array([places[one] for one in self.versions.tolist()], np.uint32)
+        image["op"], image["transaction"] = self.ops, index
+        image["position"] = self.versions & ((1 << _FILE_SHIFT) - 1)
+        image["row"] = self.ordinals - (self.ops == POSTIMAGE)  # an update is one
+        image["timestamp"], image["server_id"] = (transactions[k][index] for k in ("timestamp", "server_id"))
+        heap, was = Heap(), np.isin(self.ops, (PREIMAGE, DELETE))
+        for column in columns:
+            self._fill(column, self.rows[own[column.name.lower()]], array, heap, was)
+        by_name = {column.name: column for column in columns}
+        for i, lacking in enumerate(self.rows[_ABSENT].to_pylist()):
+            for name in lacking or ():
+                if name in by_name:
+                    _set_bit(image["absent_bitmap"], np.array([i]), by_name[name])
+        batch = ChangeBatch(table, columns, array, bytes(heap.data), transactions, path=path)
+        kept = np.ones(len(array), np.bool_)
+        for name, bit in OP_BITS.items():
+            if not selection.ops & bit:
+                kept &= ~np.isin(self.ops, [op for op, its in OPS.items() if its.startswith(name)])
+        if selection.server_id is not None:
+            kept &= image["server_id"] == selection.server_id
+        if selection.selects_gtids:
+            wanted = np.array([_is_wanted(one, selection) for one in self._gtids(transactions)], np.bool_)
+            kept &= wanted[index]
+        if selection.where is not None:
+            kept &= log.matching(selection.where, batch)
+        return batch if kept.all() else only(batch, kept)
+
+    @staticmethod
+    def _gtids(transactions: NDArray[np.void]) -> Iterator[str | None]:
+        from .._gtid_fields import gtid_text
+
+        return (gtid_text(one) for one in transactions)
+
+    def _fill(
+        self, column: Column, values: pa.ChunkedArray, array: NDArray[np.void], heap: Heap, was: NDArray[Any]
+    ) -> None:
+        import pyarrow as pa
+
+        chunk = values.combine_chunks()
+        if isinstance(chunk, pa.ChunkedArray):  # of newer versions, where it has one chunk or none
+            chunk = pa.concat_arrays(chunk.chunks)
+        image = array["image"]
+        null = chunk.is_null().to_numpy(zero_copy_only=False)
+        try:
+            array["row"][column.name], lost = column_values(
+                column, chunk, heap, replaced="invalid_text" in self._counts
+            )
+        except (pa.ArrowException, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise SchemaError(
+                f"the export's values, {chunk.type}, are not of the column's type: {error}",
+                path=self._path,
+                table=self.table.full_name,
+                column=column.name,
+            ) from error
+        _set_bit(image["null_bitmap"], np.flatnonzero(null), column)
+        # What a row was before must be known for sure. What it was after is compared with the row itself.
+        doubtful = np.zeros(len(null), np.bool_)
+        doubtful[lost] = True
+        if column.kind in _DATES and ("invalid_dates" in self._counts or column.nullable is False):
+            doubtful |= null
+        _set_bit(image["absent_bitmap"], np.flatnonzero(doubtful & was), column)
+
+
+def _version(number: int, position: int) -> int:
+    return (number << _FILE_SHIFT) + min(position, 1 << _FILE_SHIFT)
+
+
+def _set_bit(bitmap: NDArray[np.uint8], rows: NDArray[np.intp], column: Column) -> None:
+    bitmap[rows, column.index // 8] |= np.uint8(1 << column.index % 8)
+
+
+def _times(values: Any) -> NDArray[np.int64]:
+    """Microseconds since 1970 of a column of timestamps, whatever their unit."""
+    import pyarrow as pa
+
+    found: NDArray[np.int64] = (
+        values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).fill_null(0).to_numpy()
+    )
+    return found
+
+
+def _fill(
+    record: NDArray[np.void],
+    version: int,
+    outcome: int,
+    time: int,
+    server_id: int | None,
+    gtid: str | None,
+    xid: int | None,
+) -> None:
+    record["begin_position"] = version & ((1 << _FILE_SHIFT) - 1)
+    record["end_position"] = record["begin_position"] + 1  # it has ended; where is not told
+    record["timestamp"], record["commit_time"] = time // 1_000_000, time
+    record["outcome"] = outcome
+    record["server_id"], record["xid"] = server_id or 0, xid or 0
+    if gtid is None:
+        return
+    one = parse_gtid(gtid)
+    if isinstance(one, Gtid):
+        record["gtid_kind"] = 1
+        record["uuid"] = np.frombuffer(bytes.fromhex(one.uuid.replace("-", "")), np.uint8)
+        record["tag"], record["sequence_number"] = one.tag.encode(), one.gno
+    else:
+        record["gtid_kind"], record["domain_id"] = 2, one.domain_id
+        record["server_id"], record["sequence_number"] = one.server_id, one.seq_no
+
+
+def _is_wanted(gtid: str | None, selection: Selection) -> bool:
+    if gtid is None:
+        return selection.gtids is None
+    wanted = selection.gtids is None or gtid in selection.gtids
+    return wanted and not (selection.exclude_gtids is not None and gtid in selection.exclude_gtids)
+
+
+def _delta(path: str) -> pa.dataset.Dataset:
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+    except ImportError:
+        raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
+    try:
+        return DeltaTable(path).to_pyarrow_dataset()
+    except TableNotFoundError as error:
+        raise BinlogError(
+            "not a Delta table: only exports to Parquet and Delta are read", path=path
+        ) from error
+    except DeltaError as error:
+        raise BinlogError(f"the Delta table cannot be read: {error}", path=path) from error

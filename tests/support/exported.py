@@ -1,0 +1,40 @@
+"""Exports made without Spark: the same writer and commit in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from binlog_core.spark.doors.split_writer import SplitWriter
+from binlog_core.spark.lake.destination import Destination
+from binlog_core.spark.lake.parquet import ParquetDirectory
+from binlog_core.spark.lake.tables import DeltaTables
+from binlog_core.spark.rows.read_options import ReadOptions
+from binlog_core.splits import plan_splits
+
+
+def export(
+    logs: Path | Iterable[Path],
+    output: Path,
+    *,
+    format: Literal["parquet", "delta"] = "parquet",
+    run_id: str = "run",
+    split_size: int | None = None,
+    **options: Any,
+) -> Path:
+    """Write what `export_logs` writes; the output."""
+    kinds: dict[str, type[Destination]] = {"parquet": ParquetDirectory, "delta": DeltaTables}
+    destination = kinds[format](str(output), run_id)
+    destination.begin()
+    reading = ReadOptions(absent=True, statements=True, **options)
+    splits = plan_splits(logs, split_size)
+    numbers = {path: i for i, path in enumerate(dict.fromkeys(one.path for one in splits))}
+    writer = SplitWriter(
+        destination.staging, reading, prefix=destination.prefix, nested=destination.nested, logs=numbers
+    )
+    try:
+        destination.commit([writer.write(one, "a0") for one in splits])
+    finally:
+        destination.abort()
+    return output

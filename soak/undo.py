@@ -1,12 +1,17 @@
 """Undo while others write: what they changed since the accident is never overwritten.
 
     python soak/server.py python soak/undo.py [ROUNDS]
+    BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1:3306 python soak/undo.py [ROUNDS]
+
+Any server that logs rows does, MySQL from 5.6 on: the second line is for one that runs. The user may do
+everything; the database soak_undo is dropped and made anew.
 
 In each round several connections insert, update, move and delete rows of a table at random; meanwhile one
 runs an UPDATE without WHERE, or a DELETE of a half. While they go on, the accident is looked for among the
-server's transactions and taken back. Then the server's logs are followed from the empty table on: each row
-that the undo changed was what the accident had left, is now what it was before, and is in the report; nothing
-else is. And the server's table is what comes out.
+server's transactions and taken back, each second time by column. Then the server's logs are followed from
+the empty table on: each row that the undo changed was what the accident had left, is now what it was before,
+and is in the report; nothing else is. Of a row that is set back by column that holds for these columns, and
+the others stay. And the server's table is what comes out.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import threading
 import time
 from collections import Counter
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pymysql
 
@@ -31,13 +36,26 @@ from binlog_core.transactions import transactions
 WRITERS = 4
 KEYS = 400
 TABLE = "soak_undo.t"
+COLUMNS = ("id", "v", "note", "seen")
 
 
 def connect(url: str) -> Any:
     parts = urlsplit(url)
     return pymysql.connect(
-        host=parts.hostname or "", port=parts.port or 0, user=parts.username, autocommit=True
+        host=parts.hostname or "",
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        autocommit=True,
     )
+
+
+def place(connection: Any) -> tuple[str, int]:
+    """Where the server writes now."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        name, size = cursor.fetchall()[-1][:2]
+    return name, int(size)
 
 
 def write(url: str, seed: int, stop: threading.Event, done: Counter[str]) -> None:
@@ -47,10 +65,11 @@ def write(url: str, seed: int, stop: threading.Event, done: Counter[str]) -> Non
     with connection.cursor() as cursor:
         while not stop.is_set():
             key, value = rng.randrange(KEYS), rng.randrange(1 << 30)
-            kind = rng.choices(("update", "insert", "delete", "move"), (6, 2, 1, 1))[0]
+            kind = rng.choices(("update", "see", "insert", "delete", "move"), (3, 3, 2, 1, 1))[0]
             statement = {
                 "update": f"UPDATE {TABLE} SET v = {value} WHERE id = {key}",
-                "insert": f"INSERT IGNORE INTO {TABLE} VALUES ({key}, {value}, 'new')",
+                "see": f"UPDATE {TABLE} SET seen = seen + 1 WHERE id = {key}",
+                "insert": f"INSERT IGNORE INTO {TABLE} VALUES ({key}, {value}, 'new', 0)",
                 "delete": f"DELETE FROM {TABLE} WHERE id = {key}",
                 "move": f"UPDATE IGNORE {TABLE} SET id = {rng.randrange(KEYS)} WHERE id = {key}",
             }[kind]
@@ -100,11 +119,12 @@ def run_round(url: str, number: int, totals: Counter[str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS soak_undo")
         cursor.execute("CREATE DATABASE soak_undo")
-        cursor.execute(f"CREATE TABLE {TABLE} (id INT PRIMARY KEY, v INT, note VARCHAR(20)) ENGINE=InnoDB")
+        cursor.execute(
+            f"CREATE TABLE {TABLE} (id INT PRIMARY KEY, v INT, note VARCHAR(20), seen INT) ENGINE=InnoDB"
+        )
         cursor.execute("FLUSH BINARY LOGS")
-        cursor.execute("SHOW MASTER STATUS")
-        first = cursor.fetchone()[0]
-        rows = ", ".join(f"({i}, {i}, 'old')" for i in range(0, KEYS, 2))
+        first = place(connection)[0]
+        rows = ", ".join(f"({i}, {i}, 'old', 0)" for i in range(0, KEYS, 2))
         cursor.execute(f"INSERT INTO {TABLE} VALUES {rows}")
     stop, done = threading.Event(), Counter[str]()
     writers = [
@@ -113,26 +133,24 @@ def run_round(url: str, number: int, totals: Counter[str]) -> None:
     for one in writers:
         one.start()
     time.sleep(0.5)
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        before = cursor.fetchone()
+    before = place(connection)
     thread = accident(url, number)
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW MASTER STATUS")
-        behind = cursor.fetchone()
+    behind = place(connection)
     time.sleep(0.5)
     # MariaDB 10.11 logs no thread: the accident is the transaction with most rows between two places.
-    span = {"start": (before[0], int(before[1])), "stop": (behind[0], int(behind[1])), "tables": TABLE}
+    # Names and character sets are asked of the server, since old ones do not log them.
+    span = {"start": before, "stop": behind, "tables": TABLE, "schema": url}
     [worst] = transactions(url, by="rows", most=1, **span)
     assert worst.thread_id in (None, thread)
     harm = {
         "start": (worst.path.rpartition("/")[2], worst.begin_position),
         "stop": (worst.path.rpartition("/")[2], worst.end_position),
         "tables": TABLE,
+        "schema": url,
     }
     plan = plan_undo(url, **harm)
     with Connection(Address.of(url)) as own:
-        ServerUndo(plan, own).execute()
+        ServerUndo(plan, own, by_column=number % 4 > 1).execute()
     time.sleep(0.3)
     stop.set()
     for one in writers:
@@ -151,18 +169,19 @@ def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counte
     left: dict[int, tuple[Any, ...] | None] = {}
     was: dict[int, tuple[Any, ...] | None] = {}
     undone = 0
-    with binlog_core.open(url, start=(first, 4), tables=TABLE) as log:
+    with binlog_core.open(url, start=(first, 4), tables=TABLE, schema=url) as log:
         events = list(log.rows())
     by_transaction: dict[tuple[str, int], list[Any]] = {}
-    with binlog_core.open(url, start=(first, 4), tables=TABLE) as log:
+    with binlog_core.open(url, start=(first, 4), tables=TABLE, schema=url) as log:
         for group in log.groups():
             for one in group.transactions:
                 by_transaction.setdefault((group.path, int(one["begin_position"])), [])
     places = sorted(by_transaction)
-    ours = {int(row.key.removeprefix("id=")) for row in plan.rows if row.state == "done"}
+    ours = {int(row.key.removeprefix("id=")): row.columns for row in plan.rows if row.state == "done"}
+    totals["rows set back by column"] += sum(columns is not None for columns in ours.values())
 
     def image(values: dict[str, Any] | None) -> tuple[Any, ...] | None:
-        return None if values is None else (values["id"], values["v"], values["note"])
+        return None if values is None else tuple(values[name] for name in COLUMNS)
 
     largest: Counter[tuple[str, int]] = Counter()
     of: list[tuple[str, int]] = []
@@ -186,8 +205,16 @@ def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counte
             undone += 1
             key = (after or before or (0,))[0]
             assert key in ours, f"the report does not name {key}"
-            assert before == left[key], f"{key} was not as the accident left it: {before}"
-            assert after == was[key], f"{key} is not as it was before: {after}"
+            columns = ours[key]
+            if columns is None:
+                assert before == left[key], f"{key} was not as the accident left it: {before}"
+                assert after == was[key], f"{key} is not as it was before: {after}"
+                continue
+            own = [name in columns for name in COLUMNS]
+            wanted = zip(own, before, after, left[key], was[key], strict=True)
+            assert before != left[key], f"{key} could have been set back whole"
+            for is_own, old, new, harm, good in wanted:
+                assert (old, new) == (harm, good) if is_own else old == new, f"{key}: {before} {after}"
     assert undone == len(ours), f"{undone} rows in the log, {len(ours)} in the report"
     assert rows == table_of(url)
     totals["rows taken back, checked in the log"] += undone

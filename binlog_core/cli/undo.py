@@ -38,6 +38,13 @@ def undo(
         bool,
         typer.Option("--execute", help="With --check: take back what is still so, in one transaction."),
     ] = False,
+    by_column: Annotated[
+        bool,
+        typer.Option(
+            "--by-column",
+            help="With --check: where others changed other columns of a row since, set back its own.",
+        ),
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File for the script; standard output without.", dir_okay=False),
@@ -80,6 +87,8 @@ def undo(
     databases = rewritten(rewrite_db)
     if execute and check is None:
         raise typer.BadParameter("--execute goes with --check SERVER")
+    if by_column and check is None:
+        raise typer.BadParameter("--by-column goes with --check SERVER")
     if as_json and check is None and to is None:
         raise typer.BadParameter("--json goes with --check or --output")
     if check is not None and not is_server(check):
@@ -92,7 +101,7 @@ def undo(
         notes = plan.notes
         if address:
             with Connection(address) as connection, patience("asking the server"):
-                on_server = ServerUndo(plan, connection)
+                on_server = ServerUndo(plan, connection, by_column=by_column)
                 if execute:
                     on_server.execute()
                 else:
@@ -120,7 +129,14 @@ def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
         "transactions": plan.transactions,
         "notes": notes,
         "rows": [
-            {"table": row.table, "key": row.key, "action": row.action, "state": row.state, "why": row.why}
+            {
+                "table": row.table,
+                "key": row.key,
+                "action": row.action,
+                "state": row.state,
+                "why": row.why,
+                "columns": row.columns,
+            }
             for row in plan.rows
         ],
     }
@@ -139,6 +155,10 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool) -> None:
     for name in sorted({name for name, _ in counts}):
         found = [(counts[name, action], told) for action, told in _ACTIONS.items()]
         told = ", ".join(f"{count:,} {what}" for count, what in found if count)
+        console.print(printable(f"  {name}: {told}"), markup=False)
+    parts = Counter((row.table, row.columns) for row in plan.rows if row.columns is not None)
+    for (name, columns), count in sorted(parts.items()):
+        told = f"of {count:,} only {', '.join(columns or ())}, since others changed other columns"
         console.print(printable(f"  {name}: {told}"), markup=False)
     alone = plan.left_alone()
     if alone:

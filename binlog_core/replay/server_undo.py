@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BinlogError, ServerError
@@ -27,6 +27,9 @@ class ServerUndo:
         Its rows take on the state that they are found in.
     connection : Connection
         Of a user who may SELECT from the tables, and change them for `execute`.
+    by_column : bool
+        Of a row in which others changed other columns since, set back those that the changes set. Times that
+        the server sets at each change of a row are left to it then.
 
     Attributes
     ----------
@@ -39,14 +42,14 @@ class ServerUndo:
         A question is refused.
     """
 
-    def __init__(self, plan: UndoPlan, connection: Connection) -> None:
-        self.plan, self._connection = plan, connection
+    def __init__(self, plan: UndoPlan, connection: Connection, *, by_column: bool = False) -> None:
+        self.plan, self._connection, self._by_column = plan, connection, by_column
         self.notes: list[str] = []
         for statement in SESSION:
             self._ask(statement.removesuffix(";"))
         self._ask(_STRICT)
         self._ask("SET SESSION innodb_lock_wait_timeout = 5")
-        self._columns: dict[str, dict[str, bool]] = {}  # by table: names, and whether the server makes it
+        self._columns: dict[str, dict[str, str]] = {}  # by table: names, and what else is said of them
         self._look_at_tables()
 
     # ------------------------------------------------------------ looking
@@ -107,8 +110,11 @@ class ServerUndo:
 
     def _take_back(self, row: UndoRow) -> bool:
         """Whether it is settled; if not, another row was in its way."""
+        row.columns = None
         try:
             count = self._change(self._statement(row))
+            if not count and self._is_in_parts(row):
+                count = self._change(self._statement(row))
         except ServerError as error:
             if error.code not in _CONFLICTS:
                 raise
@@ -121,12 +127,24 @@ class ServerUndo:
         return True
 
     def _statement(self, row: UndoRow) -> str:
-        made = self._columns.get(row.table, {})
-        return row.statement(frozenset(name for name, own in made.items() if own))
+        return row.statement(self._columns_that(row, _is_made))
+
+    def _is_in_parts(self, row: UndoRow) -> bool:
+        """Whether it may be set back by column; from now on only so."""
+        if self._by_column:
+            others = self._columns_that(row, lambda extra: _is_made(extra) or _is_touched(extra))
+            row.columns = row.changed_columns(others)
+        return row.columns is not None
+
+    def _columns_that(self, row: UndoRow, test: Callable[[str], bool]) -> frozenset[str]:
+        return frozenset(name for name, extra in self._columns.get(row.table, {}).items() if test(extra))
 
     def _compare(self, row: UndoRow) -> None:
+        row.columns = None
         if row.after is not None:
             found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {self._where(row)}")
+            if not found and self._is_in_parts(row):
+                found = self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {self._where(row)}")
             if found:
                 row.state, row.why = "ready", ""
             else:
@@ -162,6 +180,7 @@ class ServerUndo:
 
     def _differs(self, row: UndoRow) -> None:
         """Say how a row is not what the change left."""
+        row.columns = None
         assert row.after is not None
         key = row.plan.key_condition(row.after)
         if key is None:
@@ -190,7 +209,7 @@ class ServerUndo:
             database, its = quote_text(plans[name].database), quote_text(plans[name].table.name)
             place = f"TABLE_SCHEMA = {database} AND TABLE_NAME = {its}"
             rows = self._ask(f"SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE {place}")
-            self._columns[name] = {str(column): _is_made(str(extra or "")) for column, extra in rows}
+            self._columns[name] = {str(column): str(extra or "").upper() for column, extra in rows}
             reason = None
             if not rows:
                 reason = "the server has no such table"
@@ -269,5 +288,9 @@ class ServerUndo:
 
 def _is_made(extra: str) -> bool:
     """Whether the server makes the values of a column itself."""
-    words = extra.upper()
-    return "GENERATED" in words and "DEFAULT_GENERATED" not in words
+    return "GENERATED" in extra.replace("DEFAULT_GENERATED", "")
+
+
+def _is_touched(extra: str) -> bool:
+    """Whether a change of a row sets a column to the time of it."""
+    return "ON UPDATE" in extra

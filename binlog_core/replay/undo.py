@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
@@ -63,6 +63,8 @@ class UndoRow:
         "done".
     why : str
         Of the states but "ready" and "done".
+    columns : tuple of str or None
+        Only these are set back, since others changed other columns; None: the whole row.
     """
 
     plan: TableStatements
@@ -72,6 +74,7 @@ class UndoRow:
     place: Place
     state: State = "ready"
     why: str = ""
+    columns: tuple[str, ...] | None = None
 
     @property
     def table(self) -> str:
@@ -122,14 +125,40 @@ class UndoRow:
             return plan.insertion(before)
         if before is None:
             return f"DELETE FROM {plan.name} WHERE {self.condition()};"
-        pairs = plan.assignments(after, before, inverse=True)
+        if self.columns is None:
+            pairs = plan.assignments(after, before, inverse=True)
+        else:
+            own = zip(plan.columns, plan.names, before, strict=True)
+            pairs = [f"{name} = {value}" for column, name, value in own if column.name in self.columns]
         return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
+
+    def changed_columns(self, others: Collection[str]) -> tuple[str, ...] | None:
+        """What `columns` can be: those that the changes set, of which all values are known.
+
+        Parameters
+        ----------
+        others : collection of str
+            Columns that the server sets by itself whenever a row is changed.
+
+        Returns
+        -------
+        tuple of str, or None
+            None: it takes the whole row.
+        """
+        plan, before, after = self.plan, self.before, self.after
+        if before is None or after is None or plan.key_condition(after) is None:
+            return None
+        own = [i for i, c in enumerate(plan.columns) if before[i] != after[i] and c.name not in others]
+        if not own or any(before[i] is None or after[i] is None for i in own):
+            return None
+        return tuple(plan.columns[i].name for i in own)
 
     def condition(self) -> str:
         """That a row is this one, and is what the last change left."""
         plan, after = self.plan, self.after
         assert after is not None
-        compared = [condition for _, condition in plan.comparisons(after)]
+        wanted = self.columns
+        compared = [one for name, one in plan.comparisons(after) if wanted is None or name in wanted]
         key = plan.key_condition(after)
         if key is None:
             return f"{' AND '.join(compared)} LIMIT 1"

@@ -93,9 +93,9 @@ class Shop:
     def all(self) -> dict[str, list[str]]:
         return {table: self.rows(table) for table in self.tables}
 
-    def undo(self, made: UndoPlan, *, execute: bool = True) -> ServerUndo:
+    def undo(self, made: UndoPlan, *, execute: bool = True, by_column: bool = False) -> ServerUndo:
         with Connection(Address.of(SERVER)) as connection:
-            found = ServerUndo(made, connection)
+            found = ServerUndo(made, connection, by_column=by_column)
             if execute:
                 found.execute()
             else:
@@ -183,6 +183,48 @@ def test_rows_that_were_changed_since_stay_as_they_are(shop: Shop) -> None:
     assert [line for line in shop.rows("t") if re.match(r"\((1|200|7),", line)] == [
         line for line in seen if re.match(r"\((1|200|7),", line)
     ]
+
+
+def test_by_column_what_others_changed_stays(shop: Shop) -> None:
+    before = {line.split(",")[0]: line for line in shop.rows("t")}
+    accident = shop.logged(
+        "UPDATE undone.t SET price = 0, name = CONCAT('gone ', id) WHERE id IN (1, 2, 3, 4, 5)",
+        "UPDATE undone.t SET id = 60 WHERE id = 6",
+        "DELETE FROM undone.t WHERE id = 7",
+    )
+    shop.run(
+        "UPDATE undone.t SET kind = 'a' WHERE id IN (1, 2, 3, 60)",  # which sets `seen`, too
+        "UPDATE undone.t SET price = 9 WHERE id = 2",
+        "UPDATE undone.t SET price = 9 WHERE id = 3",
+        "UPDATE undone.t SET price = 0 WHERE id = 3",
+        "DELETE FROM undone.t WHERE id = 5",
+    )
+    seen = shop.rows("t")
+    made = plan_undo(accident, tables="undone.t")
+    for execute in (False, True):
+        shop.undo(made, execute=execute, by_column=True)
+        assert {one.key: (one.state, one.columns) for one in made.rows} == {
+            "id=1": ("done" if execute else "ready", ("name", "price")),
+            "id=2": ("changed since", None),
+            "id=3": ("done" if execute else "ready", ("name", "price")),
+            "id=4": ("done" if execute else "ready", None),
+            "id=5": ("changed since", None),
+            "id=60": ("done" if execute else "ready", ("id",)),
+            "id=7": ("done" if execute else "ready", None),
+        }
+        assert execute or shop.rows("t") == seen
+        parts = [one.statement() for one in made.rows if one.key == "id=60" and not execute]
+        assert parts in ([], ["UPDATE `undone`.`t` SET `id` = 6 WHERE `id` = 60;"])
+    with shop.connection.cursor() as cursor:
+        cursor.execute("SELECT id, name, price, kind FROM undone.t WHERE id IN (1, 2, 3, 6) ORDER BY id")
+        assert [(i, name, str(price), kind) for i, name, price, kind in cursor.fetchall()] == [
+            (1, "näme 1\\ it's", "1.123456", "a"),
+            (2, "gone 2", "9.000000", "a"),
+            (3, "näme 3\\ it's", "3.123456", "a"),
+            (6, "näme 6\\ it's", "6.123456", "a"),
+        ]
+    now = {line.split(",")[0]: line for line in shop.rows("t")}
+    assert all(now[key] == before[key] for key in ("(4", "(7", "(8", "(20"))
 
 
 def test_in_a_database_of_another_name(shop: Shop) -> None:
@@ -275,6 +317,15 @@ def test_the_command_looks_first(shop: Shop) -> None:
     assert "nothing was changed: --execute does it" in ran.text
     assert re.search(r"undone\.t: \d", ran.text)
     assert shop.all() == after
+    shop.run("UPDATE undone.t SET raw = x'99' WHERE id = 1")
+    ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--by-column")
+    assert "of 1 only name, price, f, kind, flags, doc, since others changed other columns" in ran.text
+    shop.run("UPDATE undone.t SET raw = x'0001' WHERE id = 1")
+    ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--by-column", "--execute", "--json")
+    assert {one["state"] for one in json.loads(ran.text)["rows"]} == {"done"}
+    shop.run("UPDATE undone.t SET seen = '2026-01-02 03:04:05.678901' WHERE id = 1")
+    assert shop.all() == before
+    accident = shop.logged(*ACCIDENT)
     ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--execute", "--json")
     assert {one["state"] for one in json.loads(ran.text)["rows"]} == {"done"}
     assert shop.all() == before

@@ -290,6 +290,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     for wrong, told in (
         ([], "say what to take back"),
         (["-t", "t", "--execute"], "--check"),
+        (["-t", "t", "--by-column"], "--check"),
         (["-t", "t", "--json"], "--check"),
         (["-t", "t", "--check", "db1"], "mysql://"),
         (["-t", "t", "--columns", "a"], "whole rows"),
@@ -300,7 +301,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert run("undo", "-", "-t", "t").code == 2
     ran = run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql", "--json")
     assert json.loads(ran.text)["rows"] == [
-        {"table": "shop.t", "key": "id=1", "action": "delete", "state": "ready", "why": ""}
+        {"table": "shop.t", "key": "id=1", "action": "delete", "state": "ready", "why": "", "columns": None}
     ]
     assert run("undo", path, "-t", "t", "-o", tmp_path / "undo.sql").code == 1
 

@@ -117,13 +117,15 @@ def order_logs(paths: Iterable[str], logs: Collection[str]) -> Ordered:
     Parameters
     ----------
     paths : iterable of str
-        All files.
+        All files; hidden ones, such as an archiver writes first, are none of the directory's logs.
     logs : collection of str
         Those that are logs, by their first bytes.
     """
     by_number: dict[tuple[str, int, str], list[str]] = {}
     others: list[str] = []
     for path in sorted(paths):
+        if re.split(r"[/\\]", path)[-1].startswith("."):
+            continue
         name = LogName.of(path)
         if path in logs:
             by_number.setdefault((name.base, name.number, "") if name else (path, -1, path), []).append(path)

@@ -40,6 +40,17 @@ def test_finished_logs_are_compressed_and_removed(tmp_path: Path) -> None:
         assert [change.after["id"] for change in log.rows()] == [4, 5, 6]
 
 
+def test_a_log_that_was_finished_when_the_archiver_was_killed_is_compressed(tmp_path: Path) -> None:
+    server = FakeServer()
+    server.transaction()
+    server.rotate()
+    archive(server, tmp_path)
+    (tmp_path / server.current).unlink()  # the kill came before it was begun
+    archive(server, tmp_path, compress=True)
+    names = sorted(path.name for path in tmp_path.iterdir() if "bin" in path.name)
+    assert names == ["mysql-bin.000001.zst", "mysql-bin.000002"]
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_an_index_of_finished_logs_is_kept(tmp_path: Path, compress: bool) -> None:
     server = FakeServer()

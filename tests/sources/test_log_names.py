@@ -63,6 +63,13 @@ def test_gaps_lie_between_logs_of_one_base() -> None:
     assert str(Gap("d/b", 3, 4)) == "d/b 3 to 4"
 
 
+def test_what_an_archiver_has_not_finished_is_not_a_log() -> None:
+    found = order_logs(
+        ["d/b.000001", "d/.unfinished-b.000001.zst"], ["d/b.000001", "d/.unfinished-b.000001.zst"]
+    )
+    assert found == (["d/b.000001"], [], [])
+
+
 def test_logs_of_a_directory() -> None:
     logs = ["d/b.01", "d/b.000001.gz", "d/b.000001", "d/b.000003", "d/alone"]
     found = order_logs([*logs, "d/b.index", "d/b.000004", "d/notes.000009"], logs)

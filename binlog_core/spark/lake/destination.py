@@ -97,6 +97,20 @@ def load_json(filesystem: Any, path: str) -> Any:
         return json.loads(file.read())
 
 
+def write_whole(filesystem: Any, path: str, data: bytes) -> None:
+    """Write a small file: all of it, or the one that was there stays.
+
+    Raises
+    ------
+    OSError
+    """
+    renames = filesystem.type_name in ("local", "hdfs")  # an object appears whole
+    with filesystem.open_output_stream(f"{path}.new" if renames else path) as sink:
+        sink.write(data)
+    if renames:
+        filesystem.move(f"{path}.new", path)
+
+
 class Destination(ABC):
     """The output of one export.
 
@@ -181,8 +195,7 @@ class Destination(ABC):
 
     def write_json(self, path: str, value: Any) -> None:
         """Write a file in ASCII."""
-        with self.filesystem.open_output_stream(path) as sink:
-            sink.write(json.dumps(value, indent=1, ensure_ascii=True).encode())
+        write_whole(self.filesystem, path, json.dumps(value, indent=1, ensure_ascii=True).encode())
 
     def read_json(self, path: str) -> Any:
         """What `write_json` wrote; None: there is no such file."""

@@ -14,7 +14,7 @@ from ..._decode.selection import matches_name
 from ...errors import MirrorError
 from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable, delta_options
-from ..lake.destination import directory_name, load_json, open_filesystem
+from ..lake.destination import directory_name, load_json, open_filesystem, write_whole
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
 _FORMAT = 1
@@ -215,11 +215,7 @@ class Lake:
         text = json.dumps(state.to_json(), indent=1).encode()
         try:
             self.filesystem.create_dir(folder, recursive=True)
-            path = f"{folder}/{_STATE}"
-            with self.filesystem.open_output_stream(f"{path}.new" if self.is_local else path) as sink:
-                sink.write(text)
-            if self.is_local:
-                self.filesystem.move(f"{path}.new", path)
+            write_whole(self.filesystem, f"{folder}/{_STATE}", text)
         except OSError as error:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 

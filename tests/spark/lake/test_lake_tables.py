@@ -92,6 +92,27 @@ def test_the_files_of_a_commit_that_was_made_stay_whatever_it_says(
     assert len(list((tmp_path / "shop.t").glob("*.parquet"))) == 1
 
 
+def test_a_note_of_a_run_is_whole_or_not_there(tmp_path: Path) -> None:
+    output = DeltaTables(str(tmp_path), "run")
+    output.begin()
+    real = output.filesystem
+
+    class Full:
+        type_name = "local"
+
+        def open_output_stream(self, path: str) -> Any:
+            Path(path).write_bytes(b'{"run_id"')
+            raise OSError("No space left on device")
+
+    output.filesystem = Full()
+    with pytest.raises(BinlogError, match="No space left"):
+        output.commit([])
+    output.filesystem = real
+    assert DeltaTables(str(tmp_path), "run").committed() is None
+    assert output.commit([]) == []
+    assert DeltaTables(str(tmp_path), "run").committed() == []
+
+
 def test_another_type_is_another_table(tmp_path: Path) -> None:
     output = DeltaTables(str(tmp_path), "one")
     output.begin()

@@ -22,6 +22,7 @@ from .schema.definitions import Definitions
 
 if TYPE_CHECKING:
     from ._decode.executed import Executed
+    from ._decode.log_plans import Known
     from ._format.format_description import FormatDescription
     from ._sources.follow import Follower
     from ._sources.log_files import LogFile, LogFiles
@@ -75,6 +76,7 @@ class Settings:
         definitions: Definitions | None = None,
         follower: Follower | ServerFollower | None = None,
         executed: Executed | None = None,
+        known: Known | None = None,
     ) -> LogDecoder:
         """A decoder of one source; see there."""
         return LogDecoder(
@@ -87,6 +89,7 @@ class Settings:
             skip_errors=self.skip_errors,
             follower=follower,
             executed=executed,
+            known=known,
         )
 
     def check_vendor(self, description: FormatDescription, path: str) -> None:

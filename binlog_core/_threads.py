@@ -1,10 +1,11 @@
 """One pass over logs by several threads, which hands groups over as one thread would.
 
-A log is planned as short parts. A thread finds the first transaction that begins in its part by itself, and
-reads up to the first that begins behind it; for both see ``_walk.anchors``. Where a part begins elsewhere
-than the one before it ended (a chain of forged events in a BLOB can deceive who begins inside it), what it
-gave is dropped, and the rest of the log is read by who knows better. What threads report, and the GTIDs that
-they meet, they note; the notes are taken over with their groups.
+A log is planned as short parts. Whoever takes the groups reads parts, too, while none is there to be taken. A
+thread finds the first transaction that begins in its part by itself, and reads up to the first that begins
+behind it; for both see ``_walk.anchors``. Where a part begins elsewhere than the one before it ended (a chain
+of forged events in a BLOB can deceive who begins inside it), what it gave is dropped, and the rest of the log
+is read by who knows better. What threads report, and the GTIDs that they meet, they note; the notes are taken
+over with their groups.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 from ._decode.executed import Executed, Snapshot
+from ._decode.log_plans import Known
 from ._sources.archives import check_share
 from ._tables.given_names import NamesMet
 from ._walk.anchors import Head, first_anchor
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
     from .passes import Reading
     from .position import Position
 
-PART_BYTES = 2 << 20  # of log that a thread takes at a time
+PART_BYTES = 1 << 20  # of log that a thread takes at first, and at last …
+_GROWTH = 4  # … and between them up to so many times as much
+LEAST_PARTS = 4  # that are worth while
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
 _MOST_SAID = 65536  # things said of definitions that are kept, to say them once
 
@@ -162,6 +167,19 @@ class _Part:
     dropped: bool = False
 
 
+def _edges(start: int, size: int, threads: int) -> Iterator[int]:
+    """Where the parts of a log end, but the last one.
+
+    The first are short, so that rows come soon, and the last, so that all threads end together.
+    """
+    number = 0
+    while (left := size - start) >= 2 * PART_BYTES:
+        growth = min(1 + number // threads, _GROWTH)
+        start += min(growth * PART_BYTES, max(left // (2 * threads), PART_BYTES))
+        number += 1
+        yield start
+
+
 class _Reader:
     """A decoder of one log, which reads parts of it in their order.
 
@@ -172,6 +190,8 @@ class _Reader:
         Of the log.
     source : Source
         At its beginning.
+    known : Known
+        Of the log.
     first : bool
         The first part that it reads is the log's first.
     on_pause : callable
@@ -183,6 +203,7 @@ class _Reader:
         settings: Settings,
         selection: Selection,
         source: Source,
+        known: Known,
         *,
         first: bool,
         on_pause: Callable[[], None] = lambda: None,
@@ -193,7 +214,7 @@ class _Reader:
         if not first:
             selection = replace(selection, done_records=0)
         self._decoder = settings.decoder(
-            source, selection, self._report, settings.definitions(), None, self._executed
+            source, selection, self._report, settings.definitions(), None, self._executed, known
         )
         self._decoder.on_pause = self._pause
         self._decoder.begin()
@@ -261,6 +282,8 @@ class ThreadedPass:
         self._room = threading.Condition(self._lock)  # for who decodes
         self._planned = self._plan()
         self._parts: deque[_Part] = deque()  # begun, and not handed over
+        self._own = self._work(lambda has_room: has_room())  # what this thread reads
+        self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
         self._left_out: int | None = None  # the log of which no more parts are wanted
         self._met: list[NamesMet] = []
@@ -293,8 +316,7 @@ class ThreadedPass:
         if not (source.splittable and source.seekable) or size is None or selection.stop_position is not None:
             return [whole]
         start = max(selection.start_position or 0, source.begin)
-        count = (size - start) // PART_BYTES
-        if count < 2:
+        if size - start < LEAST_PARTS * PART_BYTES:
             return [whole]
         try:
             head = Head.of(source)
@@ -303,42 +325,82 @@ class ThreadedPass:
         # Whether a transaction without GTID is wanted hangs on what came before it.
         if head is None or not head.splittable or (selection.selects_gtids and not head.has_gtids):
             return [whole]
-        edges = [start + (size - start) * n // count for n in range(1, count)]
+        edges = list(_edges(start, size, self._settings.threads))
         first = replace(whole, head=head, stop=edges[0])
         return [first, *(_Part(whole.file, None, head, *edge) for edge in pairwise([*edges, None]))]
 
     # ------------------------------------------------------------ decoding
 
-    def _work(self) -> None:
+    def _help(self) -> None:
+        """What a thread does."""
+
+        def wait(has_room: Callable[[], bool]) -> bool:
+            with self._lock:
+                while not has_room():
+                    self._room.wait()
+            return True
+
+        for _ in self._work(wait):
+            pass
+
+    def _work(self, has_room: Callable[[Callable[[], bool]], bool]) -> Generator[bool, None, None]:
+        """Read part after part.
+
+        Parameters
+        ----------
+        has_room : callable
+            Whether something more may be begun or gathered, as its argument says; it may wait until then.
+
+        Yields
+        ------
+        bool
+            There is something new; False: there is no room for more.
+        """
         reader: _Reader | None = None
         file = -1
-        while (part := self._begun()) is not None:
-            try:
-                if part.error is None:
-                    if reader is None or file != part.file:
-                        if reader is not None:
-                            reader.source.close()
-                        reader = None
-                        reader, file = self._reader(part), part.file
-                    self._read(part, reader)
-            except BaseException as error:
-                if not isinstance(error, _Dropped):
-                    part.error = error
-                if reader is not None:  # left in the middle of a part it is of no more use
-                    reader.source.close()
-                reader = None
-            with self._lock:
-                part.found = part.done = True
-                self._ready.notify_all()
-            del part
-        if reader is not None:
-            reader.source.close()
+        try:
+            while True:
+                while not has_room(self._may_begin):
+                    yield False
+                if (part := self._begun()) is None:
+                    return
+                try:
+                    if part.error is None:
+                        if reader is None or file != part.file:
+                            if reader is not None:
+                                reader.source.close()
+                            reader = None
+                            reader, file = self._reader(part), part.file
+                        for item in self._read(part, reader):
+                            while not has_room(partial(self._may_grow, part)):
+                                yield False
+                            self._put(part, item)
+                            del item
+                            yield True
+                except Exception as error:
+                    if not isinstance(error, _Dropped):
+                        part.error = error
+                    if reader is not None:  # left in the middle of a part it is of no more use
+                        reader.source.close()
+                    reader = None
+                with self._lock:
+                    part.found = part.done = True
+                    self._ready.notify_all()
+                del part
+                yield True
+        finally:
+            if reader is not None:
+                reader.source.close()
+
+    def _may_begin(self) -> bool:
+        return self._stopping or len(self._parts) <= self._settings.threads
+
+    def _may_grow(self, part: _Part) -> bool:
+        return self._stopping or part.dropped or len(part.items) < _WAITING
 
     def _begun(self) -> _Part | None:
-        """The next part, for the thread that asks; None: there is none."""
+        """The next part, for who asks; None: there is none."""
         with self._lock:
-            while len(self._parts) > len(self._threads) and not self._stopping:
-                self._room.wait()
             part = None if self._stopping or self._all_begun else next(self._planned, None)
             if part is None:
                 self._all_begun = True
@@ -362,37 +424,40 @@ class ThreadedPass:
     def _reader_of(self, i: int, source: Source, *, first: bool) -> _Reader:
         selection = self._settings.ranged(self._selection, self._files, i)
         self._met.append(met := NamesMet())
-        return _Reader(
-            self._settings, replace(selection, met=met), source, first=first, on_pause=self._check_wanted
-        )
+        with self._lock:
+            if self._known[0] != i:
+                self._known = i, Known(selection.where)
+            known = self._known[1]
+        selection = replace(selection, met=met)
+        return _Reader(self._settings, selection, source, known, first=first, on_pause=self._check_wanted)
 
-    def _read(self, part: _Part, reader: _Reader) -> None:
+    def _read(self, part: _Part, reader: _Reader) -> Iterator[_Item]:
         if part.start is not None:
             assert part.head is not None
             stop = 1 << 63 if part.stop is None else part.stop
             part.anchor = first_anchor(reader.source, part.head, part.start, stop)
         with self._lock:
             part.found = True
-            if part is self._parts[0]:
-                self._ready.notify_all()
+            self._tell_of(part)
         if part.start is None or part.anchor is not None:
             for item in reader.items(part):
                 if item.group is not None and (prepare := self._reading.prepare) is not None:
                     for batch in item.group.batches:
                         prepare(batch)
                         del batch
-                self._put(part, item)
+                yield item
                 del item
 
     def _put(self, part: _Part, item: _Item) -> None:
         with self._lock:
-            while len(part.items) >= _WAITING and not (part.dropped or self._stopping):
-                self._room.wait()
             if part.dropped or self._stopping:
                 raise _Dropped
             part.items.append(item)
-            if part is self._parts[0]:  # nobody waits for the others
-                self._ready.notify_all()
+            self._tell_of(part)
+
+    def _tell_of(self, part: _Part) -> None:
+        if self._parts and part is self._parts[0]:  # nobody waits for the others
+            self._ready.notify_all()
 
     def _check_wanted(self) -> None:
         if self._stopping:
@@ -439,18 +504,29 @@ class ThreadedPass:
             for met in self._met:
                 self._selection.met.add(met)
         finally:
+            self._own.close()
             self.close()
 
     def _start(self) -> None:
         atexit.register(_close_all)  # which nobody minds to be called more than once
         _running.add(self)
-        for i in range(self._settings.threads):
-            thread = threading.Thread(target=self._work, name=f"binlog_core-{i}", daemon=True)
+        for i in range(1, self._settings.threads):
+            thread = threading.Thread(target=self._help, name=f"binlog_core-{i}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _wait(self) -> None:
-        self._ready.wait()
+    def _until(self, ready: Callable[[], object]) -> None:
+        """Wait for what is to be handed over next; but as long as there is room, read parts."""
+        self._check_process()
+        while not ready():
+            self._check_open()
+            if not next(self._own, False):
+                with self._lock:
+                    while not ready():
+                        self._check_open()
+                        self._ready.wait()
+
+    def _check_open(self) -> None:
         if self._stopping:
             raise BinlogError("the log was closed while it was read", path=self._files[0].path)
 
@@ -460,24 +536,17 @@ class ThreadedPass:
             raise BinlogError("the pass was begun before this process was forked: begin a new one")
 
     def _next(self) -> _Part | None:
-        self._check_process()
+        self._until(lambda: self._parts or self._all_begun)
         with self._lock:
-            while not self._parts and not self._all_begun:
-                self._wait()
             return self._parts[0] if self._parts else None
 
     def _anchor_of(self, part: _Part) -> int | None:
-        self._check_process()
-        with self._lock:
-            while not part.found:
-                self._wait()
-            return part.anchor
+        self._until(lambda: part.found)
+        return part.anchor
 
     def _take_items(self, part: _Part) -> deque[_Item]:
-        self._check_process()
+        self._until(lambda: part.items or part.done)
         with self._lock:
-            while not part.items and not part.done:
-                self._wait()
             if len(part.items) == _WAITING:
                 self._room.notify_all()
             items, part.items = part.items, deque()

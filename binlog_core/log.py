@@ -25,7 +25,7 @@ from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
-from ._threads import PART_BYTES, ThreadedPass
+from ._threads import LEAST_PARTS, PART_BYTES, ThreadedPass
 from ._walk.event_walk import HeaderFilter, Part, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
@@ -398,7 +398,7 @@ class Log:
             return False
         first, last = settings.file_range(self.files)
         files = self.files[first : last + 1]
-        if len(files) == 1 and (self._size or 0) < 2 * PART_BYTES:
+        if len(files) == 1 and (self._size or 0) < LEAST_PARTS * PART_BYTES:
             return False
         return all(file.divisible for file in files)
 

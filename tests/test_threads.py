@@ -36,6 +36,7 @@ TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")])
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(_threads, "PART_BYTES", PART)
+    monkeypatch.setattr(_threads, "_GROWTH", 1)
     monkeypatch.setattr("binlog_core.log.PART_BYTES", PART)
     yield
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("binlog_core")] == []
@@ -297,9 +298,9 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = threading.Event()
     read = ThreadedPass._read
 
-    def slow(self: ThreadedPass, part: Any, reader: Any) -> None:
+    def slow(self: ThreadedPass, part: Any, reader: Any) -> Iterator[Any]:
         busy.wait()
-        read(self, part, reader)
+        return read(self, part, reader)
 
     def interrupt() -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

@@ -40,6 +40,8 @@ class Definition:
     @property
     def table(self) -> Table: ...
 
+class Wishes: ...
+
 class Records:
     table: Table
     columns: tuple[Column, ...]
@@ -72,6 +74,7 @@ class Decoder:
         table_definitions_of_transaction: int = 65536,
         arrow_bytes: int = ...,
         verify: bool = True,
+        wishes: Wishes | None = None,
     ) -> None: ...
     def set_format(
         self, header_length: int, post_header_lengths: NDArray[Any], canonical: NDArray[Any], checksum: bool

@@ -34,7 +34,7 @@ from .executed import Executed, last_of_domains
 from .gathering import Gathering
 from .group import Group
 from .gtid_selection import is_selected
-from .log_plans import LogPlans, definitions_of_transaction
+from .log_plans import Known, LogPlans, definitions_of_transaction
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class LogDecoder:
         Waits at the end of a log that still grows.
     executed : Executed or None
         The GTIDs of the pass so far; goes on with those of this log.
+    known : Known or None
+        Shared by those who read parts of this log.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class LogDecoder:
         skip_errors: bool = False,
         follower: Follower | ServerFollower | None = None,
         executed: Executed | None = None,
+        known: Known | None = None,
     ) -> None:
         self.track = Track(
             source,
@@ -112,6 +115,7 @@ class LogDecoder:
         self.skip_errors = skip_errors
         self.stopped_at: int | None = None  # the event that `selection` says to stop at
         self.on_pause: Callable[[], None] = source.check_size  # now and then, where nothing is handed over
+        known = known or Known(selection.where)
         self._loop = _rows.Decoder(
             group_rows=limits.group_rows,
             group_bytes=limits.group_bytes,
@@ -121,6 +125,7 @@ class LogDecoder:
             table_definitions=limits.table_definitions,
             table_definitions_of_transaction=definitions_of_transaction(limits),
             verify=verify_checksum,
+            wishes=known.wishes,
         )
         loop = self._loop
         self._plans = LogPlans(
@@ -131,6 +136,7 @@ class LogDecoder:
             report=report,
             definitions=definitions,
             skip_errors=skip_errors,
+            known=known,
         )
         self._stop_at(selection.stop_position)
         self._anchors = 0 if selection.stop_position is None else selection.stop_anchor

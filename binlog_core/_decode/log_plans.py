@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._core import _rows
-from .._core._rows import Definition
+from .._core._rows import Definition, Wishes
 from .._format.event_types import EventType
 from .._subsets import only, with_columns
 from .._tables.column_types import OLD_TEMPORAL_TYPES
@@ -17,7 +17,9 @@ from .plans import Plan, Plans
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
+    from .._pushdown import PushedFilters
     from ..batch import ChangeBatch
+    from ..conditions import Condition
     from ..limits import Limits
     from ..report import Report
     from ..schema.definitions import Definitions
@@ -35,6 +37,21 @@ def definitions_of_transaction(limits: Limits) -> int:
     return max(kept, min(_OF_ONE_TRANSACTION * kept, _MOST))
 
 
+class Known:
+    """What is made of table maps, once for all loops that share it: those of the threads that read one log.
+
+    Parameters
+    ----------
+    where : Condition, PushedFilters or None
+    """
+
+    def __init__(self, where: Condition | PushedFilters | None = None) -> None:
+        self.where = where
+        self.plans = Plans(where)
+        self.table_maps = TableMaps()
+        self.wishes = Wishes()
+
+
 class LogPlans:
     """Makes the plans that a loop asks for.
 
@@ -48,6 +65,8 @@ class LogPlans:
     definitions : Definitions or None
     skip_errors : bool
         The rows of a table whose definition cannot be read are stepped over.
+    known : Known
+        That of the loop.
     """
 
     def __init__(
@@ -60,6 +79,7 @@ class LogPlans:
         report: Report,
         definitions: Definitions | None,
         skip_errors: bool,
+        known: Known,
     ) -> None:
         self._path = path
         self._loop = loop
@@ -72,10 +92,9 @@ class LogPlans:
         self._shared = (
             definitions is None and selection.tables is None and all(p == "*" for p in selection.columns)
         )
-        self._made = Plans(selection.where)
+        self._known = known
         self._filtered: dict[int, Plan] = {}  # those with a condition, by the identity of their columns
-        self._table_maps = TableMaps()
-        self._indexes: dict[int, int] = {}  # of a plan in the loop, by its id
+        self._indexes: dict[int, tuple[Plan, int]] = {}  # of a plan in the loop, by its id
         self._skipped: int | None = None  # index of the plan of rows that are stepped over
         self._silent: dict[int, _Silence] = {}  # by shape: what is reported of each of its definitions
 
@@ -106,9 +125,8 @@ class LogPlans:
         """Drop all plans. The group must have been taken."""
         self.count_silence()
         self._loop.drop_plans()
-        self._made.clear()
+        self._known = Known(self._known.where)  # what others share is theirs
         self._filtered.clear()
-        self._table_maps.clear()
         self._indexes.clear()
         self._skipped = None
         self._silent.clear()
@@ -118,7 +136,7 @@ class LogPlans:
         loop, offset = self._loop, self._loop.event_position
         flags, body = loop.table_map()
         try:
-            shape, names = self._table_maps.shape_of(body, flags=flags, mariadb=mariadb)
+            shape, names = self._known.table_maps.shape_of(body, flags=flags, mariadb=mariadb)
         except BinlogError as error:
             if not self._skip_errors:
                 raise error.located(path=self._path, offset=offset, type_code=19) from None
@@ -137,7 +155,7 @@ class LogPlans:
         if self._selection.table_maps is not None:
             self._selection.table_maps[id(table)] = table, flags, bytes(body)
         try:
-            plan = self._made.plan_of(table, self._selection.wanted_columns(table))
+            plan = self._known.plans.plan_of(table, self._selection.wanted_columns(table))
         except ConditionError as error:
             self._selection.met.unfit(table.full_name, error)
             self._add_skipped()
@@ -170,10 +188,9 @@ class LogPlans:
         return batch if plan.handed_over is None else with_columns(batch, plan.handed_over)
 
     def _index_of(self, plan: Plan) -> int:
-        index = self._indexes.get(id(plan))  # which lives as long as _made
-        if index is None:
+        if (known := self._indexes.get(id(plan))) is None:
             scan, json_columns, nullable = plan.scan, plan.json_columns, plan.nullable
-            index = self._indexes[id(plan)] = self._loop.add_plan(
+            index = self._loop.add_plan(
                 plan.ops,
                 image_len=plan.image_len,
                 record_len=plan.dtype.itemsize,
@@ -192,7 +209,8 @@ class LogPlans:
                 ),
                 condition=None if scan is None else scan.condition,
             )
-        return index
+            known = self._indexes[id(plan)] = plan, index
+        return known[1]
 
     def _add_skipped(self) -> None:
         """The rows of this table are stepped over."""

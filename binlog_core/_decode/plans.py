@@ -149,12 +149,9 @@ class Plans:
         key = (id(table.columns), None if wanted is None else frozenset(wanted))
         known = self._plans.get(key)
         if known is None:
-            known = self._plans[key] = table.columns, plan_of(table, wanted, self._where)
+            made = table.columns, plan_of(table, wanted, self._where)
+            known = self._plans.setdefault(key, made)  # unless another thread was first
         return known[1]
-
-    def clear(self) -> None:
-        """Forget all plans."""
-        self._plans.clear()
 
 
 def plan_of(

@@ -136,7 +136,7 @@ class TableMaps:
         shape = self._shapes.get((rest, flags, mariadb))
         if shape is None:
             shape = shape_of(decode_table_map(body), flags=flags, mariadb=mariadb)
-            self._shapes[rest, flags, mariadb] = shape
+            shape = self._shapes.setdefault((rest, flags, mariadb), shape)  # unless another thread was first
         return shape, body[: len(body) - len(rest)]
 
     def clear(self) -> None:

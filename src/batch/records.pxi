@@ -21,9 +21,10 @@ cdef class Memory:
     cdef uint8_t* data
     cdef Py_ssize_t length
     cdef size_t capacity
+    cdef pool_t* pool
 
     def __dealloc__(self):
-        give_back(&POOL, self.data, self.capacity)
+        give_back(self.pool, self.data, self.capacity)
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         PyBuffer_FillInfo(view, self, self.data, self.length, 0, flags)
@@ -47,6 +48,7 @@ cdef Memory take_memory(memory_t* memory):
             memory.data = data
             memory.capacity = memory.length + 1
     out.data = memory.data
+    out.pool = memory.pool
     out.length = <Py_ssize_t> memory.length
     out.capacity = memory.capacity
     memory.data = NULL
@@ -112,28 +114,33 @@ ARROW_BYTES = 2 << 30           # Limits.arrow_bytes, unless it is given
 
 @cython.final
 cdef class Wishes:
-    """What the batches of each plan were asked for last: columns of a Layout, which the loop then makes at once, or
-    records. Batches and their loop share it."""
+    """What the batches of each plan were asked for last: columns of a Layout, which loops then make at once, or
+    records. Batches share it with their loop, and so do the loops of several threads that share their plans."""
 
-    cdef list layouts               # by number of the plan; None: records
-    cdef set refused                # plans whose batches were columns, and were asked for records
-    cdef bint changed
+    cdef dict layouts               # by the identity of the plan: plan and Layout; None: records
+    cdef set refused                # identities of plans whose batches were columns, and were asked for records
+    cdef uint64_t version
 
     def __cinit__(self):
-        self.layouts = []
+        self.layouts = {}
         self.refused = set()
+        self.version = 1
 
-    cdef int wish(self, uint32_t plan, object layout) except -1:
-        self.layouts.extend([None] * (<Py_ssize_t> plan + 1 - len(self.layouts)))
-        if self.layouts[plan] is not layout and plan not in self.refused:
-            self.layouts[plan] = layout
-            self.changed = True
+    cdef int wish(self, object plan, object layout) except -1:
+        cdef uintptr_t number = <uintptr_t> <PyObject*> plan
+        if self.layout_of(plan) is not layout and number not in self.refused:
+            self.layouts[number] = plan, layout
+            self.version += 1
         return 0
 
-    cdef int refuse(self, uint32_t plan) except -1:
+    cdef int refuse(self, object plan) except -1:
         self.wish(plan, None)
-        self.refused.add(plan)
+        self.refused.add(<uintptr_t> <PyObject*> plan)
         return 0
+
+    cdef object layout_of(self, object plan):
+        known = self.layouts.get(<uintptr_t> <PyObject*> plan)
+        return None if known is None else known[1]
 
 
 cdef void destroy_columns(object capsule) noexcept:
@@ -156,8 +163,7 @@ cdef class Records:
     cdef object own_table
     cdef object own_array
     cdef Definition definition      # from here on: of a batch that the loop has made
-    cdef Wishes wishes              # where the batches to come learn what this one is asked for, …
-    cdef uint32_t plan_number       # … under this number
+    cdef Wishes wishes              # where the batches to come learn what this one is asked for
     cdef Memory runs                # where its rows lie in `wire`, if it has no records yet, …
     cdef object wire
     cdef object made                # … its columns, which are given away once, …
@@ -197,7 +203,7 @@ cdef class Records:
         Batches to come are decoded into columns at once, as long as nobody asks for their records.
         """
         if self.wishes is not None:
-            self.wishes.wish(self.plan_number, layout)
+            self.wishes.wish(self.definition.plan, layout)
         if self.made is None or self.layout is not layout or self.own_array is not None:
             return None
         made = self.made
@@ -228,7 +234,7 @@ cdef class Records:
     @property
     def array(self):
         if self.own_array is None and self.memory is None and self.runs is not None:
-            self.wishes.refuse(self.plan_number)
+            self.wishes.refuse(self.definition.plan)
             self.memory = records_of(self)
             self.data = self.memory.data
         if self.own_array is None and self.memory is not None:

@@ -35,7 +35,7 @@ from decode.table_cache cimport (
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
 from memory.items cimport room_for_one
-from memory.memory cimport memory_t, release
+from memory.memory cimport leave_pool, memory_t, release
 from wire.codes cimport DECODE_OK, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport cursor_over, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
@@ -88,6 +88,8 @@ cdef class Decoder(Place):
         What the columns of one batch may take in Arrow.
     verify : bool
         Compare the CRC32 of every event, where the log has them.
+    wishes : Wishes or None
+        Shared with other loops, which decode by the same plans.
 
     The caller (binlog_core/log.py) gives the descriptor with `set_format`, bytes with `feed`,
     plans with `add_plan` and definitions with `add_definition`, and turns what `run` says into Python.
@@ -95,17 +97,21 @@ cdef class Decoder(Place):
 
     cdef size_t arrow_bytes
     cdef Wishes wishes
-    cdef list layouts               # what plans' `columnar` refer to
+    cdef uint64_t followed          # the version of the wishes that the plans follow
+    cdef list plans                 # of each plan: the Plan of its definitions
+    cdef list layouts               # … and what its `columnar` refers to
     cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
     cdef list definitions           # … and of each definition that a batch was of
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
                   uint64_t group_memory=4 << 20, uint64_t record_bytes=1 << 30,
                   uint64_t table_definitions=16384, uint64_t table_definitions_of_transaction=65536,
-                  size_t arrow_bytes=ARROW_BYTES, bint verify=True):
-        cdef bytes keys = urandom(sizeof(self.loop.tables.keys))
+                  size_t arrow_bytes=ARROW_BYTES, bint verify=True, Wishes wishes=None):
+        cdef bytes keys
+        self.loop.group.pool = join_pool()
         self.shapes = []
         self.definitions = []
+        keys = urandom(sizeof(self.loop.tables.keys))
         memcpy(self.loop.tables.keys, <const char*> keys, sizeof(self.loop.tables.keys))
         self.loop.tables.keys[1] |= 1
         self.loop.group.max_records = group_rows
@@ -118,10 +124,10 @@ cdef class Decoder(Place):
         self.arrow_bytes = self.loop.arrow_bytes = arrow_bytes
         self.loop.wide = wide
         self.loop.worth_columns = least
-        self.wishes = Wishes()
+        self.wishes = Wishes() if wishes is None else wishes
+        self.plans = []
         self.layouts = []
         self.loop.trx.index = -1
-        self.loop.group.pool = &POOL
         self.loop.selection.server_id = -1
         self.loop.selection.op_mask = ALL_OPS
         self.loop.selection.stop_position = UINT64_MAX
@@ -152,6 +158,7 @@ cdef class Decoder(Place):
         release_batch(&self.loop.scanned)
         release(&self.loop.row_ends)
         release(&self.loop.gtid_runs)
+        leave_pool(self.loop.group.pool)
 
     # ------------------------------------------------------------ what Python gives
 
@@ -393,6 +400,10 @@ cdef class Decoder(Place):
             if shape == NO_TABLE:
                 raise MemoryError
             self.shapes.append(definition)
+        if definition is not None:
+            self.plans.extend([None] * (<Py_ssize_t> plan + 1 - len(self.plans)))
+            self.plans[plan] = definition.plan
+            self.followed = 0
         if shared:
             tables.shapes[shape].plan = plan
         index = add_definition(tables, content, shape, plan, self.loop.plans[plan].column_count)
@@ -418,6 +429,7 @@ cdef class Decoder(Place):
         for i in range(self.loop.plan_count):
             free_plan(self.loop.plans[i])
         self.loop.plan_count = 0
+        self.plans.clear()
         self.layouts.clear()
         self.wishes = Wishes()
 
@@ -553,10 +565,9 @@ cdef class Decoder(Place):
         records.arrow_bytes = self.arrow_bytes
         records.count = batch.count
         records.wishes = self.wishes
-        records.plan_number = self.loop.tables.definitions[batch.definition].plan
         if batch.sink != NULL:
             records.runs = take_memory(&batch.runs)
-            records.layout = self.layouts[records.plan_number]
+            records.layout = self.layouts[self.loop.tables.definitions[batch.definition].plan]
             records.made = take_columns(batch)
         elif batch.records.lent:
             records.memory = <Memory> chunks[batch.chunk]
@@ -577,7 +588,7 @@ cdef class Decoder(Place):
     def run(self):
         """Walk on until something is to be told: MORE, GROUP, TABLE, EVENT, STOP, ERROR or PAUSE."""
         cdef int status
-        if self.wishes.changed and not self.loop.group.batch_count:
+        if self.followed != self.wishes.version and not self.loop.group.batch_count:
             self.follow_wishes()
         with nogil:
             status = self.walk()
@@ -587,15 +598,16 @@ cdef class Decoder(Place):
         # What batches of each plan are decoded into from now on
         cdef uint32_t i
         cdef plan_t* plan
-        self.wishes.changed = False
-        self.layouts.extend([None] * (<Py_ssize_t> self.loop.plan_count - len(self.layouts)))
-        for i in range(min(self.loop.plan_count, <uint32_t> len(self.wishes.layouts))):
-            if self.layouts[i] is self.wishes.layouts[i]:
+        self.followed = self.wishes.version
+        self.layouts.extend([None] * (<Py_ssize_t> len(self.plans) - len(self.layouts)))
+        for i in range(<uint32_t> len(self.plans)):
+            layout = self.wishes.layout_of(self.plans[i])
+            if self.layouts[i] is layout:
                 continue
             plan = self.loop.plans[i]
             free_columnar(plan.columnar)
             plan.columnar = NULL
-            self.layouts[i] = layout = self.wishes.layouts[i]
+            self.layouts[i] = layout
             if layout is not None and not (plan.raw or plan.compressed) and plan.column_count:
                 plan.columnar = columnar_of(
                     plan, <const column_t*> <uintptr_t> layout.address, layout.table_columns)

@@ -26,7 +26,7 @@ cdef Memory records_of(Records records):
     cdef int status
     decoder.loop.group.max_event_memory = UINT64_MAX // 2
     memset(&batch, 0, sizeof(batch))
-    batch.records.pool = &POOL
+    batch.records.pool = decoder.loop.group.pool
     PyObject_GetBuffer(records.wire, &wire, PyBUF_SIMPLE)
     try:
         with nogil:

@@ -46,7 +46,7 @@ cdef extern from *:
 
 cdef enum:
     POOL_BLOCKS = 64
-    POOL_BYTES = 16 << 20
+    POOL_BYTES = 16 << 20               # kept for loops to come; while there is one, twice as much
     # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
     # by chance they come to lie on top of its heap: they were fresh memory again each time.
     POOLED = 1 << 16
@@ -65,6 +65,8 @@ cdef struct pool_t:
     memory_t[POOL_BLOCKS] blocks        # of POOLED bytes and more each, the longest idle first
     int count
     size_t bytes
+    int users                           # loops that there are
+    bint spare                          # half as much is kept without any
 
 
 cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
@@ -82,17 +84,28 @@ cdef inline void unlock_pool(pool_t* pool) noexcept nogil:
     unlock(&pool.locked)
 
 
+cdef inline size_t most_of(const pool_t* pool) noexcept nogil:
+    return 2 * POOL_BYTES if pool.users else POOL_BYTES // 2 if pool.spare else POOL_BYTES
+
+
+cdef inline int make_way(pool_t* pool, size_t bytes, memory_t* idle) noexcept nogil:
+    # For so many bytes: what is to be freed behind the lock, since that may take long
+    cdef int count = 0
+    while pool.count == POOL_BLOCKS or (pool.count and pool.bytes + bytes > most_of(pool)):
+        idle[count] = pool.blocks[0]
+        count += 1
+        remove_block(pool, 0)
+    return count
+
+
 cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcept nogil:
-    cdef memory_t[POOL_BLOCKS] idle             # what makes way; freed behind the lock, since that may take long
-    cdef int idle_count = 0
+    cdef memory_t[POOL_BLOCKS] idle
+    cdef int idle_count
     cdef int i
-    if pool == NULL or not POOLED <= capacity <= POOL_BYTES or not lock_pool(pool):
+    if pool == NULL or not POOLED <= capacity <= most_of(pool) or not lock_pool(pool):
         free(data)
         return
-    while pool.count == POOL_BLOCKS or pool.bytes + capacity > POOL_BYTES:
-        idle[idle_count] = pool.blocks[0]
-        idle_count += 1
-        remove_block(pool, 0)
+    idle_count = make_way(pool, capacity, idle)
     pool.blocks[pool.count].data = data
     pool.blocks[pool.count].capacity = capacity
     pool.count += 1
@@ -102,9 +115,23 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
         free(idle[i].data)
 
 
+cdef inline void leave_pool(pool_t* pool) noexcept nogil:
+    # One loop less
+    cdef memory_t[POOL_BLOCKS] idle
+    cdef int idle_count
+    cdef int i
+    pool.users -= 1
+    if not lock_pool(pool):
+        return
+    idle_count = make_way(pool, 0, idle)
+    unlock_pool(pool)
+    for i in range(idle_count):
+        free(idle[i].data)
+
+
 cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* out) noexcept nogil:
     # The smallest block that is large enough; if any may be (most: ANY), the largest: what grows into it need not
-    # move again. False: there is none.
+    # move again. Of equal ones the latest, which is in the caches still. False: there is none.
     cdef int i
     cdef int best = -1
     cdef size_t capacity
@@ -113,7 +140,8 @@ cdef inline bint take_block(pool_t* pool, size_t least, size_t most, memory_t* o
     for i in range(pool.count):
         capacity = pool.blocks[i].capacity
         if least <= capacity <= most and (
-            best < 0 or (capacity > pool.blocks[best].capacity) == (most == ANY)
+            best < 0 or (capacity >= pool.blocks[best].capacity if most == ANY
+                         else capacity <= pool.blocks[best].capacity)
         ):
             best = i
     if best >= 0:

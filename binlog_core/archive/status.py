@@ -6,6 +6,7 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass, field
+from typing import Protocol
 
 from .._prometheus import Metric, metrics_text
 from .files import Files, put, told
@@ -111,7 +112,19 @@ class Status:
         return metrics_text("binlog_core_archive", found)
 
 
-def write_status(files: Files, path: str, status: Status) -> None:
+class Told(Protocol):
+    """A status that is written."""
+
+    def to_json(self) -> bytes:
+        """For programs."""
+        ...
+
+    def to_prometheus(self) -> bytes:
+        """Metrics in Prometheus' text format."""
+        ...
+
+
+def write_status(files: Files, path: str, status: Told) -> None:
     """Write the status to a file: Prometheus' text format where its name ends with .prom, JSON otherwise.
 
     Raises

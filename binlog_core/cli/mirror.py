@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -82,6 +83,10 @@ def run(
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="MB a second that copies read from the server, at most.")
     ] = None,
+    status: Annotated[
+        list[Path] | None,
+        typer.Option(help="File with the state: JSON, or Prometheus text (*.prom); may be given twice."),
+    ] = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
@@ -118,6 +123,7 @@ def run(
             until=until,
             format=format,
             history=history,
+            status=status or (),
             compact=every,
             rate=None if rate is None else rate * 1e6,
             spark=spark,
@@ -131,16 +137,26 @@ def run(
 
 
 @mirror.command()
-def status(lake: Lake, as_json: AsJson = False) -> None:
-    """Say of each table how far behind it is, its rows and its last commit; asks the lake alone.
+def status(
+    lake: Lake,
+    as_json: AsJson = False,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Metrics in Prometheus' text format.")
+    ] = False,
+) -> None:
+    """Say of each table how far behind it is, its rows and its last commit; asks the lake and the archive.
 
     Exit code 1: a table is parked.
     """
     from ..spark.mirror import status as look
+    from ..spark.mirror.reporting import MirrorStatus
 
     with errors_as_lines():
         found = look(lake)
-        _show(found, as_json=as_json)
+        if prometheus:
+            sys.stdout.write(MirrorStatus(lake, found).to_prometheus().decode())
+        else:
+            _show(found, as_json=as_json)
     _exit(found)
 
 
@@ -202,13 +218,15 @@ def _show(found: Iterable[TableStatus], *, as_json: bool) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for name in ("table", "state"):
         table.add_column(name, overflow="fold")
-    for name in ("lag", "rows", "log position", "last commit"):
+    for name in ("lag", "bytes behind", "transactions", "rows", "log position", "last commit"):
         table.add_column(name, justify="right")
     for one in found:
         table.add_row(
             Text(printable(one.table)),
             one.stage,
             "" if one.lag_seconds is None else duration(one.lag_seconds),
+            "" if one.lag_bytes is None else f"{one.lag_bytes:,}",
+            "" if one.lag_transactions is None else f"{one.lag_transactions:,}",
             "" if one.rows is None else f"{one.rows:,}",
             "" if one.log is None else f"{one.log}:{one.position:,}",
             "" if one.committed is None else moment(one.committed),

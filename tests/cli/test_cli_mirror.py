@@ -53,6 +53,13 @@ def test_a_parked_table_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPa
     assert [json.loads(line)["stage"] for line in ran.lines] == ["following", "parked"]
 
 
+def test_the_status_as_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "status", lambda lake: [FOLLOWED])
+    ran = run("mirror", "status", "lake", "--prometheus")
+    assert ran.code == 0
+    assert 'binlog_core_mirror_rows{lake="lake",table="shop.orders"} 1000000' in ran.lines
+
+
 def test_rows_that_differ_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
     found = [Compared("shop.a", 1_000), Compared("shop.b", 5, 2, missing=[{"id": 3}], changed=[{"id": "x"}])]

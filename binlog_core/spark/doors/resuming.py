@@ -192,14 +192,15 @@ class Resuming:
                 state.bytes_behind += max((source.size or 0) - start, 0)
         last, end, gtids = self._end(logs, first)
         behind = (last, end) != (first, state.position)
-        state.transactions_behind = _difference(gtids, state.gtids) if behind else 0
+        state.transactions_behind = gtids_behind(gtids, state.gtids) if behind else 0
         state.seconds_behind = max(time.time() - state.timestamp / 1e6, 0.0) if behind else 0.0
         self._save()
         return state
 
 
-def _difference(there: str | None, exported: str | None) -> int | None:
+def gtids_behind(there: str | None, done: str | None) -> int | None:
+    """How many transactions are there and not done; None: the logs do not tell."""
     if there is None:
         return None
     more: Any = parse_gtid_set(there)
-    return int((more - parse_gtid_set(exported)).count() if exported is not None else more.count())
+    return int((more - parse_gtid_set(done)).count() if done is not None else more.count())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +17,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from ..._durations import seconds_of
 from ...errors import MirrorError
-from .reporting import TableStatus, statuses
+from .reporting import MirrorStatus, TableStatus, statuses
 from .state import Lake, MirrorState, new_state, opened
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Compared", "TableStatus", "mirror", "resync", "status", "verify"]
 
 Uri = str | os.PathLike[str]
+_STATUS_INTERVAL = 10.0
 
 
 def mirror(
@@ -42,6 +44,7 @@ def mirror(
     history: bool = False,
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
+    status: Uri | Sequence[Uri] = (),
     spark: SparkSession | None = None,
     master: str = "local[*]",
     storage_options: dict[str, Any] | None = None,
@@ -77,6 +80,9 @@ def mirror(
         How often small files of a table are put together: ``1h``, or seconds; None: never.
     rate : float, optional
         Bytes a second that copies read from the server, at most: of all workers together.
+    status : path or sequence of path, optional
+        Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format where a
+        name ends with ``.prom``.
     spark : SparkSession, optional
         Of classic Spark. By default one is started, and stopped at the end.
     master : str
@@ -127,8 +133,20 @@ def mirror(
         state.archive = os.fspath(archive) if archive is not None else state.archive
         state.history = history
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
+        files = [status] if isinstance(status, str | os.PathLike) else status
+        passed = _Telling(place, [os.fspath(one) for one in files])
         with _working(
-            place, state, server, login, spark, master, stop, progress, compact=interval, rate=rate
+            place,
+            state,
+            server,
+            login,
+            spark,
+            master,
+            stop,
+            progress,
+            compact=interval,
+            rate=rate,
+            passed=passed,
         ) as work:
             if until == "now":
                 work.until_now()
@@ -138,7 +156,7 @@ def mirror(
 
 
 def status(lake: Uri, *, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
-    """How the tables of a mirror are; asks the lake alone.
+    """How the tables of a mirror are; asks the lake and the archive, not the server.
 
     Parameters
     ----------
@@ -256,6 +274,7 @@ def _working(
     *,
     compact: float | None = None,
     rate: float | None = None,
+    passed: Callable[[MirrorState], None] = lambda state: None,
 ) -> Iterator[Mirroring]:
     from ...archive import archive as keep_archive
     from ...server.address import Address
@@ -291,6 +310,23 @@ def _working(
     finally:
         if spark is None:
             session.stop()
+
+
+class _Telling:
+    """Writes the state of the tables into files, not more often than somebody looks."""
+
+    def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
+        self._lake, self._paths, self._next = lake, paths, 0.0
+
+    def __call__(self, state: MirrorState) -> None:
+        from ...archive.files import Files
+        from ...archive.status import write_status
+
+        if self._paths and time.monotonic() >= self._next:
+            told = MirrorStatus(self._lake.uri, statuses(self._lake, state))
+            for path in self._paths:
+                write_status(Files(), path, told)
+            self._next = time.monotonic() + _STATUS_INTERVAL
 
 
 def _tell(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:

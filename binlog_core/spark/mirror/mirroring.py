@@ -56,6 +56,8 @@ class Mirroring:
         Seconds after which a table's small files are put together.
     rate : float or None
         Bytes a second that copies read at most.
+    passed : callable of MirrorState
+        Called when all is done that there was.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class Mirroring:
         *,
         compact: float | None = None,
         rate: float | None = None,
+        passed: Callable[[MirrorState], None] = lambda state: None,
     ) -> None:
+        self._passed = passed
         self._compact_after, self._rate = compact, rate
         self.session = session
         self._lake = lake
@@ -95,6 +99,7 @@ class Mirroring:
             self._copy()
             self._replay(asked)
             self._compact()
+            self._passed(self.state)
             if not any(one.stage == "copying" for one in self.state.tables.values()) or self._stop.is_set():
                 return
             asked = time.time()

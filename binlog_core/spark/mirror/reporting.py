@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...splits import FILE_NUMBER_SHIFT
+from ..._decode.boundaries import last_checkpoint
+from ..._format.event_header import FIRST_EVENT
+from ..._prometheus import Metric, metrics_text
+from ...errors import BinlogError
+from ...splits import FILE_NUMBER_SHIFT, plan_splits
+from ..access import Access
+from ..doors.resuming import gtids_behind
 from ..lake.delta import DeltaLakeTable
 from .state import GTIDS, Lake, MirrorState
 
@@ -27,6 +35,8 @@ class TableStatus:
     uri : str
     lag_seconds : float or None
         What the server had committed so long ago is in it; None: not known yet.
+    lag_bytes, lag_transactions : int or None
+        Of the archive's logs, that are not in it; None: the logs do not tell.
     log, position : int or None
         Number of the server's log and offset in it: up to there the log is in the table.
     gtids : str or None
@@ -49,6 +59,93 @@ class TableStatus:
     rows: int | None = None
     version: int | None = None
     committed: float | None = None
+    lag_bytes: int | None = None
+    lag_transactions: int | None = None
+
+
+_METRICS = {
+    "seconds_behind": ("What the server had committed so long ago is in the table.", "lag_seconds"),
+    "bytes_behind": ("Bytes of the archived logs that are not in the table.", "lag_bytes"),
+    "transactions_behind": (
+        "Transactions of the archived logs, by their GTIDs, that are not in the table.",
+        "lag_transactions",
+    ),
+    "rows": ("Rows of the table.", "rows"),
+    "position_bytes": ("Position in the server's log up to which the table is.", "position"),
+    "log_number": ("Number of that log.", "log"),
+    "committed_seconds": ("When the table was last committed to, seconds since 1970 UTC.", "committed"),
+}
+
+
+@dataclass(frozen=True)
+class MirrorStatus:
+    """How a mirror is.
+
+    Parameters
+    ----------
+    lake : str
+    tables : list of TableStatus
+    updated : float
+        Seconds since 1970 UTC.
+    """
+
+    lake: str
+    tables: list[TableStatus]
+    updated: float = field(default_factory=time.time)
+
+    def to_json(self) -> bytes:
+        """One JSON object, for programs."""
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+    def to_prometheus(self) -> bytes:
+        """Metrics in Prometheus' text format."""
+        labels = [({"lake": self.lake, "table": one.table}, one) for one in self.tables]
+        found = [
+            Metric(
+                name,
+                "gauge",
+                text,
+                [(at, value) for at, one in labels if (value := getattr(one, key)) is not None],
+            )
+            for name, (text, key) in _METRICS.items()
+        ]
+        stages = [({**at, "state": one.stage}, 1.0) for at, one in labels]
+        now = [({"lake": self.lake}, self.updated)]
+        found += [
+            Metric("table_state", "gauge", "1 for the state that a table is in.", stages),
+            Metric("updated_seconds", "gauge", "When this was written, seconds since 1970 UTC.", now),
+        ]
+        return metrics_text("binlog_core_mirror", found)
+
+
+class _ArchiveEnd:
+    """How much of an archive comes behind places in it."""
+
+    def __init__(self, archive: str, storage_options: dict[str, Any] | None) -> None:
+        self._sizes: list[tuple[int, int | None]] = []  # first version and bytes of each log
+        self._gtids: str | None = None
+        self._end = 0  # the last transaction boundary
+        access = Access(storage_options=storage_options)
+        for split in reversed(plan_splits([archive], None, storage_options=storage_options)):
+            with access.file(split.path).open() as source:
+                if not self._end:
+                    end, gtids = last_checkpoint(source, 0)
+                    if end > FIRST_EVENT:
+                        self._end = split.version_base + end
+                        self._gtids = None if gtids is None else str(gtids)
+                self._sizes.append((split.version_base, source.size))
+
+    def behind(self, place: int, gtids: str | None) -> dict[str, int | None]:
+        """Bytes and transactions behind a place."""
+        if place >= self._end:
+            return {"lag_bytes": 0, "lag_transactions": 0}
+        total: int | None = 0
+        for base, size in self._sizes:
+            if total is None or size is None:
+                total = None
+            else:
+                total += max(min(base + size, self._end) - max(place, base + FIRST_EVENT), 0)
+        return {"lag_bytes": total, "lag_transactions": gtids_behind(self._gtids, gtids) if gtids else None}
 
 
 def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[TableStatus]:
@@ -63,15 +160,21 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     """
     now = time.time()
     out = []
+    archive: _ArchiveEnd | None = None
+    if not quick:
+        with contextlib.suppress(BinlogError):  # nothing is there yet, or it lies where this machine is not
+            archive = _ArchiveEnd(state.archive, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri = lake.table(one)
         known: dict[str, Any] = {} if quick else _committed(lake.opened(one))
         place = one.place
         if place is not None:
+            gtids = state.offsets.get(place, {}).get(GTIDS)
+            known |= archive.behind(place, gtids) if archive is not None else {}
             known |= {
                 "log": place >> FILE_NUMBER_SHIFT & 0xFFFF,
                 "position": place % (1 << FILE_NUMBER_SHIFT),
-                "gtids": state.offsets.get(place, {}).get(GTIDS),
+                "gtids": gtids,
             }
         lag = None if one.as_of is None else now - one.as_of
         out.append(TableStatus(name, one.stage, one.reason, uri, lag, **known))
@@ -81,9 +184,9 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
 def _committed(table: DeltaLakeTable) -> dict[str, Any]:
     if not table.exists:
         return {}
-    last = table.last_commit()
+    last, counts = table.last_commit(), [file.rows for file in table.files()]
     return {
-        "rows": table.dataset().count_rows(),
+        "rows": sum(counts) if min(counts, default=0) >= 0 else table.dataset().count_rows(),
         "version": table.version,
         "committed": last["timestamp"] / 1000 if last else None,
     }

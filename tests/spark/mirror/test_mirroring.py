@@ -272,8 +272,11 @@ def test_a_swap_with_a_table_that_was_not_followed_makes_a_copy(
     sql("INSERT INTO ghost VALUES (1, 'x', 2)")
     sql("RENAME TABLE a TO old, ghost TO a")
     sql("INSERT INTO a VALUES (2, 'y', 3)")
-    (one,) = mirror(SERVER, tmp_path, **arguments)
-    assert (one.stage, one.reason) == ("following", None)
+    files = [tmp_path / "status.json", tmp_path / "status.prom"]
+    (one,) = mirror(SERVER, tmp_path, status=files, **arguments)
+    assert (one.stage, one.reason, one.lag_bytes) == ("following", None, 0)
+    assert json.loads(files[0].read_text())["tables"][0]["rows"] == 2
+    assert f'_rows{{lake="{tmp_path}",table="{DATABASE}.a"}} 2' in files[1].read_text()
     assert rows_of(tmp_path, "a") == [(1, "x", 2), (2, "y", 3)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 deltalake = pytest.importorskip("deltalake")
 
-from binlog_core.spark.mirror.reporting import statuses  # noqa: E402
+from support.archive import FakeServer, busy  # noqa: E402
+
+from binlog_core.spark.mirror.reporting import MirrorStatus, TableStatus, statuses  # noqa: E402
 from binlog_core.spark.mirror.state import Lake, MirrorState, TableState  # noqa: E402
 
 
@@ -32,3 +35,49 @@ def test_how_tables_are(tmp_path: Path) -> None:
     assert followed.lag_seconds is not None and followed.lag_seconds >= 60
     assert followed.committed is not None
     assert [one.rows for one in statuses(lake, state, quick=True)] == [None, None]
+    assert (followed.lag_bytes, followed.lag_transactions) == (None, None)  # there is no archive
+
+
+def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 30)
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    for name in server.logs:
+        (folder / name).write_bytes(server.bytes_of(name))
+    first, last = sorted(server.logs)[0], server.current
+    lake, state = Lake(str(tmp_path)), MirrorState("id", "mysql://root@db1", ("shop.*",), str(folder))
+    sizes = {name: len(server.bytes_of(name)) for name in server.logs}
+
+    def lags(name: str, position: int, gtids: str | None) -> tuple[int | None, int | None]:
+        place = (int(name.rpartition(".")[2]) << 40) + position
+        state.tables["shop.t"] = TableState("shop", "t", "following", place)
+        state.offsets[place] = {"gtids": gtids}
+        (found,) = statuses(lake, state)
+        return found.lag_bytes, found.lag_transactions
+
+    assert lags(last, sizes[last], None) == (0, 0)
+    assert lags(first, 4, None) == (sum(sizes.values()) - 4 * len(sizes), None)
+    assert lags(last, sizes[last] - 10, None)[0] == 10
+
+
+def test_metrics() -> None:
+    tables = [
+        TableStatus("shop.t", "following", None, "uri", 2.5, 7, 120, None, 3, 0, 9.0, 1000, 4),
+        TableStatus("shop.b", "parked", "a row", "uri"),
+    ]
+    text = MirrorStatus("/lake", tables, 1.5).to_prometheus().decode().splitlines()
+    values = [line for line in text if not line.startswith("#")]
+    assert values == [
+        'binlog_core_mirror_seconds_behind{lake="/lake",table="shop.t"} 2.5',
+        'binlog_core_mirror_bytes_behind{lake="/lake",table="shop.t"} 1000',
+        'binlog_core_mirror_transactions_behind{lake="/lake",table="shop.t"} 4',
+        'binlog_core_mirror_rows{lake="/lake",table="shop.t"} 3',
+        'binlog_core_mirror_position_bytes{lake="/lake",table="shop.t"} 120',
+        'binlog_core_mirror_log_number{lake="/lake",table="shop.t"} 7',
+        'binlog_core_mirror_committed_seconds{lake="/lake",table="shop.t"} 9.0',
+        'binlog_core_mirror_table_state{lake="/lake",table="shop.t",state="following"} 1.0',
+        'binlog_core_mirror_table_state{lake="/lake",table="shop.b",state="parked"} 1.0',
+        'binlog_core_mirror_updated_seconds{lake="/lake"} 1.5',
+    ]
+    told = json.loads(MirrorStatus("/lake", tables, 1.5).to_json())
+    assert [one["lag_bytes"] for one in told["tables"]] == [1000, None]

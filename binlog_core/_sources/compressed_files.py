@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import lzma
+import tempfile
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from .._format.compression import ZSTD_STEP_LEN, new_zstd_frame, zstd_step
 from ..errors import BinlogError, DecompressionError
-from .sources import Source
+from .sources import FileSource, Source
+
+if TYPE_CHECKING:
+    from .places import Place
 
 _MAGICS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 _INPUT_LEN = 64 << 10
+_COPIED_LEN = 1 << 20
 _XZ_MEMORY_LEN = 512 << 20  # xz -9 needs 65 MiB
 
 
@@ -121,3 +126,22 @@ class DecompressedSource(Source):
         self._begin()
         self._ahead = b""
         self._inner.close()
+
+
+def open_packed(place: Place, path: str) -> Source | None:
+    """A log that its archive has compressed since it was listed, as it was; None: it has not.
+
+    What was planned for its bytes, to be read by range, still holds: they are unpacked into a temporary file.
+    """
+    if not place.exists(f"{path}.zst"):
+        return None
+    file = tempfile.TemporaryFile()  # noqa: SIM115  (the source closes it)
+    try:
+        with DecompressedSource(place.open(f"{path}.zst", None), "zstd") as packed:
+            while piece := packed.read(_COPIED_LEN):
+                file.write(piece)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return FileSource(cast("BinaryIO", file), path, owned=True, splittable=True)

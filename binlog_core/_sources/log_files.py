@@ -16,6 +16,7 @@ from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
 from .archives import archived_logs, timeline_among
+from .compressed_files import open_packed
 from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
@@ -90,9 +91,10 @@ class LogFile:
             try:
                 return place.open(self.path, self.mmap)
             except MissingFileError:
-                if (tail := open_tail(place, self.path)) is None:
+                found = open_tail(place, self.path) or open_packed(place, self.path)
+                if found is None:
                     raise
-                return tail
+                return found
         if isinstance(self.target, SharedFile):
             return self.target.open()
         return BufferSource(self.target, self.path)

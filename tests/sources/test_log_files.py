@@ -9,13 +9,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.archive import FakeServer
 from support.golden import golden_logs
 from support.sources import read_all, written
 
 import binlog_core
 from binlog_core._sources.log_files import IndexFile, resolve
 from binlog_core._sources.log_names import Gap
-from binlog_core.errors import BinlogError, NotABinlogError
+from binlog_core.errors import BinlogError, DecompressionError, MissingFileError, NotABinlogError
+from binlog_core.splits import plan_splits, read_split_groups
 
 KILLED = golden_logs("mysql97/killed")[0]  # its descriptor says in use
 LOG = golden_logs("mysql97/stop")[0].data  # any log does
@@ -233,3 +235,31 @@ def test_a_pattern_stands_for_the_logs_that_it_matches(tmp_path: Path) -> None:
     with binlog_core.open(tmp_path / "[x].000007") as opened:  # a name that is there is no pattern
         assert len(opened.files) == 1
     assert len(binlog_core.splits.plan_splits(f"{tmp_path}/log.*")) == 2
+
+
+def test_splits_of_a_log_that_was_compressed_since_they_were_planned(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    server = FakeServer()
+    for _ in range(200):
+        server.transaction("n" * 100)
+    path = tmp_path / server.current
+    path.write_bytes(server.bytes_of(server.current))
+    splits = plan_splits(path, 8 << 10)
+
+    def keys() -> list[list[str]]:
+        found = [[batch for group in read_split_groups(split) for batch in group.batches] for split in splits]
+        return [[repr(row) for batch in batches for row in batch.to_pylist()] for batches in found]
+
+    planned = keys()
+    assert len(splits) > 2
+    assert sum(map(len, planned)) == 200
+    packed = zstandard.ZstdCompressor().compress(path.read_bytes())
+    (tmp_path / f"{path.name}.zst").write_bytes(packed)
+    path.unlink()
+    assert keys() == planned
+    (tmp_path / f"{path.name}.zst").write_bytes(packed[:-9])
+    with pytest.raises(DecompressionError, match="cut"):
+        read_split_groups(splits[1])
+    (tmp_path / f"{path.name}.zst").unlink()
+    with pytest.raises(MissingFileError):
+        read_split_groups(splits[1])

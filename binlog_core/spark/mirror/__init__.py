@@ -152,6 +152,7 @@ def mirror(
                 work.until_now()
             else:
                 work.follow()
+            passed(state, last=True)
         return statuses(place, state)
 
 
@@ -306,7 +307,18 @@ def _working(
     session = spark if spark is not None else start_session(master)
     told = partial(_tell, place, progress) if progress is not None else lambda state: None
     try:
-        yield Mirroring(session, place, state, address, archiving, stop, told, compact=compact, rate=rate)
+        yield Mirroring(
+            session,
+            place,
+            state,
+            address,
+            archiving,
+            stop,
+            told,
+            compact=compact,
+            rate=rate,
+            passed=passed,
+        )
     finally:
         if spark is None:
             session.stop()
@@ -318,11 +330,11 @@ class _Telling:
     def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
         self._lake, self._paths, self._next = lake, paths, 0.0
 
-    def __call__(self, state: MirrorState) -> None:
+    def __call__(self, state: MirrorState, *, last: bool = False) -> None:
         from ...archive.files import Files
         from ...archive.status import write_status
 
-        if self._paths and time.monotonic() >= self._next:
+        if self._paths and (last or time.monotonic() >= self._next):
             told = MirrorStatus(self._lake.uri, statuses(self._lake, state))
             for path in self._paths:
                 write_status(Files(), path, told)

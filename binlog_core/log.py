@@ -81,6 +81,7 @@ class Log:
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
         self._passed = False  # a pass was begun
+        self._asked: Selection | None = None  # what the last pass over rows asked for that came to its end
         source = self.sources.first
         try:
             self._format = settings.decoder(source, settings.selection, self._latest.report).read_format()
@@ -264,7 +265,7 @@ class Log:
         first, last = settings.file_range(self.files)
         met = NamesMet()
         for i in range(first, last + 1):
-            met.last = i == last
+            met.last = i == last and not (follow or self.files[last].chained)
             here = settings.in_file(first=i == first, last=i == last, follow=follow and i == last)
             file, source = self.files[i], self.sources.take(i)
             if file.chained:
@@ -275,12 +276,22 @@ class Log:
         while (follow or self.files[last].chained) and not stop.is_set():
             following = log._latest.next_file or log.files[0].following()
             if following is None:
+                met.last = True
+                if log._asked is not None:
+                    log._check_names(log._latest.report, log._asked, None)
                 return
             file = following
-            here = replace(settings, start=None, stop=None)
+            here = settings.in_file(first=False, last=False, follow=follow)  # times hold in every log
             with self._alone_in(file, file.open(), stop, here, met) as log:
                 yield log
                 log._read_to_its_end()
+
+    def _check_names(self, report: Report, selection: Selection, definitions: Definitions | None) -> None:
+        """Names that were given, at the end of the last file: what is not in one may be in the next."""
+        if selection.met.last:
+            check_columns(selection)
+            check_condition(selection)
+        report_unmet(report, selection, definitions, path=self.files[0].path)
 
     def _read_to_its_end(self) -> None:
         """Of a server only the end of a log tells which comes next: read what its user left."""
@@ -363,9 +374,8 @@ class Log:
             selection.met.rows |= bool(group.batches)
             yield group
             del group  # what its user keeps is the user's
-        check_columns(selection)
-        check_condition(selection)
-        report_unmet(reading.report, selection, definitions, path=self.files[0].path)
+        self._asked = selection
+        self._check_names(reading.report, selection, definitions)
         if definitions is not None:
             reading.defined = lambda: selection.of_tables(definitions.tables(mariadb=reading.mariadb))
         elif selection.where is not None:  # tables that have rows, but maybe none that match

@@ -123,6 +123,12 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
         return None
     filesystem, root = place
     names = _names(filesystem, root, path)
+    if "_mirror" in names:
+        raise BinlogError(
+            "a mirror's tables are not what undo and history read: expected its archive of the logs,"
+            " _mirror/archive in it unless another was given",
+            path=path,
+        )
     found = Export(path, filesystem)
     runs = [root] if _MANIFEST in names else []
     runs += [f"{root}/{one}" for one in sorted(names) if one.isdecimal()] if not runs else []
@@ -143,7 +149,7 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
         raise BinlogError(
             "the tables' definitions are missing, without which values of a lake are not those of the server:"
             " expected the directory that binlog-core export wrote, with its manifest"
-            f" ({_MANIFEST}, or _runs of Delta tables)",
+            f" ({_MANIFEST}, or _runs of Delta tables); of a mirror its archive of the logs",
             path=path,
         )
     return None

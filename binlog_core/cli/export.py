@@ -56,7 +56,10 @@ def export(
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Changes of which an image matches: status = 'paid'."),
+        typer.Option(
+            metavar="TEXT",
+            help="Changes of which an image matches: status = 'paid'. Text compares by code points.",
+        ),
     ] = None,
     schema: Annotated[
         str | None,

@@ -66,6 +66,12 @@ def test_parquet_and_delta_of_others(tmp_path: Path) -> None:
             find_export(place)
 
 
+def test_a_mirror(tmp_path: Path) -> None:
+    (tmp_path / "_mirror").mkdir()
+    with pytest.raises(BinlogError, match="expected its archive of the logs"):
+        find_export(tmp_path)
+
+
 def test_a_manifest_without_definitions_or_that_leads_elsewhere(tmp_path: Path) -> None:
     out = export(LOG, tmp_path / "out")
     manifest = json.loads((out / "_manifest.json").read_text())

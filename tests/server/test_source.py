@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
+import warnings
 from typing import Any
 
 import pytest
@@ -100,6 +102,39 @@ def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:
     write(connection, 2, 1)
     with binlog_core.open(SERVER, start=binlog_core.Position.parse(str(position))) as log:
         assert notes(rows_of(log)) == ["2.0"]
+
+
+def test_names_are_told_once_of_many_logs(connection: Any) -> None:
+    start = status(connection)
+    for i in range(3):
+        write(connection, i, 1)
+        run(connection, "FLUSH BINARY LOGS")
+    for table, told in ((TABLE, 0), (f"{DATABASE}.order", 1)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with binlog_core.open(SERVER, start=start, tables=table) as log:
+                assert sum(len(list(one.rows())) for one in log.each_file()) == 3 * (not told)
+        assert len([one for one in caught if "names were given" in str(one.message)]) == told
+
+
+def test_times_hold_in_every_log(connection: Any) -> None:
+    start = status(connection)
+    write(connection, 0, 1)
+    run(connection, "FLUSH BINARY LOGS")
+    write(connection, 1, 1)
+    time.sleep(2.1)
+    [[seconds]] = run(connection, "SELECT UNIX_TIMESTAMP()")
+    middle = dt.datetime.fromtimestamp(int(seconds) - 1, dt.UTC)
+    write(connection, 2, 1)
+    run(connection, "FLUSH BINARY LOGS")
+    write(connection, 3, 1)
+    for options, told in (
+        ({"start": start, "stop": middle}, ["0.0", "1.0"]),
+        ({"start": middle}, ["2.0", "3.0"]),
+    ):
+        with binlog_core.open(SERVER, **options) as log:
+            found = [note for one in log.each_file() for note in notes(rows_of(one))]
+        assert found == told
 
 
 def test_each_file_goes_on_where_its_user_read_nothing(connection: Any) -> None:

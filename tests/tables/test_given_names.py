@@ -74,6 +74,22 @@ def test_names_that_one_of_several_files_has_are_not_told(tmp_path: Path) -> Non
         assert len(caught) == told, table
 
 
+def test_columns_that_a_later_file_has_are_no_mistake(tmp_path: Path) -> None:
+    for number, name in enumerate("ab", 1):
+        log = Log("8.4.0")
+        log.begin()
+        log.insert(Table("shop", name, [(f"{name}_id", "INT")]), [{f"{name}_id": number}])
+        log.commit()
+        (tmp_path / f"bin.00000{number}").write_bytes(log.getvalue())
+    for where, rows in (("a_id = 1", 1), ("b_id = 2", 1), ("c_id = 1", None)):
+        with binlog_core.open(tmp_path, where=where) as log:
+            if rows is None:
+                with pytest.raises(binlog_core.ConditionError, match="c_id"):
+                    [list(one.rows()) for one in log.each_file()]
+            else:
+                assert sum(len(list(one.rows())) for one in log.each_file()) == rows
+
+
 @pytest.mark.filterwarnings("error")
 def test_definitions_that_are_not_needed_are_no_mistake() -> None:
     columns = "(id int, n bigint, s varchar(40), d decimal(10,2))"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Selection
 from ._format.event_header import FIRST_EVENT
-from ._sources.archives import check_share
 from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from .passes import Reading
@@ -65,7 +64,7 @@ class Decoders:
         for i in range(first, last + 1):
             file = self._files[i]
             if i > first:
-                check_share(file)
+                file.check_share()
             source, follower = self._sources.take(i), None
             if (follow or file.chained) and i == last:
                 follower = file.follower(source, reading.stop, reading.report)
@@ -78,7 +77,7 @@ class Decoders:
             reading.next_file = following
             if self._alone:
                 break
-            check_share(following)
+            following.check_share()
             source = following.open()
             follower = following.follower(source, reading.stop, reading.report)
             decoder = decoder_of(source, last + 1, follower, following)

@@ -18,7 +18,6 @@ from ._decode.selection import (
 from ._settings import Settings
 from ._sources.log_files import resolve
 from ._sources.places import is_server
-from ._threads import processors
 from .limits import DEFAULT_LIMITS, Limits
 from .log import Log
 from .schema.definitions import load
@@ -163,6 +162,10 @@ def open(
         raise TypeError(f"threads= takes an int, not {type(threads).__name__}")
     if threads < 0:
         raise ValueError(f"threads={threads}: at least 1 is expected, or 0 for all processors")
+    if not threads:
+        from ._threads import processors
+
+        threads = processors()
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
     live = is_server(target)
@@ -241,6 +244,6 @@ def open(
         strict=strict,
         limits=limits or Limits(),
         follow=follow,
-        threads=threads or processors(),
+        threads=threads,
     )
     return Log(files, settings)

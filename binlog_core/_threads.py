@@ -24,7 +24,6 @@ from weakref import WeakSet
 
 from ._decode.executed import Executed, Snapshot
 from ._decode.log_plans import Known
-from ._sources.archives import check_share
 from ._tables.given_names import NamesMet
 from ._walk.anchors import Head, first_anchor
 from .errors import BinlogError
@@ -299,7 +298,7 @@ class ThreadedPass:
             whole = _Part(i)
             try:
                 if i > first:
-                    check_share(self._files[i])
+                    self._files[i].check_share()
                 whole.source = self._take(i)
                 parts = self._parts_of(whole, self._settings.ranged(self._selection, self._files, i))
             except BaseException as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
@@ -66,6 +65,8 @@ class Batches(Iterator[ChangeBatch]):
         return f"<Batches{f' of {self._of}' if self._of else ''}: {state}>"
 
     def _repr_html_(self) -> str:
+        import html
+
         calls = "for batch in batches, .to_pandas(), .to_polars(), .to_arrow()"
         return f"<p>{html.escape(repr(self)[1:-1])}<br><small>{html.escape(calls)}</small></p>"
 

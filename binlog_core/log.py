@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import html
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
@@ -25,7 +24,6 @@ from ._sources.log_files import LogFile, LogFiles
 from ._sources.opened import OpenSources
 from ._tables.given_names import NamesMet, report_unmet
 from ._tables.tables import Table
-from ._threads import LEAST_PARTS, PART_BYTES, ThreadedPass
 from ._walk.event_walk import HeaderFilter, Part, headers_of
 from ._walk.track import Tail
 from .batch import ChangeBatch
@@ -390,6 +388,8 @@ class Log:
         if self._divides(selection, definitions) and not (
             indexed and self.indexes.leave_most_out(self.files, self.settings, selection, self._format)
         ):
+            from ._threads import ThreadedPass
+
             threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)
             with self.sources.kept(threaded):
                 yield from threaded.groups()
@@ -406,6 +406,8 @@ class Log:
         settings, follows = self.settings, definitions is not None and definitions.follows
         if settings.threads == 1 or settings.follow or selection.asides or follows:
             return False
+        from ._threads import LEAST_PARTS, PART_BYTES
+
         first, last = settings.file_range(self.files)
         files = self.files[first : last + 1]
         if len(files) == 1 and (self._size or 0) < LEAST_PARTS * PART_BYTES:
@@ -560,6 +562,8 @@ class Log:
         return told
 
     def _repr_html_(self) -> str:
+        import html
+
         told = "<br>".join(html.escape(one) for one in self._told())
         return f"<p><b>binlog_core.Log</b> {html.escape(self._named())}<br><small>{told}</small></p>"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import BinlogError, NotABinlogError
+from ..errors import NotABinlogError
 from .log_names import order_logs
 from .places import Place, logs_among
 from .tails import without_parts
@@ -95,14 +95,3 @@ def _seam_of(segment: Segment) -> str | None:
 def _lies_before(last: int, path: str) -> bool:
     digits = path.removesuffix(".zst").rpartition(".")[2]
     return digits.isdecimal() and int(digits) == last + 1
-
-
-def check_share(file: LogFile) -> None:
-    """Refuse to read on over a gap.
-
-    Raises
-    ------
-    BinlogError
-    """
-    if file.share is not None and file.share.missing is not None:
-        raise BinlogError(f"{file.share.missing}; start= behind it reads what comes after", path=file.path)

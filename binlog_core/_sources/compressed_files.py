@@ -14,15 +14,9 @@ from .sources import FileSource, Source
 if TYPE_CHECKING:
     from .places import Place
 
-_MAGICS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 _INPUT_LEN = 64 << 10
 _COPIED_LEN = 1 << 20
 _XZ_MEMORY_LEN = 512 << 20  # xz -9 needs 65 MiB
-
-
-def compression_of(head: bytes) -> str | None:
-    """How a file is compressed, from its first 6 bytes: gzip, zstd, xz or None."""
-    return next((kind for magic, kind in _MAGICS.items() if head.startswith(magic)), None)
 
 
 class DecompressedSource(Source):

@@ -11,22 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from .._format.magic import ENCRYPTED_MAGIC, MAGIC
+from .._format.magic import ENCRYPTED_MAGIC, MAGIC, compression_of
 from .._redaction import shown_url
 from ..errors import BinlogError, MissingFileError, NotABinlogError
 from ..report import Report
-from .archives import archived_logs, timeline_among
-from .compressed_files import open_packed
 from .follow import Follower, next_log_after
 from .log_names import Gap, LeftOut, find_gaps, order_logs
 from .places import LocalFiles, Place, is_server, is_url, logs_among, place_of
 from .sources import BufferSource, SharedFile, Source
 from .tails import open_tail
-from .timeline import Share
 
 if TYPE_CHECKING:
     from .._decode.log_decoder import LogDecoder
     from ..server.source import ServerFollower
+    from .timeline import Share
 
 _PATTERN = re.compile(r"[*?\[]")
 _INDEX_ENDING = ".index"
@@ -74,6 +72,18 @@ class LogFile:
             return not isinstance(self.target, SharedFile)
         return not is_server(self.path) and not is_url(self.path) and os.path.isfile(self.path)
 
+    def check_share(self) -> None:
+        """Refuse to read on over a gap of its archive.
+
+        Raises
+        ------
+        BinlogError
+        """
+        if self.share is not None and self.share.missing is not None:
+            raise BinlogError(
+                f"{self.share.missing}; start= behind it reads what comes after", path=self.path
+            )
+
     def open(self) -> Source:
         """Open it, decrypted and decompressed.
 
@@ -91,6 +101,8 @@ class LogFile:
             try:
                 return place.open(self.path, self.mmap)
             except MissingFileError:
+                from .compressed_files import open_packed
+
                 found = open_tail(place, self.path) or open_packed(place, self.path)
                 if found is None:
                     raise
@@ -254,6 +266,8 @@ def resolve(
     names = place.files(path)
     if names is None:
         return LogFiles([log(path)])
+    from .archives import archived_logs, timeline_among
+
     timeline = timeline_among(place, names)
     if timeline is not None:
         from .archived import ArchivedLog
@@ -317,16 +331,18 @@ def unwrap(source: Source, keys: Any = None) -> Source:
     Source
         `source` itself where it is a plain log, or no log at all.
     """
-    from .compressed_files import DecompressedSource, compression_of
     from .mariadb_encryption import MariaDBDecryptedSource, find_start_encryption
-    from .mysql_encryption import MySQLDecryptedSource
 
     try:
         kind = compression_of(source.peek(6))
         if kind is not None:
+            from .compressed_files import DecompressedSource
+
             source = DecompressedSource(source, kind)
         magic = source.peek(4)
         if magic == ENCRYPTED_MAGIC:
+            from .mysql_encryption import MySQLDecryptedSource
+
             return MySQLDecryptedSource(source, keys)
         if magic == MAGIC and (start := find_start_encryption(source)) is not None:
             return MariaDBDecryptedSource(source, keys, start)

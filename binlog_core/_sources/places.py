@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
-from .._format.magic import ENCRYPTED_MAGIC, MAGIC
+from .._format.magic import ENCRYPTED_MAGIC, MAGIC, compression_of
 from ..errors import BinlogError, DecompressionError
 from .sources import BufferSource, Source, open_local
 
@@ -125,14 +125,14 @@ def logs_among(place: Place, paths: Sequence[str]) -> set[str]:
 
 def is_log(place: Place, path: str) -> bool:
     """Whether a file is a log, plain, encrypted or compressed, from its first bytes."""
-    from .compressed_files import DecompressedSource, compression_of
-
     head = place.head(path, 6)
     if head is None:
         return False
     kind = compression_of(head)
     if kind is None:
         return head[:4] in (MAGIC, ENCRYPTED_MAGIC)
+    from .compressed_files import DecompressedSource
+
     try:
         with DecompressedSource(BufferSource(place.head(path, _SNIFF_LEN) or b"", path), kind) as source:
             return source.peek(4) in (MAGIC, ENCRYPTED_MAGIC)

@@ -14,7 +14,6 @@ import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from .._format.event_header import FIRST_EVENT, IN_USE_FLAG, begins_with_descriptor, flags_of
@@ -535,7 +534,8 @@ def on_network_mount(path: str, mounts: str | None = None) -> bool:
     """
     if mounts is None:
         try:
-            mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
+            with open("/proc/self/mounts", errors="surrogateescape") as file:
+                mounts = file.read()
         except OSError:  # not Linux
             return False
     real = os.path.realpath(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .._reading import files_of
 from .._redaction import shown_url
-from .._sources.archives import EPOCH_SHIFT, check_share
+from .._sources.archives import EPOCH_SHIFT
 from .._sources.log_files import LogFile, check_no_server
 from .._sources.log_names import LogName, name_key
 from .._sources.places import is_url
@@ -163,7 +163,7 @@ def _numbered(
     owners: dict[int, str] = {}
     for i, path in enumerate(sorted(files, key=lambda path: (_epoch(files[path]), name_key(path)))):
         if i:
-            check_share(files[path])
+            files[path].check_share()
         name = LogName.of(path)
         number = name.number if name else i + 1
         if (epoch := _epoch(files[path])) and number >= 1 << EPOCH_SHIFT:

@@ -12,7 +12,8 @@ import pytest
 from support.golden import golden_logs
 from support.sources import Pipe, compressed, one, read_all, written
 
-from binlog_core._sources.compressed_files import DecompressedSource, compression_of
+from binlog_core._format.magic import compression_of
+from binlog_core._sources.compressed_files import DecompressedSource
 from binlog_core._sources.sources import (
     BufferSource,
 )

@@ -37,7 +37,6 @@ TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")])
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(_threads, "PART_BYTES", PART)
     monkeypatch.setattr(_threads, "_GROWTH", 1)
-    monkeypatch.setattr("binlog_core.log.PART_BYTES", PART)
     yield
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("binlog_core")] == []
 
@@ -354,7 +353,7 @@ def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> N
     (tmp_path / "bin.000001").write_bytes(DATA)
     program = (
         "import binlog_core; from binlog_core import _threads, log;"
-        f"_threads.PART_BYTES = log.PART_BYTES = {PART};"
+        f"_threads.PART_BYTES = {PART};"
         "rows = binlog_core.open('bin.000001', threads=2).rows(); next(rows); print(len(_threads._running))"
     )
     done = subprocess.run(

@@ -35,6 +35,7 @@ from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
+_DIGITS_OF_A_TIME = 14  # 20261121080500; fewer are a position, of which no log has so many
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -215,7 +216,7 @@ class RangeOptions:
             return moment
         if place is None:
             return None
-        if place.isdecimal():
+        if place.isdecimal() and (len(place) != _DIGITS_OF_A_TIME or parse_time(place) is None):
             return int(place)
         if place.startswith("{"):
             try:

@@ -15,6 +15,7 @@ _DIGITS = {14: "%Y%m%d%H%M%S", 12: "%y%m%d%H%M%S", 8: "%Y%m%d", 6: "%y%m%d"}
 _PARTS = re.compile(
     r"(\d{4}|\d\d)[-/.:](\d{1,2})[-/.:](\d{1,2})(?:[T ]+(\d{1,2}):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d{1,6}))?)?"
 )
+_LOGGED = re.compile(r"#?(\d\d)(\d\d)(\d\d) (\d{1,2}:\d\d:\d\d)")
 _DAYS = {"today": 0, "yesterday": 1}
 
 
@@ -48,8 +49,9 @@ def parse_time(text: str, zone: dt.tzinfo = dt.UTC, *, now: dt.datetime | None =
     Parameters
     ----------
     text : str
-        ISO 8601; ``2026-11-21 8:05``, ``26/11/21 08:05:00``, ``20261121080500``, ``261121`` as the vendors'
-        tools take them; ``1 hour ago``, ``now``, ``today``, ``yesterday 08:00``.
+        ISO 8601; ``2026-11-21 8:05``, ``26/11/21 08:05:00``, ``20261121080500``, ``261121`` and
+        ``261121  8:05:00`` as the vendors' tools take and print them; ``1 hour ago``, ``now``, ``today``,
+        ``yesterday 08:00``.
     zone : tzinfo
         Of a time that names none.
     now : datetime, optional
@@ -79,6 +81,8 @@ def parse_time(text: str, zone: dt.tzinfo = dt.UTC, *, now: dt.datetime | None =
 def _absolute(text: str) -> dt.datetime:
     if text.isdecimal() and len(text) in _DIGITS:
         return dt.datetime.strptime(text, _DIGITS[len(text)])
+    if found := _LOGGED.fullmatch(text):  # as mysqlbinlog prints it: #261121  8:05:00
+        text = f"{found[1]}-{found[2]}-{found[3]} {found[4]}"
     if found := _PARTS.fullmatch(text.replace("t", " ")):
         year, month, day, hour, minute, second, fraction = (part or "0" for part in found.groups())
         number = int(year)

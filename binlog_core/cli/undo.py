@@ -115,7 +115,7 @@ def undo(
         if as_json:
             typer.echo(json.dumps(as_dict(plan, notes), indent=2))
         elif check or to is not None:
-            show(plan, checked=check is not None, executed=execute)
+            show(plan, checked=check is not None, executed=execute, by_column=by_column)
         else:
             for row in plan.left_alone()[:_MOST_SHOWN]:
                 note(f"left alone: {row.table}, {row.key}: {row.why}")
@@ -142,7 +142,7 @@ def as_dict(plan: UndoPlan, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def show(plan: UndoPlan, *, checked: bool, executed: bool) -> None:
+def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> None:
     """Print the report for people."""
     console = results()
     for text in plan.transactions[:_MOST_SHOWN]:
@@ -167,5 +167,7 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool) -> None:
         console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
     if (more := len(alone) - _MOST_SHOWN) > 0:
         console.print(f"  and {more:,} more; --json has all")
+    if checked and any(row.why.startswith("other values in") for row in alone) and not by_column:
+        console.print("--by-column sets back rows in which others changed only other columns")
     if checked and not executed and plan.ready():
         console.print("nothing was changed: --execute does it")

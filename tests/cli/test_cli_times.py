@@ -29,6 +29,8 @@ NOW = dt.datetime(2026, 11, 21, 12, 30, 15, tzinfo=dt.UTC)
         ("20261121080509", (2026, 11, 21, 8, 5, 9)),
         ("261121080509", (2026, 11, 21, 8, 5, 9)),
         ("261121", (2026, 11, 21)),
+        ("261121  8:05:09", (2026, 11, 21, 8, 5, 9)),
+        ("#261121 18:05:09", (2026, 11, 21, 18, 5, 9)),
         ("2026-11-21", (2026, 11, 21)),
         ("2026-11-21 08:05:09.25", (2026, 11, 21, 8, 5, 9, 250_000)),
         ("2026-11-21 08:05:09+02:00", (2026, 11, 21, 6, 5, 9)),
@@ -80,3 +82,10 @@ def test_times_are_given_and_shown_in_a_zone() -> None:
     assert "03:51:16 UTC" in run("info", LOG).text
     ran = run("rows", LOG, "--start-datetime", "soon")
     assert (ran.code, "expected" in ran.err) == (2, True)
+
+
+def test_fourteen_digits_are_a_time_and_fewer_a_position() -> None:
+    assert run("rows", LOG, "--start", "20991121080509").lines == []
+    ran = run("rows", LOG, "--start", "209911210805")
+    assert ran.code == 1
+    assert "lies behind the file" in ran.err

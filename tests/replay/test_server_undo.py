@@ -318,6 +318,8 @@ def test_the_command_looks_first(shop: Shop) -> None:
     assert re.search(r"undone\.t: \d", ran.text)
     assert shop.all() == after
     shop.run("UPDATE undone.t SET raw = x'99' WHERE id = 1")
+    ran = run("undo", accident, "-d", "undone", "--check", SERVER)
+    assert "--by-column sets back rows in which others changed only other columns" in ran.text
     ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--by-column")
     assert "of 1 only name, price, f, kind, flags, doc, since others changed other columns" in ran.text
     shop.run("UPDATE undone.t SET raw = x'0001' WHERE id = 1")

@@ -12,6 +12,7 @@ import numpy as np
 cimport cython
 cimport numpy as cnp
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.ref cimport PyObject
 from libc.stdint cimport UINT64_MAX, int64_t, uint16_t, uint32_t, uint64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
@@ -50,6 +51,8 @@ cdef extern from "numpy/arrayobject.h":
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         object (*tp_new)(type kind, object arguments, PyObject* keywords)
+    bint PyMemoryView_Check(object)
+    PyObject* PyMemoryView_GET_BASE(object)
 
 cnp.import_array()
 
@@ -64,6 +67,17 @@ cdef enum:
 
 
 include "decode/place.pxi"
+
+
+cdef size_t room_behind(buffer, const Py_buffer* view) except? 0:
+    # Of a part of a bytearray, the bytes of that behind the part: they stay where they are while the part is held
+    cdef PyObject* base
+    if PyMemoryView_Check(buffer):
+        base = PyMemoryView_GET_BASE(buffer)
+        if base != NULL and isinstance(<object> base, bytearray):
+            return <size_t> (PyByteArray_AS_STRING(<object> base) + PyByteArray_GET_SIZE(<object> base)
+                             - (<char*> view.buf + view.len))
+    return 0
 
 
 @cython.final
@@ -264,6 +278,7 @@ cdef class Decoder(Place):
         window.copies = copies
         window.checked = window.data
         window.cur = cursor_over(window.data, <size_t> window.view.len)
+        window.room = room_behind(buffer, &window.view)
         if start > <size_t> window.view.len:
             raise ValueError("start lies behind the buffer")
         skip(&window.cur, start)

@@ -69,6 +69,7 @@ cdef struct window_t:               # the bytes at hand
     bint held
     const uint8_t* data
     Cursor cur
+    size_t room                     # bytes behind it that may be touched
     uint64_t base                   # position in the file of data[0]
     bint copies                     # data goes before the batches do
     const uint8_t* checked          # the checksums of the events before here hold

@@ -144,7 +144,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     rows.buffer = window.data
     rows.batch = batch
     rows.failed_column = plan.column_count
-    if unlikely(<size_t> (window.cur.end - body.end) < ROOM) and move_to_tail(loop, &rows) != DECODE_OK:
+    if (unlikely(<size_t> (window.cur.end - body.end) + window.room < ROOM)
+            and move_to_tail(loop, &rows) != DECODE_OK):
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     count = batch.count
     rows.ends = NULL

@@ -260,6 +260,23 @@ def test_headers_before_version_4(version: int, server: str, code_at: int) -> No
         assert list(opened.rows()) == []
 
 
+def test_rows_at_the_end_of_a_part_of_a_buffer() -> None:
+    """Whole words may be loaded from behind the part; nothing of that comes with the rows."""
+    log = Log("8.0.36")
+    log.begin()
+    log.insert(Table("d", "t", SMALL), ROWS)
+    data = log.getvalue()
+    want = fast(data)
+    assert [change.after for change in want] == ROWS
+    for room in (0, 1, 3, 47, 48, 200):
+        behind = bytearray(data + b"\xff" * room)
+        with binlog_core.open(memoryview(behind)[: len(data)]) as opened:
+            assert list(opened.rows()) == want
+        copied = memoryview(bytearray(b"\xff" * 5 + data + b"\xff" * room))[5 : 5 + len(data)]
+        with binlog_core.open(copied) as opened:
+            assert list(opened.rows()) == want
+
+
 def test_renumbered_types_come_in_todays_numbering() -> None:
     log = Log("5.1.5-a_drop5p20-log")
     table = Table("test", "t", [("a", "INT")], metadata=None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.live import DATABASE, TABLE, note, notes, rows_of, status, write
-from support.server import SERVER, needs_server, run
+from support.server import SERVER, connect, needs_server, run
 
 import binlog_core
 
@@ -152,3 +154,33 @@ def test_each_file_goes_on_where_its_user_read_nothing(connection: Any) -> None:
             rows = rows_of(one)
             read += notes(rows) if i == 1 else [note(next(rows))] if i == 2 else []
     assert read == ["1.0", "2.0", "3.0", "2.0"]
+
+
+PEAK = """
+import re, sys, warnings, binlog_core
+warnings.simplefilter("ignore")
+peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+with binlog_core.open(sys.argv[1], start=(sys.argv[2], int(sys.argv[3]))) as log:
+    before = peak()
+    for group in log.groups():
+        del group
+print((peak() - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the peak of a process's memory")
+def test_a_large_value_is_held_twice_at_most(connection: Any) -> None:
+    """Where it was received, and where the batch has it."""
+    run(connection, "SET GLOBAL max_allowed_packet = 134217728")
+    with connect() as writer:
+        run(writer, f"CREATE TABLE {DATABASE}.large (v LONGBLOB)")
+        start = status(writer)
+        run(writer, f"INSERT INTO {DATABASE}.large VALUES (REPEAT('x', {64 << 20}))")
+        writer.commit()
+    told = subprocess.run(
+        [sys.executable, "-c", PEAK, SERVER, start[0], str(start[1])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 64 < float(told.stdout) < 2.6 * 64

@@ -12,7 +12,7 @@ from decode.event_rows cimport strip_event
 from decode.image_set cimport fill_image_set
 from decode.loop cimport event_t, loop_t, window_t
 from decode.plan cimport image_set_t, plan_t, rows_t
-from memory.memory cimport append
+from memory.memory cimport reserve
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, PARTIAL_UPDATE_ROWS_EVENT, WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor
 from wire.rows cimport is_rows_v0
@@ -98,7 +98,9 @@ cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, imag
         run.first = batch.count
         run.offset = <uint64_t> (bitmaps - window.data)
         run.length = <uint32_t> (body.end - bitmaps)
-        if append(&batch.runs, &run, sizeof(run)) == DECODE_OK:
+        if reserve(&batch.runs, sizeof(run)) == DECODE_OK:
+            (<run_t*> (batch.runs.data + batch.runs.length))[0] = run
+            batch.runs.length += sizeof(run)
             batch.count += <uint32_t> count
             loop.row_in_event += <uint32_t> (count if after == NULL else count // 2)
             return DECODE_OK

@@ -17,7 +17,9 @@ import numpy as np
 from .._decode.group import Aside
 from .._format.statements import changes_rows, first_word
 from ..batch import OUTCOMES
+from ..errors import SchemaError
 from ..limits import Limits
+from ..schema.tokens import TokenReader, tokenize_statements
 from .literals import quote_name
 from .script_lines import comment, told_place, told_statement
 from .statements import StatementMaker
@@ -204,7 +206,7 @@ class Script(ABC):
             self._finish(ends)
         if aside.kind == "statement":
             statement = aside.text.encode()
-            changed = changes_rows(statement) or first_word(statement) in _TAKES_ROWS
+            changed = changes_rows(statement) or _takes_rows(statement, aside)
             self._miss(path, aside, told_statement(aside), changed=changed)
         if aside.kind in ("xa commit", "xa rollback"):
             self._end_xa(path, aside)
@@ -304,6 +306,18 @@ class Script(ABC):
 
     @abstractmethod
     def _end(self, *, broken: bool) -> None: ...
+
+
+def _takes_rows(statement: bytes, aside: Aside) -> bool:
+    """Whether it is TRUNCATE, or drops tables; a trigger that is dropped takes none."""
+    if first_word(statement) not in _TAKES_ROWS:
+        return False
+    tables = ("TABLE", "TABLES", "DATABASE", "SCHEMA")
+    try:
+        reader = TokenReader(next(tokenize_statements(aside.text)))
+        return bool(reader.accept("TRUNCATE") or (reader.accept("DROP") and reader.accept_any(*tables)))
+    except (SchemaError, StopIteration):  # cut, or of a later server
+        return True
 
 
 def _xid(text: str) -> str:

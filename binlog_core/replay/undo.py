@@ -270,7 +270,7 @@ def plan_undo(
         what = [f"{collector.incomplete:,} transactions or statements"] * (collector.incomplete > 0)
         what += [f"{len(refused):,} rows"] * bool(refused)
         first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
-        first = first or next((note for note in collector.notes), "")
+        first = first or collector.first_missed
         raise BinlogError(
             f"what cannot be taken back: {' and '.join(what)} in the range; the first: {first}."
             " Choose another range, or take back the rest (--partial)"
@@ -317,6 +317,7 @@ class _Collector(Script):
         self.notes: list[str] = []
         self.transactions: list[str] = []
         self.incomplete = 0
+        self.first_missed = ""
         self.first: tuple[str, int] | None = None  # where the first transaction of a row begins
         self.tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
         self._pending: dict[tuple[str, int], list[_Change]] = {}
@@ -370,8 +371,11 @@ class _Collector(Script):
         pass
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
-        self.incomplete += changed
-        self._tell(f"not taken back: {path}, position {aside.position}: {text}")
+        told = f"not taken back: {path}, position {aside.position}: {text}"
+        if changed:
+            self._miss_one(told)
+        else:
+            self._tell(told)
 
     def _commit(self, transaction: Transaction) -> None:
         changes = self._pending.pop((transaction.path, transaction.begin))
@@ -379,8 +383,7 @@ class _Collector(Script):
             self._roll_back(transaction, "it goes back to a savepoint")
             return
         if transaction.holes:
-            self.incomplete += 1
-            self._tell(
+            self._miss_one(
                 f"not taken back whole, since {transaction.holes[0]}: transaction of {transaction.told}"
             )
         self.transactions.append(transaction.told)
@@ -391,8 +394,12 @@ class _Collector(Script):
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._pending.pop((transaction.path, transaction.begin), None)
+        self._miss_one(f"not taken back, since {why}: transaction of {transaction.told}")
+
+    def _miss_one(self, told: str) -> None:
         self.incomplete += 1
-        self._tell(f"not taken back, since {why}: transaction of {transaction.told}")
+        self.first_missed = self.first_missed or told
+        self._tell(told)
 
     def _flush(self) -> None:
         pass

@@ -386,7 +386,10 @@ class Work:
         found = {}
         for table in self.tables:
             kinds = {**table.kinds, **{one.name: one.kind for one in table.columns}}
-            asked = [f"CAST({name} AS CHAR)" if kind in TEMPORAL else name for name, kind in kinds.items()]
+            asked = [
+                f"CAST({name} AS CHAR)" if kind in TEMPORAL else f"HEX({name})" if kind == "vector" else name
+                for name, kind in kinds.items()
+            ]
             self.run(f"SELECT {', '.join(asked)} FROM {table.name}")
             rows = [dict(zip(kinds, row, strict=True)) for row in self.cursor.fetchall()]
             found[table.name] = Counter(
@@ -415,7 +418,8 @@ def known(value: Any, kind: str) -> Any:
     if kind == "json":
         return json.dumps(json.loads(value), sort_keys=True)
     if kind == "vector":
-        return list(struct.unpack(f"<{len(value) // 4}f", value))
+        raw = bytes.fromhex(value) if isinstance(value, str) else value
+        return list(struct.unpack(f"<{len(raw) // 4}f", raw))
     if kind in TEMPORAL:
         return value.decode() if isinstance(value, bytes) else value
     return value

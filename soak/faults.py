@@ -34,6 +34,7 @@ from server import port_of
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.archive import FakeServer, archive, busy, ids
 from support.faults import KILLED, KINDS, Faults
+from support.here import Here
 from support.writer import Log, Table
 
 import binlog_core
@@ -236,27 +237,6 @@ def command(*arguments: str) -> None:
 
 
 # ---------------------------------------------------------------- export
-
-
-class Here:
-    """A session of Spark without Spark: tasks are called in this process."""
-
-    defaultParallelism = 2
-
-    @property
-    def sparkContext(self) -> Here:
-        return self
-
-    def parallelize(self, tasks: Any, _: int = 1) -> Here:
-        self._tasks = list(tasks)
-        return self
-
-    def mapPartitions(self, function: Any) -> Here:
-        self._found = list(function(iter(self._tasks)))
-        return self
-
-    def collect(self) -> list[Any]:
-        return self._found
 
 
 class Connected:

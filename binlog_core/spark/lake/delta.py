@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import MissingExtraError
+from ...errors import BinlogError, MissingExtraError
 from ..rows.types import import_pyarrow, plain_type
 from .table import App, DataFile
 
@@ -109,7 +109,7 @@ class DeltaLakeTable:
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App | None) -> None:
         """See `GrowingTable`."""
-        self.exchange(files, (), columns, app)
+        self.exchange(files, (), columns, app, alone=False)
 
     def exchange(
         self,
@@ -120,6 +120,7 @@ class DeltaLakeTable:
         told: dict[str, str] | None = None,
         *,
         changes: bool = True,
+        alone: bool = True,
     ) -> None:
         """Add and remove files in one commit; columns that it lacks are added before.
 
@@ -132,16 +133,26 @@ class DeltaLakeTable:
             What else the commit says.
         changes : bool
             False: it has the same rows as before.
+        alone : bool
+            Refuse to commit where another writer has since the table was opened.
+
+        Raises
+        ------
+        BinlogError
+            Another writer has.
         """
         if self._delta is None:
             return self.replace(added, columns, app, told)
         from deltalake.transaction import RemoveAction
 
+        before = self.version
         self.add_columns(columns)
+        if alone:
+            self._check_alone(before)
         now = int(time.time() * 1000)
         actions = _added(added, now, changes=changes)
         actions += [RemoveAction(f.name, changes, now, size=f.bytes, partition_values={}) for f in removed]
-        return self._commit(actions, "append", self._delta.schema(), app, told)
+        return self._commit(actions, "append", self._delta.schema(), app, told, alone=alone)
 
     def replace(
         self,
@@ -150,7 +161,13 @@ class DeltaLakeTable:
         app: App | None,
         told: dict[str, str] | None = None,
     ) -> None:
-        """Make the table anew, of these files alone; `told`: what else the commit says."""
+        """Make the table anew, of these files alone; `told`: what else the commit says.
+
+        Raises
+        ------
+        BinlogError
+            Another writer has committed since the table was opened.
+        """
         from deltalake import Schema, TableFeatures
         from deltalake.transaction import create_table_with_add_actions
 
@@ -164,11 +181,13 @@ class DeltaLakeTable:
                 commit_properties=_properties(app, told),
             )
             return self._open()
+        before = self.version
         if _without_zone(columns) and not _without_zone(self.columns):
             self._delta.alter.add_feature(
                 TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
             )
-        return self._commit(actions, "overwrite", schema, app, told)
+            self._check_alone(before)
+        return self._commit(actions, "overwrite", schema, app, told, alone=True)
 
     def add_columns(self, columns: pa.Schema) -> None:
         """Add those that it lacks; names are told apart without case."""
@@ -195,9 +214,32 @@ class DeltaLakeTable:
         schema: Any,
         app: App | None,
         told: dict[str, str] | None = None,
+        *,
+        alone: bool,
     ) -> None:
-        self._delta.create_write_transaction(actions, mode, schema, commit_properties=_properties(app, told))
+        from deltalake.exceptions import CommitFailedError
+
+        # deltalake commits behind others where it sees no conflict, and in a compaction it sees none: the
+        # compacted file would stay beside those that replace its rows.
+        properties = _properties(app, told, max_commit_retries=0 if alone else None)
+        try:
+            self._delta.create_write_transaction(actions, mode, schema, commit_properties=properties)
+        except CommitFailedError as error:
+            if alone:
+                raise self._conflict(str(error)) from error
+            raise
         self._open()
+
+    def _check_alone(self, before: int) -> None:
+        """What was altered was the next version."""
+        if self.version > before + 1:
+            raise self._conflict(f"version {self.version}, expected {before + 1}")
+
+    def _conflict(self, detail: str) -> BinlogError:
+        return BinlogError(
+            f"another writer has committed to the table meanwhile: nothing of this is in it ({detail})",
+            path=self.uri,
+        )
 
 
 def import_deltalake() -> None:
@@ -267,11 +309,13 @@ def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list
     return [AddAction(one.name, one.bytes, {}, now, changes, _statistics(one)) for one in files]
 
 
-def _properties(app: App | None, told: dict[str, str] | None) -> Any:
+def _properties(app: App | None, told: dict[str, str] | None, max_commit_retries: int | None = None) -> Any:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(
-        custom_metadata=told, app_transactions=None if app is None else [Transaction(*app)]
+        custom_metadata=told,
+        app_transactions=None if app is None else [Transaction(*app)],
+        max_commit_retries=max_commit_retries,
     )
 
 

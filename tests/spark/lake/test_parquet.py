@@ -62,7 +62,7 @@ def test_an_output_that_cannot_be_replaced_stays(tmp_path: Path, error: type[Bas
 
         def move(self, old: str, new: str) -> None:
             moves.append(new)
-            if len(moves) == 2:
+            if new == str(output) and len(moves) == 3:  # behind those of the manifest and the old output
                 raise error
             real.move(old, new)
 
@@ -70,7 +70,7 @@ def test_an_output_that_cannot_be_replaced_stays(tmp_path: Path, error: type[Bas
     with pytest.raises((BinlogError, KeyboardInterrupt)):
         into.commit([])
     into.abort()
-    assert moves[1] == str(output)
+    assert moves[2] == str(output)
     assert run_id(output) == "run 1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -20,11 +20,13 @@ import binlog_core
 
 
 def decode(path: str, how: str, way: str, begin: Callable[[], object]) -> list[int]:
-    """Row images of each group, into arrays or on into Arrow; `begin` is called before what is counted."""
+    """Row images of each group, of `rows` of all; `begin` is called before what is counted."""
     images = []
     if how != "group":
         begin()
     with binlog_core.open(path, verify_checksum=False, threads=int(how) if how.isdigit() else 1) as log:
+        if way == "rows":
+            return [sum(2 if change.op == "update" else 1 for change in log.rows())]
         for group in log.groups():
             images.append(0)
             for batch in group.batches:
@@ -44,7 +46,7 @@ def main(library: str, jobs: list[str]) -> None:
     for job in jobs:
         path, _, how = job.partition("+")
         name = Path(path).stem + (f"+{how}" if how else "")
-        for way in ways:
+        for way in ways if how else [*ways, "rows"]:
             images = decode(path, how, way, list)
             gc.collect()
             gc.disable()  # or a collection falls now here, now there

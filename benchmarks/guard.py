@@ -2,7 +2,7 @@
 
     python benchmarks/guard.py [--base COMMIT]
 
-Six generated shapes, into arrays and into Arrow, counted by callgrind around the decode call alone. The
+Six generated shapes, into arrays, Arrow and rows, counted by callgrind around the decode call alone. The
 counts are the same in each run, whatever else the machine does; they are of the portable paths, as callgrind
 knows only some of a processor's extensions. The base is built here, by its own setup.py, and both decode the
 same logs. Counted of the change alone: logs with something that takes a slow path, which may cost at most
@@ -52,7 +52,7 @@ PATHS = [
 ]
 
 Job = tuple[BenchLog, str]  # how it is decoded, see counted.py
-Counts = dict[tuple[str, str], float]  # (workload, arrays or arrow): instructions per row image
+Counts = dict[tuple[str, str], float]  # (workload, arrays, arrow or rows): instructions per row image
 
 
 def git(*arguments: str) -> str | None:

@@ -352,7 +352,7 @@ def test_a_fork_has_no_part_in_a_pass_but_in_new_ones() -> None:
 def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> None:
     (tmp_path / "bin.000001").write_bytes(DATA)
     program = (
-        "import binlog_core; from binlog_core import _threads, log;"
+        "import binlog_core; from binlog_core import _threads;"
         f"_threads.PART_BYTES = {PART};"
         "rows = binlog_core.open('bin.000001', threads=2).rows(); next(rows); print(len(_threads._running))"
     )

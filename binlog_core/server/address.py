@@ -49,7 +49,7 @@ class Address:
     semi_sync : bool
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
     compression : str
-        "none", or "zstd": the server compresses what it sends (MySQL 8.0.18 and later; not with semi_sync).
+        "none", or "zstd": the server compresses what it sends (MySQL 8.0.18 and later).
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -66,10 +66,6 @@ class Address:
     reconnect: float = 300.0
     semi_sync: bool = False
     compression: str = "none"
-
-    def __post_init__(self) -> None:
-        if self.semi_sync and self.compression != "none":
-            raise ValueError("semi_sync and compression do not go together")
 
     @classmethod
     def of(

@@ -38,6 +38,7 @@ class Frames:
         self._begin = self._end = 0  # of what was received and is not unpacked
         self._plain = memoryview(b"")  # unpacked and not taken
         self._number = 0  # of the next frame
+        self._may_restart = False
 
     def unpack(self, data: bytes | memoryview, size: int) -> bytes | memoryview:
         """What is in a frame; it is `size` bytes long, 0: the frame holds it as it is.
@@ -60,9 +61,14 @@ class Frames:
 
     # ------------------------------------------------------------ as a stream
 
-    def expect(self, number: int) -> None:
-        """The next frame has this number, and each further one the next, modulo 256."""
+    def expect(self, number: int, *, may_restart: bool = False) -> None:
+        """The next frame has this number, and each further one the next, modulo 256.
+
+        With `may_restart` any may be 0: behind an event that a semi-synchronous server wants acknowledged it
+        counts anew, and which events those are the packets in the frames tell.
+        """
         self._number = number
+        self._may_restart = may_restart
 
     def room(self) -> memoryview:
         """Where the line's next bytes are received."""
@@ -95,9 +101,9 @@ class Frames:
                 length = int.from_bytes(head[:3], "little")
                 if len(head) < _HEADER or self._end - self._begin < _HEADER + length:
                     return taken
-                if head[3] != self._number:
+                if head[3] != self._number and (head[3] or not self._may_restart):
                     raise ProtocolError("a compressed frame is missing, or comes twice")
-                self._number = (self._number + 1) % 256
+                self._number = (head[3] + 1) % 256
                 begin = self._begin + _HEADER
                 # A copy, where it is taken later: what was received moves.
                 data = bytes(memoryview(self._raw)[begin : begin + length])

@@ -134,7 +134,7 @@ class Dump:
         self._socket = connection.take_socket()
         self._frames = connection.frames
         if self._frames is not None:
-            self._frames.expect(1)
+            self._frames.expect(1, may_restart=connection.address.semi_sync)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)

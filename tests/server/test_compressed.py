@@ -167,10 +167,30 @@ def test_a_server_that_does_not_compress_says_so() -> None:
             Connection(address)
 
 
-def test_acknowledgements_are_not_compressed() -> None:
-    """The server numbers packets otherwise then."""
-    with pytest.raises(ValueError, match="semi_sync and compression do not go together"):
-        Address.of("mysql://db1?semi_sync=1&compression=zstd")
+def test_frames_that_are_counted_anew() -> None:
+    """As a semi-synchronous server does behind an event that it wants acknowledged."""
+    wire = b"".join(len(one).to_bytes(3, "little") + bytes((at, 0, 0, 0)) + one for at, one in NUMBERED)
+    for may_restart in (True, False):
+        frames, target = Frames(), memoryview(bytearray(100))
+        frames.expect(1, may_restart=may_restart)
+        room = frames.room()
+        room[: len(wire)] = wire
+        frames.received(len(wire))
+        if may_restart:
+            assert bytes(target[: frames.take(target)]) == b"abcde"
+        else:
+            with pytest.raises(ProtocolError, match="missing, or comes twice"):
+                frames.take(target)
+    frames = Frames()
+    frames.expect(1, may_restart=True)
+    missing = b"\1\0\0\3\0\0\0x"
+    frames.room()[: len(missing)] = missing
+    frames.received(len(missing))
+    with pytest.raises(ProtocolError, match="missing, or comes twice"):
+        frames.take(memoryview(bytearray(100)))
+
+
+NUMBERED = [(1, b"a"), (2, b"b"), (0, b"c"), (1, b"d"), (0, b"e")]
 
 
 def test_another_compression_is_refused() -> None:

@@ -100,10 +100,14 @@ def has_tls(connection: Any) -> bool:
     return bool(run(connection, "SHOW STATUS LIKE 'Ssl_server_not_after'")[0][1])
 
 
-@pytest.mark.parametrize("tables", ["*.*", "live.another"])
-def test_commits_wait_for_the_acknowledgement(connection: Any, tables: str) -> None:
+@pytest.mark.parametrize(
+    ("tables", "compression"), [("*.*", "none"), ("live.another", "none"), ("*.*", "zstd")]
+)
+def test_commits_wait_for_the_acknowledgement(connection: Any, tables: str, compression: str) -> None:
     """Also those to tables that the reader does not want: it is given groups without batches."""
     kind = "master" if is_mariadb(connection) else "source"
+    if compression != "none" and not run(connection, "SHOW VARIABLES LIKE 'protocol_compression_algorithms'"):
+        pytest.skip("the server does not compress by zstd")
     if not run(connection, f"SHOW VARIABLES LIKE 'rpl_semi_sync_{kind}_enabled'"):
         try:
             run(connection, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
@@ -118,7 +122,11 @@ def test_commits_wait_for_the_acknowledgement(connection: Any, tables: str) -> N
     run(connection, f"SET GLOBAL rpl_semi_sync_{kind}_enabled = ON")
     try:
         with binlog_core.open(
-            SERVER, start=start, follow=True, tables=tables, server={"semi_sync": True}
+            SERVER,
+            start=start,
+            follow=True,
+            tables=tables,
+            server={"semi_sync": True, "compression": compression},
         ) as log:
 
             def store() -> None:

@@ -7,7 +7,7 @@ range always holds the same rows: that makes a restart exact.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,6 +24,7 @@ from ..._sources.log_names import name_within
 from ..._sources.sources import Source
 from ...errors import BinlogError
 from ...splits import Split
+from ..options import SourceOptions
 from ..plan.definitions import follow_definitions, from_text, to_text, tracker_of
 from ..plan.parts import (
     Part,
@@ -35,6 +36,7 @@ from ..plan.parts import (
 )
 from ..plan.xa import Open, XaHistory
 from ..rows.timeline import Timeline
+from ..workers import Run, run_here
 from .changes import ChangeReader, check_columns
 from .keeping import ArchiveKeeper
 from .partition import LogPartition
@@ -68,10 +70,13 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     changes : ChangeReader
     paths : list of str
         Listed anew for each micro-batch.
+    run : Run
+        Where logs are walked over. Spark plans a stream in a process of its own, which has no session.
     """
 
-    def __init__(self, changes: ChangeReader, paths: list[str]) -> None:
+    def __init__(self, changes: ChangeReader, paths: list[str], run: Run = run_here) -> None:
         self._changes = changes
+        self._run = run
         self._options = replace(changes.options, start_offset=None)
         self._paths = paths
         self._until: tuple[str, int] | None = None  # of a query that takes what is there now: log and size
@@ -156,16 +161,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The parts between two offsets; the same ones whenever they are asked for."""
         logs = self._logs()
         (first, begin), (last, stop) = place_of(logs, start), place_of(logs, end)
-        parts: list[Part] = []
-        for i in range(first, last + 1):
-            at = begin if i == first else 0
-            to = stop if i == last else self._end_of(logs[i], at)
-            if to <= max(at, FIRST_EVENT):
-                continue
-            if self._options.split_size is None:
-                parts.append(Part(replace(logs[i], start=at, end=to), exact=True))
-            else:
-                parts += divide(logs[i], at, to, self._options.split_size, self._options)
+        tasks = [
+            _Dividing(logs[i], begin if i == first else 0, stop if i == last else None, self._options)
+            for i in range(first, last + 1)
+        ]
+        parts = [part for found in self._run(_Dividing.parts, tasks) for part in found]
         followed = self._follow(logs, start, (last, stop))
         if followed.xa is not None:
             # XA transactions come in the batch that has their commit, wherever they were prepared.
@@ -190,7 +190,13 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 tracker = from_text(_kept(start, _DEFINITIONS, "schema=ddl", logs))
             timeline = follow_definitions(
-                within, options.access, tracker, start=begin[1], end=end[1], wanted=options.wants
+                within,
+                options.access,
+                tracker,
+                start=begin[1],
+                end=end[1],
+                wanted=options.wants,
+                run=self._run,
             )
             kept[_DEFINITIONS] = to_text(tracker)
         if options.xa == "committed":
@@ -201,7 +207,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if start is not None:
                 opened = (Open(*one) for one in _kept(start, _PREPARED, "xa=committed", logs))
                 xa.add_open(opened, lambda name: logs[index_of(logs, name)])
-            xa.follow(within, start=begin[1], end=end[1])
+            xa.follow(within, start=begin[1], end=end[1], run=self._run)
             kept[_PREPARED] = [list(one) for one in xa.open]
         followed = _Followed(timeline, xa, kept)
         if start is not None:
@@ -253,7 +259,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             # A log that another follows in a listing made before is complete.
             with self._options.access.file(logs[i].path).open() as source:
-                self._check_size(logs[i], source, position)
+                _check_size(logs[i], source, position)
                 stop = boundary_behind(source, position, max(position, FIRST_EVENT) + most)
                 if stop is not None:
                     return i, stop
@@ -268,17 +274,40 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end_of(self, log: Split, start: int, most: int | None = None) -> int:
         # What a crash left of a last transaction was never committed.
         with self._options.access.file(log.path).open() as source:
-            self._check_size(log, source, start)
+            _check_size(log, source, start)
             return last_boundary(source, start, None if most is None else max(most, start))
 
-    @staticmethod
-    def _check_size(log: Split, source: Source, position: int) -> None:
-        if source.size is not None and source.size < position:
-            raise BinlogError(
-                f"the log has {source.size} bytes, the offset of the stream is {position}: it is not"
-                " the log that was read before",
-                path=log.path,
-            )
+
+@dataclass(frozen=True)
+class _Dividing:
+    """What of a log is to be read in parts; `end` None: up to its last boundary."""
+
+    log: Split
+    start: int
+    end: int | None
+    options: SourceOptions
+
+    def parts(self) -> list[Part]:
+        """The parts."""
+        log, start, end, size = self.log, self.start, self.end, self.options.split_size
+        if end is None:
+            with self.options.access.file(log.path).open() as source:
+                _check_size(log, source, start)
+                end = last_boundary(source, start)
+        if end <= max(start, FIRST_EVENT):
+            return []
+        if size is None:
+            return [Part(replace(log, start=start, end=end), exact=True)]
+        return list(divide(log, start, end, size, self.options))
+
+
+def _check_size(log: Split, source: Source, position: int) -> None:
+    if source.size is not None and source.size < position:
+        raise BinlogError(
+            f"the log has {source.size} bytes, the offset of the stream is {position}: it is not"
+            " the log that was read before",
+            path=log.path,
+        )
 
 
 def offset_of(logs: list[Split], place: LogPlace, kept: dict[str, Any]) -> Offset:

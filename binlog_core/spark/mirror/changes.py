@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
@@ -27,12 +27,16 @@ from ..plan.definitions import from_text, to_text
 from ..plan.parts import Part
 from ..plan.xa import XaHistory
 from ..rows.types import import_pyarrow
+from ..workers import Run, call_tasks, run_here
 from .state import GTIDS, Lake, Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PART_BYTES = 64 << 20
+_JOB_LOGS = 4
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 _DEFINITIONS, _PREPARED = "definitions", "prepared"
 
 
@@ -46,10 +50,16 @@ class LogPlan(BinlogStreamReader):
         Names of those that are followed.
     storage_options : dict or None
         Of the archive.
+    run : Run
+        Where its logs are walked over.
     """
 
     def __init__(
-        self, archive: str, tables: Sequence[str], storage_options: dict[str, Any] | None = None
+        self,
+        archive: str,
+        tables: Sequence[str],
+        storage_options: dict[str, Any] | None = None,
+        run: Run = run_here,
     ) -> None:
         pa = import_pyarrow()
         options = SourceOptions(
@@ -61,7 +71,7 @@ class LogPlan(BinlogStreamReader):
         )
         self.reading = replace(options.read_options(), absent=True)
         self.access = options.access
-        super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive])
+        super().__init__(ChangeReader(options, self.reading, pa.schema([]), False), [archive], run)
 
     def logs(self) -> list[Split]:
         """The archive's logs."""
@@ -88,7 +98,7 @@ class LogPlan(BinlogStreamReader):
         logs = self._logs()
         i, position = place
         xa = XaHistory(self.access, logs[i].version_base + position)
-        xa.follow(logs[: i + 1], end=position)
+        xa.follow(logs[: i + 1], end=position, run=self._run)
         known = to_text(DdlTracker(definitions, database_charsets=charsets))
         kept = {_DEFINITIONS: known, _PREPARED: [list(one) for one in xa.open]}
         return self._with_gtids(offset_of(logs, place, kept), None)
@@ -137,6 +147,17 @@ class LogPlan(BinlogStreamReader):
             warnings.simplefilter("ignore", BinlogWarning)
             found: list[Any] = self.partitions(start, end)
         return [one.part for one in found]
+
+
+def walking(session: SparkSession) -> Run:
+    """`Run` by the workers where there are so many logs that it is worth a job."""
+
+    def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        if len(tasks) < _JOB_LOGS:
+            return run_here(function, tasks)
+        return call_tasks(session, function, tasks)
+
+    return run
 
 
 def definition_at(offset: Offset, database: str, table: str) -> TableSchema | None:

@@ -17,7 +17,7 @@ from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
 from .applying import apply_round
-from .changes import Decoded, LogPlan, decode, definition_at, merged
+from .changes import Decoded, LogPlan, decode, definition_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .history import History
 from .joining import compact
@@ -118,7 +118,7 @@ class Mirroring:
     def plan(self, tables: Iterable[TableState]) -> LogPlan:
         """The archive, for some tables."""
         names = [one.full_name for one in tables]
-        return LogPlan(self.state.archive, names, self._lake.storage_options)
+        return LogPlan(self.state.archive, names, self._lake.storage_options, walking(self.session))
 
     # ------------------------------------------------------------ the server
 

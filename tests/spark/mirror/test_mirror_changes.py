@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+from pyspark import cloudpickle
+from support.archive import FakeServer, busy
+
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
 from binlog_core.spark.lake.results import ToldStatement
-from binlog_core.spark.mirror.changes import Decoded, definition_at, merged
+from binlog_core.spark.mirror.changes import Decoded, LogPlan, definition_at, merged, walking
 from binlog_core.spark.mirror.state import Offset
 from binlog_core.spark.plan.definitions import to_text
+from binlog_core.spark.plan.parts import Part
+from binlog_core.spark.workers import run_here
 
 
 def test_statements_about_a_table() -> None:
@@ -45,3 +54,30 @@ def test_an_offset_learns_of_tables_from_another() -> None:
     assert definition_at(found, "shop", "v") is None
     assert (found["file"], found["position"]) == ("bin.000001", 4)
     assert definition_at(mine, "shop", "t") == table("t", "old")
+
+
+def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:
+    server = busy(FakeServer(), 60)
+    for name in server.logs:
+        (tmp_path / name).write_bytes(server.bytes_of(name))
+    asked: list[int] = []
+
+    def run(function: Any, tasks: Sequence[Any]) -> list[Any]:
+        asked.append(len(tasks))
+        return run_here(function, [cloudpickle.loads(cloudpickle.dumps(task)) for task in tasks])
+
+    def parts(plan: LogPlan) -> list[Part]:
+        start = plan.begin((0, 0), [], {})
+        return plan.parts(start, plan.behind(start, None, plan.end()))
+
+    found = parts(LogPlan(str(tmp_path), ["shop.t"], None, run))
+    assert len({part.split.path for part in found}) == len(server.logs) > 3
+    assert found == parts(LogPlan(str(tmp_path), ["shop.t"]))
+    assert asked == [1, *[len(server.logs)] * 3]  # definitions, XA and boundaries
+
+
+def test_few_logs_are_not_worth_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("binlog_core.spark.mirror.changes.call_tasks", lambda *_: ["a job"])
+    run = walking(None)  # type: ignore[arg-type]
+    assert run(str, [1, 2, 3]) == ["1", "2", "3"]
+    assert run(str, [1, 2, 3, 4]) == ["a job"]

@@ -262,6 +262,42 @@ def test_a_table_that_cannot_go_on_stops_alone(
     assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
 
 
+def test_a_history_has_each_change_once_though_its_table_was_written_later(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import binlog_core.spark.mirror.mirroring as mirroring
+
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v INT)")
+    sql("INSERT INTO a VALUES (1, 1), (2, 2)")
+    arguments: dict[str, Any] = {"tables": f"{DATABASE}.a", "until": "now", "spark": session, "history": True}
+    mirror(SERVER, tmp_path, **arguments)
+    sql("UPDATE a SET id = 3 WHERE id = 2")
+    sql("DELETE FROM a WHERE id = 1")
+    apply, tries = mirroring.apply_round, []
+
+    def fail_first(*given: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            sql("INSERT INTO a VALUES (4, 4)")  # the next round is longer
+            raise OSError("the disk is full")
+        apply(*given)
+
+    monkeypatch.setattr(mirroring, "apply_round", fail_first)
+    (one,) = mirror(SERVER, tmp_path, **arguments)
+    (one,) = mirror(SERVER, tmp_path, **arguments)
+    assert (one.stage, len(tries)) == ("following", 3)
+    history = DeltaTable(str(tmp_path / "history" / f"{DATABASE}.a")).to_pyarrow_table().to_pylist()
+    assert sorted((row["_change_type"], row["id"]) for row in history if row["id"] is not None) == [
+        ("delete", 1),
+        ("insert", 1),
+        ("insert", 2),
+        ("insert", 4),
+        ("update_postimage", 3),
+        ("update_preimage", 2),
+    ]
+    assert folded(tmp_path, "a", ("id",)) == rows_of(tmp_path, "a") == [(3, 2), (4, 4)]
+
+
 def test_a_swap_with_a_table_that_was_not_followed_makes_a_copy(
     sql: Callable[[str], Any], session: Any, tmp_path: Path
 ) -> None:

@@ -396,7 +396,8 @@ class Log:
             return
         for decoder in self._decoders.of(reading, selection, definitions, follow=self.settings.follow):
             if indexed:
-                yield from self.indexes.groups(decoder, self.files, definitions)
+                file = next((file for file in self.files if file.path == decoder.path), None)
+                yield from self.indexes.groups(decoder, file, definitions)
             else:
                 yield from decoder.groups()
             reading.mariadb = decoder.format is not None and decoder.format.is_mariadb

@@ -139,7 +139,8 @@ class LogDecoder:
             known=known,
         )
         self._stop_at(selection.stop_position)
-        self._anchors = 0 if selection.stop_position is None else selection.stop_anchor
+        self._own_anchors = 0 if selection.stop_position is None else selection.stop_anchor
+        self._anchors = self._own_anchors
         self._executed = executed or Executed()
         if source.gtids is not None:
             self._executed.contain(source.gtids)
@@ -241,12 +242,13 @@ class LogDecoder:
         if start is not None:
             self._loop.break_off()  # whatever was read before
         self._feed(self.track.begin(asked if start is None else start))
-        self._anchors = anchors if stop is not None else 0
+        self._anchors = anchors if stop is not None else self._own_anchors
         self._stop_at(self.selection.stop_position if stop is None else stop)
         yield from self._from(asked)
         if stop is not None and self.stopped_at is not None:
             self._executed.add(self._loop.take_gtids())
             if self.stopped_at >= stop and self._goes_on:
+                self._anchors = self._own_anchors
                 self._stop_at(self.selection.stop_position)
                 yield from self._from(asked)
                 self.stopped_at = None

@@ -161,6 +161,18 @@ class LogRanges:
         elif open_ is not None:
             yield _extent(open_, start, stop)
 
+    def may_hold(self, selection: Selection, definitions: Definitions | None, *, mariadb: bool) -> bool:
+        """Whether anything that is selected may be there; parameters are those of `extents`."""
+        stop = selection.stop_position
+        if not self._complete and (stop is None or stop > self.end):
+            return True
+        choice = _Choice(self, selection, definitions, mariadb=mariadb, reads=False)
+        try:
+            return bool(choice.wanted(0, len(self._firsts)).any())
+        except IndexDamage as damage:
+            self._on_damage(damage)
+            return True
+
     # ------------------------------------------------------------ for a choice
 
     def column(self, name: str) -> Any:
@@ -187,11 +199,18 @@ def _extent(open_: list[int], start: int, stop: int | None) -> Extent:
 
 
 class _Choice:
-    """What one pass wants of one log."""
+    """What one pass wants of one log; `reads`: it also has to end, and to follow statements."""
 
     def __init__(
-        self, ranges: LogRanges, selection: Selection, definitions: Definitions | None, *, mariadb: bool
+        self,
+        ranges: LogRanges,
+        selection: Selection,
+        definitions: Definitions | None,
+        *,
+        mariadb: bool,
+        reads: bool = True,
     ) -> None:
+        self._reads = reads
         self._ranges = ranges
         self._selection = selection
         self._definitions = definitions
@@ -240,12 +259,12 @@ class _Choice:
         ranges, selection = self._ranges, self._selection
         rows = ranges.firsts[numbers]
         forced = np.zeros(len(rows), np.bool_)
-        for position in (selection.start_position, selection.stop_position):
+        for position in (selection.start_position, selection.stop_position) if self._reads else ():
             if position is not None:
                 forced |= (ranges.column("begin")[rows] < position) & (position < ranges.column("end")[rows])
-        if selection.stop_timestamp is not None:
+        if self._reads and selection.stop_timestamp is not None:
             forced |= ranges.column("last_timestamp")[rows] >= selection.stop_timestamp
-        if self._follows:
+        if self._reads and self._follows:
             forced |= ranges.column("statements")[rows] != 0
         return forced | (ranges.column("reported")[rows] != 0) if reported else forced
 

@@ -11,6 +11,7 @@ from .._format.magic import MAGIC
 from .._redaction import shown_url
 from .._sources.places import is_server
 from .._tables.given_names import NamesMet
+from .._walk.track import Track
 from ..errors import BinlogError
 from ..report import Report
 from .choosing import LogRanges
@@ -33,6 +34,8 @@ class Indexes:
     def __init__(self) -> None:
         self._opened: dict[str, IndexFile | None] = {}
         self._numbers: dict[str, dict[str, int]] = {}  # of the logs in them, by name
+        self._mariadb: dict[str, bool] = {}  # who wrote a log, by its path
+        self._ahead: dict[str, LogRanges | None] = {}  # of logs that were asked for before they are read
 
     def of(self, file: LogFile, report: Report) -> LogRanges | None:
         """The ranges of a log; None: there is no index of this log.
@@ -82,10 +85,25 @@ class Indexes:
         return LogRanges(index, number, complete=entry.whole and size == entry.size, on_damage=on_damage)
 
     def groups(
-        self, decoder: LogDecoder, files: LogFiles, definitions: Definitions | None
+        self,
+        decoder: LogDecoder,
+        file: LogFile | None,
+        definitions: Definitions | None,
+        by: Selection | None = None,
     ) -> Iterator[Group]:
-        """What a decoder of one of some logs gives, without ranges that hold nothing that it selects."""
-        extents = self._extents(decoder, files, definitions)
+        """What a decoder gives, without ranges that hold nothing that is selected.
+
+        Parameters
+        ----------
+        decoder : LogDecoder
+        file : LogFile or None
+            Its log, if it is known.
+        definitions : Definitions or None
+            Those of the decoder.
+        by : Selection or None
+            What is selected, if it is less than the decoder's.
+        """
+        extents = self._extents(decoder, file, definitions, by or decoder.selection)
         if extents is None:
             yield from decoder.groups()
             return
@@ -95,12 +113,17 @@ class Indexes:
                 return  # the log ended, or the pass does
 
     def _extents(
-        self, decoder: LogDecoder, files: LogFiles, definitions: Definitions | None
+        self,
+        decoder: LogDecoder,
+        file: LogFile | None,
+        definitions: Definitions | None,
+        selection: Selection,
     ) -> Iterable[Extent] | None:
         """What of a log has to be read; None: all, since there is no index of it."""
-        file = next((file for file in files if file.path == decoder.path), None)
-        selection = decoder.selection
-        ranges = self.of(file, decoder.report) if file is not None else None
+        if file is None:
+            return None
+        known = file.path in self._ahead
+        ranges = self._ahead.pop(file.path) if known else self.of(file, decoder.report)
         if ranges is None or not ranges.serve(selection):
             return None
         if not decoder.begin():
@@ -114,15 +137,42 @@ class Indexes:
         """Whether less than half of the logs of a pass has to be read, so that one thread is enough."""
         kept = size = 0
         first, last = settings.file_range(files)
+        self._ahead.clear()
         for i in range(first, last + 1):
             here = replace(settings.ranged(selection, files, i), met=NamesMet())
-            ranges = self.of(files[i], Report(warn=False))
+            ranges = self._ranges_of(files[i])
             if ranges is None or not ranges.serve(here) or format_ is None:
                 return False
             for start, stop in ranges.extents(here, settings.definitions(), mariadb=format_.is_mariadb):
                 kept += (ranges.end if stop is None else stop) - (start or 0)
             size += ranges.end
         return 2 * kept < size
+
+    def may_hold(self, file: LogFile, selection: Selection, definitions: Definitions | None) -> bool:
+        """Whether a part of a log may hold what is selected.
+
+        Parameters
+        ----------
+        file : LogFile
+        selection : Selection
+            With the positions of the part: of transactions that begin in it.
+        definitions : Definitions or None
+            That no statement changes.
+        """
+        ranges = self._ranges_of(file)
+        if ranges is None or not ranges.serve(selection):
+            return True
+        if file.path not in self._mariadb:
+            with file.open() as source:
+                format_ = Track(source, Report(warn=False)).wait_for_format()
+            self._mariadb[file.path] = format_ is not None and format_.is_mariadb
+        return ranges.may_hold(selection, definitions, mariadb=self._mariadb[file.path])
+
+    def _ranges_of(self, file: LogFile) -> LogRanges | None:
+        """What `of` gives, also for who reads the log later."""
+        if file.path not in self._ahead:
+            self._ahead[file.path] = self.of(file, Report(warn=False))
+        return self._ahead[file.path]
 
     def _drop(self, path: str) -> None:
         index = self._opened.get(path)

@@ -39,11 +39,11 @@ class Read:
 
         def counted_part(decoder: LogDecoder, start: int | None, *more: Any) -> Iterator[Any]:
             yield from part(decoder, start, *more)
-            self.bytes += decoder.position - (start or 4)
+            self.bytes += decoder.position - (start or decoder.selection.start_position or 4)
 
         def counted_groups(decoder: LogDecoder) -> Iterator[Any]:
             yield from groups(decoder)
-            self.bytes += decoder.position
+            self.bytes += decoder.position - (decoder.selection.start_position or 4)
 
         monkeypatch.setattr(LogDecoder, "part", counted_part)
         monkeypatch.setattr(LogDecoder, "groups", counted_groups)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from binlog_core._pushdown import Predicate
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema
 from binlog_core.spark.options import SourceOptions
 from binlog_core.spark.plan.parts import plan_parts
@@ -16,14 +18,15 @@ ORDERS = Table("shop", "orders", [("id", "INT"), ("text", "VARCHAR(20)")], prima
 OTHER = Table("shop", "other", [("id", "INT")])
 
 
-def read(paths: Any, **options: str) -> list[dict[str, Any]]:
+def read(paths: Any, pushed: Iterable[Predicate] = (), **options: str) -> list[dict[str, Any]]:
     """Rows as the workers make them, in the order of the log."""
     given = [str(path) for path in (paths if isinstance(paths, list) else [paths])]
     parsed = SourceOptions.parse(options)
     schema = arrow_schema(spark_schema(infer_schema(given, parsed)))
     reader = ChangeReader.of(parsed, schema, projected=False)
     rows: list[dict[str, Any]] = []
-    for part in plan_parts(given, parsed):
+    reader = reader.pushed(pushed)
+    for part in reader.wanted(plan_parts(given, parsed)):
         for batch in reader.read(part):
             batch.validate(full=True)
             assert batch.schema == schema

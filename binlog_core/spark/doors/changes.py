@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.conditions import bind
+from ..._index.finding import Indexes
 from ..._pushdown import Predicate, PushedFilters
 from ...errors import BinlogError, ConditionError, SchemaError
 from ...report import BinlogWarning
@@ -21,7 +23,8 @@ from ..rows.images import ABSENT
 from ..rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
 from ..rows.observers import LoggedStatement
 from ..rows.read_options import ReadOptions
-from ..rows.reader import Chunk, SplitRows
+from ..rows.reader import Chunk, SplitRows, selection_of
+from ..rows.timeline import definitions_of
 from ..rows.types import import_pyarrow
 from .inference import Found, find_definitions
 
@@ -200,6 +203,23 @@ class ChangeReader:
             return self
         return replace(self, reading=replace(self.reading, pushed=PushedFilters(found)))
 
+    def wanted(self, parts: list[Part]) -> list[Part]:
+        """Without those of which indexes beside the logs show that nothing is to be read."""
+        reading = self.reading
+        if reading.statements or not selection_of(reading, Split("")).narrows:
+            return parts
+        with closing(Indexes()) as indexes:
+            return [
+                part
+                for part in parts
+                if part.definitions is not None
+                or indexes.may_hold(
+                    reading.access.file(part.split.path),
+                    selection_of(reading, part.split),
+                    definitions_of(reading.schema, part.split),
+                )
+            ]
+
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Record batches of the schema.
 
@@ -211,7 +231,8 @@ class ChangeReader:
         reading = self.reading
         if part.definitions is not None:
             reading = replace(reading, schema=part.definitions)
-        reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared)
+        indexed = part.definitions is None  # which is another one at each place
+        reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared, indexed=indexed)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BinlogWarning)

@@ -75,7 +75,7 @@ def changes_df(
         declared = spark_schema(wanted)
         wanted = arrow_schema(declared)
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None or columns is not None)
-    parts = plan_parts(given, parsed, runner(spark))
+    parts = reader.wanted(plan_parts(given, parsed, runner(spark)))
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(_reading(reader, parts), declared)
 
 
@@ -167,7 +167,7 @@ def read_changes(
         check_types(frame_schema, parsed)
     wanted = infer_schema(given, parsed) if frame_schema is None else frame_schema
     reader = ChangeReader.of(parsed, wanted, projected=frame_schema is not None)
-    parts = plan_parts(given, parsed)
+    parts = reader.wanted(plan_parts(given, parsed))
     return pa.RecordBatchReader.from_batches(wanted, (batch for part in parts for batch in reader.read(part)))
 
 

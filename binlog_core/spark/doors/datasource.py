@@ -107,7 +107,7 @@ class BinlogReader(DataSourceReader):
             yield from self._changes.read(partition.part)
 
     def _parts(self) -> list[Part]:
-        return plan_parts(self._paths, self._changes.options)
+        return self._changes.wanted(plan_parts(self._paths, self._changes.options))
 
 
 class PruningReader(BinlogReader):

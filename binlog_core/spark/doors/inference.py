@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import INSERT
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
+from ..._index.finding import Indexes
 from ..._tables.tables import Table
 from ...errors import BinlogError, SchemaError
 from ...limits import Limits
@@ -218,7 +220,8 @@ class _Search:
         """For each group of rows whether an image is partial, and whether there is one that could be."""
         options = self._options
         selection = _Watched(tables=tables, columns={"*": ()})  # no value is looked at
-        with options.access.file(log.path).open() as source:
+        file = options.access.file(log.path)
+        with file.open() as source, closing(Indexes()) as indexes:
             decoder = LogDecoder(
                 source,
                 selection=selection,
@@ -229,7 +232,7 @@ class _Search:
                 skip_errors=options.on_error != "raise",
             )
             try:
-                for group in decoder.groups():
+                for group in indexes.groups(decoder, file, self.watcher):
                     for batch in group.batches:
                         image = batch.array["image"]
                         yield bool(image["absent_bitmap"].any()), bool((image["op"] != INSERT).any())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -15,6 +16,7 @@ from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
 from ..._format.event_header import FIRST_EVENT
 from ..._format.format_description import FormatDescription
+from ..._index.finding import Indexes
 from ..._tables.tables import Column, Table
 from ..._walk.track import Tail
 from ...arrow.batch import change_column
@@ -36,6 +38,8 @@ from .types import import_pyarrow, lake_schema, to_lake
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ...schema.definitions import Definitions
+
 _LABELS = ("", *OPS.values())
 _COMMITTED, _PREPARED = OUTCOMES.index("committed"), OUTCOMES.index("XA prepared")
 
@@ -50,6 +54,34 @@ class _Selection(Selection):
                 small = {name.lower() for name in names}
                 wanted = (wanted or set()) | {c.name for c in table.columns if c.name.lower() in small}
         return wanted
+
+
+def selection_of(options: ReadOptions, split: Split) -> Selection:
+    """What is read of a split, from transactions that begin in it."""
+    return _Selection(
+        tables=options.tables,
+        exclude_tables=options.exclude_tables,
+        columns=dict(options.columns or {}),
+        where=options.where or options.pushed,
+        start_position=split.start or None,
+        stop_position=split.end,
+        start_timestamp=options.start_time,
+        stop_timestamp=options.end_time,
+        # Of an archive: what came in an earlier log of another server.
+        exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
+    )
+
+
+def _within(selection: Selection, bounds: SplitBounds | None) -> Selection:
+    if bounds is None:
+        return selection
+    return replace(
+        selection,
+        start_position=bounds.start_position,
+        stop_position=bounds.stop_position,
+        stop_anchor=bounds.stop_anchor,
+        in_parts=bounds.in_parts,
+    )
 
 
 class Chunk(NamedTuple):
@@ -110,10 +142,18 @@ class SplitRows:
 
     # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
     # prepared: XA transactions of the split, and what became of them.
+    # indexed: go by an index beside the log; `next_anchor` and `end_position` then mean nothing.
     def __init__(
-        self, split: Split, options: ReadOptions, *, exact: bool = False, prepared: Sequence[Prepared] = ()
+        self,
+        split: Split,
+        options: ReadOptions,
+        *,
+        exact: bool = False,
+        prepared: Sequence[Prepared] = (),
+        indexed: bool = False,
     ) -> None:
         self.split = split
+        self._indexed, self._by = indexed, options  # `_by`: what is chosen, if not all of it is wanted
         self.xa = XaRows(prepared or options.prepared.get(split.path, ()))
         self._exact = exact or split.whole
         self.options = options
@@ -172,7 +212,6 @@ class SplitRows:
             definitions = self._recorder = StatementRecorder(definitions)
         with options.access.file(split.path).open() as source:
             bounds = None
-            start, stop, anchors, in_parts = split.start or None, split.end, 0, False
             if self._exact:
                 self.first_anchor = max(split.start, FIRST_EVENT)
             else:
@@ -180,36 +219,21 @@ class SplitRows:
                 self.first_anchor = bounds.first_anchor
                 if bounds.first_anchor is None:
                     return
-                start, stop, anchors = bounds.start_position, bounds.stop_position, bounds.stop_anchor
-                in_parts = bounds.in_parts
             decoder = LogDecoder(
                 source,
-                selection=_Selection(
-                    tables=options.tables,
-                    exclude_tables=options.exclude_tables,
-                    columns=dict(options.columns or {}),
-                    where=options.where or options.pushed,
-                    start_position=start,
-                    stop_position=stop,
-                    stop_anchor=anchors,
-                    in_parts=in_parts,
-                    start_timestamp=options.start_time,
-                    stop_timestamp=options.end_time,
-                    # Of an archive: what came in an earlier log of another server.
-                    exclude_gtids=parse_gtid_set(split.before) if split.before is not None else None,
-                ),
+                selection=_within(selection_of(options, split), bounds),
                 report=self.report,
                 definitions=definitions,
                 verify_checksum=options.verify_checksum,
                 skip_errors=options.on_error == "skip",
             )
             try:
-                for group in decoder.groups():
+                for group in self._chosen(decoder, definitions, bounds):
                     self.format = decoder.format
                     yield group
             finally:
                 self.tail = decoder.tail
-            if bounds is not None:
+            if bounds is not None and not self._indexed:
                 bounds.finish(decoder)
                 self.next_anchor = bounds.next_anchor
             self.end_position = max(self.end_position, decoder.position)
@@ -223,10 +247,24 @@ class SplitRows:
                 if outcome != _COMMITTED and not (outcome == _PREPARED and self.xa):
                     self.not_committed[version] = outcome
 
+    def _chosen(
+        self, decoder: LogDecoder, definitions: Definitions | None, bounds: SplitBounds | None
+    ) -> Iterator[Group]:
+        """Without what an index shows to be of no interest."""
+        selection = _within(selection_of(self._by, self.split), bounds)
+        if not (self._indexed and selection.narrows):
+            yield from decoder.groups()
+            return
+        with closing(Indexes()) as indexes:
+            file = self.options.access.file(self.split.path)
+            yield from indexes.groups(decoder, file, definitions, selection)
+
     def _ordinals_of_all(self) -> Ordinals:
         """For rows of which some were left out: another pass counts all of them, and decodes no value."""
         options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
-        return OrdinalsOfAll(SplitRows(self.split, options, exact=self._exact).groups())
+        every = SplitRows(self.split, options, exact=self._exact, indexed=self._indexed)
+        every._by = self.options
+        return OrdinalsOfAll(every.groups())
 
     def _statements(self, ordinals: Ordinals) -> Iterator[LoggedStatement]:
         # Counted with the rows: CREATE TABLE … SELECT is one transaction of a statement and rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+from support.indexed import UUID, Read, folder, write_log  # noqa: E402
+from support.questions import without_index  # noqa: E402
 from support.source import damaged, orders, partial, read  # noqa: E402
 
 from binlog_core import BinlogError, SchemaError  # noqa: E402
 from binlog_core._change_columns import LAKE_COLUMNS  # noqa: E402
+from binlog_core._index import ranges  # noqa: E402
+from binlog_core._pushdown import Predicate  # noqa: E402
+from binlog_core.index import index  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, check_types, infer_schema  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
@@ -77,3 +83,68 @@ def test_a_schema_whose_columns_of_ours_have_other_types() -> None:
     check_types(pa.schema({"after": pa.string()}), everything)
     with pytest.raises(SchemaError, match="without option table the columns are _database, _table, before"):
         check_types(pa.schema({"id": pa.int64()}), everything)
+
+
+# ---------------------------------------------------------------- indexes
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four logs with an index of small ranges; of the second it is stale, of the third another log's."""
+    monkeypatch.setattr(ranges, "RANGE_BYTES", 2000)
+    logs = folder(tmp_path, 4)
+    whole = (logs / "bin.000002").read_bytes()
+    (logs / "bin.000002").write_bytes(whole[: len(whole) // 2])
+    index(logs)
+    (logs / "bin.000002").write_bytes(whole)
+    write_log(logs / "bin.000003", 17)
+    return logs
+
+
+def test_an_index_leaves_out_parts_and_ranges_but_no_row(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pick, got = random.Random(18), Read(monkeypatch)
+    keys = [row["id"] for row in read(indexed, table="shop.t")]
+    times = [1_700_000_000 + 1000 * i + n for i in (0, 1, 3, 17) for n in (0, 60, 199)]
+    least = most = 0
+    for _ in range(25):
+        options: dict[str, str] = {"splitSize": pick.choice(("0", "20k", "30k"))}
+        pushed = []
+        if pick.random() < 0.8:
+            options["table"] = pick.choice(("shop.t", "shop.t", "shop.lines"))
+        key, form = pick.choice(keys) + pick.choice((0, 0, 1)), pick.choice(("=", "=", "<", ">="))
+        if options.get("table") == "shop.t" and pick.random() < 0.7:
+            if pick.random() < 0.5:
+                pushed.append(Predicate("ID", form, (key,)))
+            else:
+                options["where"] = f"id {form} {key}"
+        if pick.random() < 0.2:
+            options["tables" if "table" not in options else "images"] = (
+                "shop.l*" if "table" not in options else "after"
+            )
+        for end in ("startTime", "endTime"):
+            if pick.random() < 0.2:
+                options[end] = str(pick.choice(times))
+        got.bytes = 0
+        found = read(indexed, pushed, **options)
+        exact = form == "=" and bool(pushed or "where" in options)
+        least, got.bytes = least + exact * got.bytes, 0
+        assert found == without_index(lambda: read(indexed, pushed, **options)), (options, pushed)  # noqa: B023
+        most += exact * got.bytes
+    assert least < most * 2 // 3
+
+
+def test_splits_without_a_match_are_no_tasks(indexed: Path) -> None:
+    def parts(**options: str) -> int:
+        parsed = SourceOptions.parse({"table": "shop.t", "splitSize": "5k", **options})
+        reader = ChangeReader.of(parsed, infer_schema([str(indexed)], parsed), projected=False)
+        return len(reader.wanted(plan_parts([str(indexed)], parsed)))
+
+    (key,) = {row["id"] for row in read(indexed, table="shop.t", where=f"_gtid = '{UUID}:1'")}
+    every, some = parts(), parts(where=f"id = {key}")
+    unknown = without_index(lambda: parts(where=f"id = {key}"))
+    assert every == unknown
+    # What is not in the index, half of the second log and the third, and a split of the first.
+    assert every / 4 < some < every * 2 / 3
+    assert parts(where=f"id = {key}", ddl="rows") == every  # statements are rows there

@@ -97,28 +97,26 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables
     most, count = log.limits.sql_columns, 0
     found: dict[str, dict[str, Column]] = {}
     latest: dict[str, Table] = {}
-    groups = log.groups(columns={"*": ()}, where="")
-    for group in groups:
-        for batch in group.batches:
-            columns = found.setdefault(batch.table.full_name, {})
-            if batch.table.undecodable is not None or latest.get(batch.table.full_name) is batch.table:
-                continue
-            if wanted is not None and not wanted(batch.table.full_name):
-                continue
-            before = len(columns)
-            latest[batch.table.full_name] = batch.table
-            for column in batch.table.columns:
-                known = columns.setdefault(column.name, column)
-                if known is not column and arrow_field(known).type != arrow_field(column).type:
-                    columns[column.name] = wider(known, column) or known
-            count += len(columns) - before
-            if count > most:
-                raise SchemaError(
-                    f"{len(found)} tables have more columns than Limits.sql_columns={most}:"
-                    " tables= chooses some"
-                )
+    definitions = log.definitions_met()
+    for table in definitions:
+        columns = found.setdefault(table.full_name, {})
+        if table.undecodable is not None or latest.get(table.full_name) is table:
+            continue
+        if wanted is not None and not wanted(table.full_name):
+            continue
+        before = len(columns)
+        latest[table.full_name] = table
+        for column in table.columns:
+            known = columns.setdefault(column.name, column)
+            if known is not column and arrow_field(known).type != arrow_field(column).type:
+                columns[column.name] = wider(known, column) or known
+        count += len(columns) - before
+        if count > most:
+            raise SchemaError(
+                f"{len(found)} tables have more columns than Limits.sql_columns={most}: tables= chooses some"
+            )
     tables = Tables({name: tuple(columns.values()) for name, columns in found.items()})
-    for table, _ in groups.defined():
+    for table, _ in definitions.defined():
         if table.full_name in found:
             continue
         columns_wanted = wanted is None or wanted(table.full_name)
@@ -319,10 +317,9 @@ class AllChangesScan(Scan):
 
     def arrays(self, columns: Collection[str]) -> Iterator[object]:
         values: dict[str, Any] = {} if "image" in columns else {"columns": {"*": ()}}
-        for group in self._log.groups(**values):
-            for batch in group.batches:
-                if batch.table.undecodable is None:
-                    yield self._of(batch, columns).export()[1]
+        for batch in self._log.batches(**values):
+            if batch.table.undecodable is None:
+                yield self._of(batch, columns).export()[1]
 
     @staticmethod
     def _of(batch: ChangeBatch, columns: Collection[str]) -> ArrowBatch:

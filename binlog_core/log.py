@@ -430,10 +430,22 @@ class Log:
         BinlogError
             As `groups`.
         """
-        found: dict[str, Table] = {}
-        for group in self.groups(columns={"*": ()}, where=""):
-            found.update((batch.table.full_name, batch.table) for batch in group.batches)
-        return found
+        return {table.full_name: table for table in self.definitions_met()}
+
+    def definitions_met(self) -> Pass[Table]:
+        """For the package: the tables of all batches, as they come; those of an index come once."""
+        told: list[Table] = []
+        selection = replace(self.settings.selected(None, {"*": ()}, ""), told=told)
+
+        def read(reading: Reading) -> Iterator[Table]:
+            for group in self._groups(reading, selection, indexed=True):
+                tables = [*told, *(batch.table for batch in group.batches)]
+                told.clear()
+                del group
+                yield from tables
+            yield from told
+
+        return self._pass(read)
 
     def batches(
         self,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.indexed import Read, folder, small_ranges, write_log  # noqa: F401
+from support.indexed import UUID, Read, folder, small_ranges, write_log  # noqa: F401
 from support.questions import Questions, answer, without_index
+from support.writer import Log, Table
 
+import binlog_core
 from binlog_core import BinlogError
 from binlog_core._index import files
+from binlog_core._scans import find_tables
 from binlog_core.index import NAME, index
 
 pytest.importorskip("pyarrow")
@@ -49,9 +53,6 @@ def test_golden_logs_have_the_same_answers(tmp_path: Path, log: Path) -> None:
         assert answer(path, one) == without_index(lambda one=one: answer(path, one)), one  # type: ignore[misc]
 
 
-# ---------------------------------------------------------------- stale and foreign
-
-
 # ---------------------------------------------------------------- bringing up to date
 
 
@@ -77,4 +78,61 @@ def test_what_cannot_be_indexed(tmp_path: Path) -> None:
         index([str(tmp_path / "nothing")])
 
 
-# ---------------------------------------------------------------- damage
+# ---------------------------------------------------------------- which tables there are
+
+
+def evolving(path: Path) -> Path:
+    """A table that gets another type, a column and a neighbour, and a last transaction behind them."""
+    log = Log("8.4.0")
+    for i in range(60):
+        log.gtid(UUID, i + 1)
+        log.begin("shop")
+        columns = [("id", "INT" if i < 20 else "BIGINT"), *([("late", "INT")] if i >= 40 else [])]
+        table = Table("shop", "z", columns, primary_key=["id"])
+        log.insert(table, [dict.fromkeys((name for name, _ in columns), n) for n in range(20)])
+        if i == 50:
+            log.insert(Table("shop", "a", [("id", "INT")]), [{"id": 1}])
+        log.commit()
+    path.write_bytes(log.getvalue())
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tables": "shop.z"},
+        {"exclude_tables": "shop.z"},
+        {"schema": "ddl"},
+        {"threads": 2},
+        {"server_id": 1},
+        {"ops": "delete"},
+        {"schema": {"shop.n": "CREATE TABLE n (id INT)", "shop.z": "CREATE TABLE z (i INT)"}},
+    ],
+)
+@pytest.mark.parametrize("part", [0.5, 1])
+def test_tables_are_told_by_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], part: float
+) -> None:
+    path = evolving(tmp_path / "bin.000001")
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * part)])
+    index(path)
+    path.write_bytes(data)
+
+    def found() -> tuple[list[Any], list[Any], set[str]] | str:
+        with binlog_core.open(path, **options) as log:
+            try:
+                tables = find_tables(log)
+                return list(tables.items()), list(log.tables()), tables.empty
+            except BinlogError as error:
+                return str(error)
+
+    read = Read(monkeypatch)
+    assert found() == without_index(found)
+    read.bytes = 0
+    found()
+    exact = not {"server_id", "ops"} & set(options)
+    misfit = "shop.z" in (options.get("schema") or {})  # of which who reads says where it is
+    if exact and not misfit:
+        assert read.bytes < 2 * (1 - part) * len(data) + 6000

@@ -110,8 +110,22 @@ class LogRanges:
 
     def serve(self, selection: Selection) -> bool:
         """Whether a pass may go by them."""
+        if selection.told is not None and not self._tells_definitions(selection):
+            return False
         # Whether a transaction without GTID is wanted hangs on what came before it.
         return not selection.done_records and (self._has_gtids or not selection.selects_gtids)
+
+    def _tells_definitions(self, selection: Selection) -> bool:
+        """Whether all that a pass would meet are told, in their order."""
+        places = selection.start_position, selection.stop_position
+        times = selection.start_timestamp, selection.stop_timestamp
+        return not (
+            any(one is not None for one in (*places, *times, selection.server_id, selection.where))
+            or selection.selects_gtids
+            or selection.ops != ALL_OPS
+            or (self._rows["definition"] == MANY).any()
+            or self._rows["reported"].any()
+        )
 
     def extents(
         self, selection: Selection, definitions: Definitions | None, *, mariadb: bool
@@ -337,6 +351,9 @@ class _Choice:
                 return _Definition(False)
             if self._definitions is not None:
                 table = self._definitions.complete(table, Report(warn=False), path="", offset=0)
+            if selection.told is not None:
+                selection.told.append(table)
+                return _Definition(False)
             selection.wanted_columns(table)
             where = None if selection.where is None else selection.where.of(table)
             if where is None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .._format.format_description import FormatDescription
     from .._settings import Settings
     from .._sources.log_files import LogFile, LogFiles
+    from .._tables.tables import Table
     from ..schema.definitions import Definitions
     from .choosing import Extent
 
@@ -139,7 +140,8 @@ class Indexes:
         first, last = settings.file_range(files)
         self._ahead.clear()
         for i in range(first, last + 1):
-            here = replace(settings.ranged(selection, files, i), met=NamesMet())
+            told: list[Table] | None = None if selection.told is None else []
+            here = replace(settings.ranged(selection, files, i), met=NamesMet(), told=told)
             ranges = self._ranges_of(files[i])
             if ranges is None or not ranges.serve(here) or format_ is None:
                 return False

@@ -32,7 +32,7 @@ from ..gtids import AnyGtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_g
 from ..report import Report
 from . import filters
 from .building import MANY, UNKNOWN
-from .files import FILTERS, LEAST, MOST, IndexDamage, IndexFile
+from .files import FILTERS, LEAST, MOST, IndexDamage, IndexFile, damage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,9 +104,12 @@ class LogRanges:
         self._has_gtids = file.entries[number].has_gtids
         self._rows: dict[str, Any] = file.rows(number, _COLUMNS)
         self._filters: dict[int, list[Any]] = {}
-        begins = self._rows["begin"]
+        begins, ends = self._rows["begin"], self._rows["end"]
         self._firsts = np.flatnonzero(np.diff(begins, prepend=-1))  # rows that begin a range
-        self.end = int(self._rows["end"][-1]) if len(begins) else 0
+        edges = np.stack([begins[self._firsts], ends[self._firsts]], axis=1).ravel()
+        if len(edges) and (edges[0] < 0 or (np.diff(edges) < 0).any()):
+            raise IndexDamage("its ranges do not follow each other")
+        self.end = int(ends[-1]) if len(begins) else 0
 
     def serve(self, selection: Selection) -> bool:
         """Whether a pass may go by them."""
@@ -147,9 +150,10 @@ class LogRanges:
         at = 0
         for until in choice.segments():
             try:
-                wanted = choice.wanted(at, until)
-            except IndexDamage as damage:
-                self._on_damage(damage)
+                with damage():
+                    wanted = choice.wanted(at, until)
+            except IndexDamage as error:
+                self._on_damage(error)
                 wanted = choice.inside(np.arange(at, until))
             for i in range(at, until):
                 begin, end = int(begins[i]), int(ends[i])
@@ -182,9 +186,10 @@ class LogRanges:
             return True
         choice = _Choice(self, selection, definitions, mariadb=mariadb, reads=False)
         try:
-            return bool(choice.wanted(0, len(self._firsts)).any())
-        except IndexDamage as damage:
-            self._on_damage(damage)
+            with damage():
+                return bool(choice.wanted(0, len(self._firsts)).any())
+        except IndexDamage as error:
+            self._on_damage(error)
             return True
 
     # ------------------------------------------------------------ for a choice

@@ -3,23 +3,22 @@
 What is read from it is a hint from outside. Its rows are believed of the very log that they were made of, if
 all checksums are right; every damage is an `IndexDamage`, and memory stays near the size of a log's part.
 
-Between the data and the footer, where Parquet does not look, stands a seal: JSON with the checksums of the
-footer and of each column chunk, its length, its own checksum, and a mark. pyarrow is given nothing that is
-not checked: of some damaged footers it ends the process.
+Between the data and the footer, where Parquet does not look, stands a seal: JSON that tells which logs there
+are and where the values of each column lie, with their checksums; then its length, its own checksum, and a
+mark. Values are stored plainly, so that they are read without pyarrow, which bytes made to harm may crash.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
     from .._sources.sources import Source
 
 NAME = "binlog-core-index.parquet"
-_KEY = b"binlog_core.index"
-_VERSION = 1
+_VERSION = 2
 _SEAL, _MARK = struct.Struct("<II8s"), b"BCINDEX1"
 _ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others
 _IN_USE_AT = 21  # of a plain log: the descriptor's flags, of which a server clears one when it closes the log
-_LONGEST_FOOTER = 256 << 20
+_LONGEST_SEAL = 64 << 20
+_ONE_PAGE = 1 << 30
 _OF_LOG = 4  # a log's part of the index is smaller than this part of the log, and …
 _LEAST_PART = 4 << 20  # … than this
 _NUMBERS = (
@@ -193,60 +192,75 @@ class IndexFile:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._raw = _Raw(source)
-        with _damage():
-            import pyarrow.parquet as pq
+        with damage():
+            told = self._unsealed()
+            if told["version"] != _VERSION:
+                raise IndexDamage(f"it is of version {told['version']}, {_VERSION} is known")
+            self.entries = tuple(map(_entry, told["logs"]))
+            self._chunks = tuple(map(self._chunks_of, self.entries, told["chunks"]))
+            if len(self.entries) != len(told["chunks"]):
+                raise IndexDamage("it holds another number of logs than it tells")
 
-            self._sums = self._unsealed()
-            self._file = pq.ParquetFile(
-                io.BufferedReader(self._raw, 1 << 12),
-                read_dictionary=[name for name in COLUMNS if name not in _NUMBERS],
-            )
-            self.entries = _entries(self._file.metadata)
-
-    def _unsealed(self) -> list[list[int]]:
-        """The checksums of all column chunks, after that of the footer was found right."""
+    def _unsealed(self) -> dict[str, Any]:
+        """What the seal tells."""
         size = self._source.size
         if size is None or size < 12:
             raise IndexDamage("it is not a Parquet file")
         end = _read(self._source, size - 8, 8)
-        footer = size - 8 - int.from_bytes(end[:4], "little")
-        if end[4:] != b"PAR1" or not _SEAL.size < footer or size - footer > _LONGEST_FOOTER:
+        seal = size - 8 - int.from_bytes(end[:4], "little") - _SEAL.size
+        if end[4:] != b"PAR1" or seal < 0:
             raise IndexDamage("it is not a Parquet file")
-        length, sum_, mark = _SEAL.unpack(_read(self._source, footer - _SEAL.size, _SEAL.size))
-        if mark != _MARK or length > footer - _SEAL.size or length > _LONGEST_FOOTER:
+        length, sum_, mark = _SEAL.unpack(_read(self._source, seal, _SEAL.size))
+        if mark != _MARK or length > min(seal, _LONGEST_SEAL):
             raise IndexDamage("it has no seal")
-        text = _read(self._source, footer - _SEAL.size - length, length)
+        text = _read(self._source, seal - length, length)
         if zlib.crc32(text) != sum_:
             raise IndexDamage("the checksum of its seal is wrong")
-        told = json.loads(text)
-        data = _read(self._source, footer, size - footer)
-        if zlib.crc32(data) != told["footer"]:
-            raise IndexDamage("the checksum of its footer is wrong")
-        self._raw.held = [(footer, data)]
-        chunks: list[list[int]] = told["chunks"]
-        return chunks
+        told: dict[str, Any] = json.loads(text)
+        return told
+
+    def _chunks_of(self, entry: Entry, told: Any) -> dict[str, _Chunk]:
+        """Where the columns of a log lie: no more of them than an index can have of it."""
+        found = {name: _Chunk(*map(_whole, one)) for name, one in zip(COLUMNS, told, strict=True)}
+        most = _most(entry.size)
+        if entry.rows > most // 16 or sum(chunk.length for chunk in found.values()) > most:
+            raise IndexDamage("a log's part is larger than an index can be")
+        return found
 
     def rows(self, number: int, columns: Sequence[str]) -> dict[str, NDArray[Any] | list[Any]]:
-        """Some columns of a log: numbers as arrays, texts and filters as lists of bytes or text.
+        """Some columns of a log: numbers as arrays, texts and filters as lists of text or bytes.
 
         Parameters
         ----------
         number : int
             Of its entry.
         columns : sequence of str
+
+        Raises
+        ------
+        IndexDamage
         """
-        entry = self.entries[number]
-        with _damage():
-            self._raw.held = self._checked(number, columns)
-            table = self._file.read_row_group(number, columns=list(columns), use_threads=False)
-            found: dict[str, NDArray[Any] | list[Any]] = {}
-            for name in columns:
-                column = _plain(table[name], most=_most(entry.size))
-                if len(column) != entry.rows or column.null_count:
-                    raise IndexDamage(f"column {name} is not what it was written as")
-                found[name] = column.to_numpy() if name in _NUMBERS else column.to_pylist()
-            return found
+        with damage():
+            return {name: self._column(number, name) for name in columns}
+
+    def _column(self, number: int, name: str) -> NDArray[Any] | list[Any]:
+        rows, chunk = self.entries[number].rows, self._chunks[number][name]
+        data = _read(self._source, chunk.begin, chunk.length)
+        if zlib.crc32(data) != chunk.sum:
+            raise IndexDamage(f"the checksum of column {name} is wrong")
+        if name in _NUMBERS:
+            numbers: NDArray[Any] = np.frombuffer(data, "<i8")
+            if len(numbers) != rows:
+                raise IndexDamage(f"column {name} is not what it was written as")
+            return numbers
+        found, at = [], 0
+        for _ in range(rows):
+            begin = at + 4
+            at = begin + int.from_bytes(data[at:begin], "little")
+            found.append(data[begin:at])
+        if at != len(data):
+            raise IndexDamage(f"column {name} is not what it was written as")
+        return [value.decode() for value in found] if name in _TEXTS else found
 
     def table(self, number: int) -> pyarrow.Table:
         """All columns of a log, to be written anew."""
@@ -254,29 +268,6 @@ class IndexFile:
 
         found = self.rows(number, COLUMNS)
         return pa.table([pa.array(found[name], _type_of(name)) for name in COLUMNS], names=list(COLUMNS))
-
-    def _checked(self, number: int, columns: Sequence[str]) -> list[tuple[int, bytes]]:
-        """The bytes of some columns of a log, with their positions: no more than an index can have of it."""
-        most = _most(self.entries[number].size)
-        group = self._file.metadata.row_group(number)
-        if group.num_rows != self.entries[number].rows or group.num_rows > most // 16:
-            raise IndexDamage("a log has another number of rows")
-        found = []
-        for i in range(group.num_columns):
-            column = group.column(i)
-            if column.path_in_schema not in columns:
-                continue
-            if column.compression != "UNCOMPRESSED" or column.num_values != group.num_rows:
-                raise IndexDamage("it is stored in another way than it was written")
-            begin, length = _place_of(column)
-            most -= length
-            if length < 0 or most < 0:
-                raise IndexDamage("a log's part is larger than an index can be")
-            data = _read(self._source, begin, length)
-            if zlib.crc32(data) != self._sums[number][i]:
-                raise IndexDamage(f"the checksum of column {column.path_in_schema} is wrong")
-            found.append((begin, data))
-        return found
 
     def close(self) -> None:
         """End reading."""
@@ -289,99 +280,42 @@ class IndexFile:
         self.close()
 
 
-def _place_of(column: Any) -> tuple[int, int]:
-    """Position and length of a column chunk."""
-    begin = column.data_page_offset
-    if column.has_dictionary_page:
-        begin = min(begin, column.dictionary_page_offset)
-    return begin, column.total_compressed_size
+class _Chunk(NamedTuple):
+    """Where the values of a column lie, and their checksum."""
+
+    begin: int
+    length: int
+    sum: int
 
 
 def _most(size: int) -> int:
     return max(size // _OF_LOG, _LEAST_PART)
 
 
-def _plain(column: pyarrow.ChunkedArray, *, most: int) -> pyarrow.ChunkedArray:
-    """A column of which equal values were read once, if all of them are not too much."""
-    import pyarrow as pa
+def _whole(number: Any) -> int:
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise IndexDamage("it tells a place that cannot be")
+    return number
 
-    if not pa.types.is_dictionary(column.type):
-        return column
-    chunks = []
-    for chunk in column.chunks:
-        lengths = np.array([len(value) for value in chunk.dictionary.to_pylist()], np.int64)
-        most -= int(lengths[chunk.indices.to_numpy()].sum()) if len(lengths) else 0
-        if most < 0:
-            raise IndexDamage("a log's part is larger than an index can be")
-        chunks.append(chunk.dictionary_decode())
-    return pa.chunked_array(chunks, column.type.value_type)
+
+def _entry(told: dict[str, Any]) -> Entry:
+    entry = Entry(**told)
+    texts, flags = (entry.log, entry.head, entry.tail), (entry.has_gtids, entry.whole)
+    _whole(entry.size), _whole(entry.rows)
+    if not all(type(text) is str for text in texts) or not all(type(flag) is bool for flag in flags):
+        raise IndexDamage("it does not tell of which logs it is")
+    return entry
 
 
 @contextlib.contextmanager
-def _damage() -> Iterator[None]:
+def damage() -> Iterator[None]:
+    """Whatever goes wrong with what an index holds is an `IndexDamage`."""
     try:
         yield
     except (IndexDamage, MemoryError, ImportError):
         raise
-    except Exception as error:  # whatever pyarrow says of hostile bytes
+    except Exception as error:
         raise IndexDamage(" ".join(str(error).split())[:200] or type(error).__name__) from None
-
-
-def _entries(metadata: Any) -> tuple[Entry, ...]:
-    text = (metadata.metadata or {}).get(_KEY)
-    if text is None:
-        raise IndexDamage("it is a Parquet file of something else")
-    head = json.loads(text)
-    if head["version"] != _VERSION:
-        raise IndexDamage(f"it is of version {head['version']}, {_VERSION} is known")
-    entries = tuple(Entry(**entry) for entry in head["logs"])
-    if len(entries) != metadata.num_row_groups:
-        raise IndexDamage("it holds another number of logs than it tells")
-    return entries
-
-
-class _Raw(io.RawIOBase):
-    """The bytes of a file that are checked, as a file object.
-
-    Attributes
-    ----------
-    held : list of (int, bytes)
-        Positions and bytes.
-    """
-
-    def __init__(self, source: Source) -> None:
-        super().__init__()
-        self._size = source.size or 0
-        self.held: list[tuple[int, bytes]] = []
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        base = (0, self._at, self._size)[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        for begin, data in self.held:
-            if begin <= self._at < begin + len(data):
-                part = data[self._at - begin : self._at - begin + len(buffer)]
-                buffer[: len(part)] = part
-                self._at += len(part)
-                return len(part)
-        # pyarrow reads more than it needs, such as what lies before the footer: it sees zeros there.
-        following = min((begin for begin, _ in self.held if begin > self._at), default=self._size)
-        count = max(0, min(len(buffer), following - self._at))
-        buffer[:count] = bytes(count)
-        self._at += count
-        return count
 
 
 # ---------------------------------------------------------------- places
@@ -458,35 +392,49 @@ def _write(file: Any, parts: list[Part]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    text = json.dumps({"version": _VERSION, "logs": [asdict(entry) for entry, _ in parts]}).encode()
-    schema = pa.schema(
-        [pa.field(name, _type_of(name), nullable=False) for name in COLUMNS], metadata={_KEY: text}
-    )
-    options: Any = {"compression": "NONE", "write_statistics": False}
+    schema = pa.schema([pa.field(name, _type_of(name), nullable=False) for name in COLUMNS])
+    # Each column of a log is one page of plain values.
+    pages: Any = {"use_dictionary": False, "data_page_size": _ONE_PAGE, "write_batch_size": _ONE_PAGE}
+    options: Any = {"compression": "NONE", "write_statistics": False, **pages}
     with pq.ParquetWriter(pa.PythonFile(file, "w"), schema, **options) as writer:
+        lengths = []
         for entry, rows in parts:
-            writer.write_table(rows().cast(schema), row_group_size=entry.rows)
-    seal(file)
-
-
-def seal(file: Any) -> None:
-    """Put the checksums into a Parquet file that was just written."""
-    import pyarrow.parquet as pq
-
+            table = rows().cast(schema)
+            writer.write_table(table, row_group_size=entry.rows)
+            lengths.append([_length_of(table[name]) for name in COLUMNS])
     file.seek(0)
-    metadata = pq.read_metadata(file)
-    chunks: list[list[int]] = []
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        chunks.append([])
-        for column in map(group.column, range(group.num_columns)):
-            begin, length = _place_of(column)
-            file.seek(begin)
-            chunks[-1].append(zlib.crc32(file.read(length)))
+    groups = pq.read_metadata(file)
+    chunks = [
+        [_chunk(file, groups.row_group(i).column(n), length) for n, length in enumerate(here)]
+        for i, here in enumerate(lengths)
+    ]
+    seal(file, [asdict(entry) for entry, _ in parts], chunks)
+
+
+def _length_of(column: Any) -> int:
+    """Bytes of plain values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_int64(column.type):
+        return 8 * len(column)
+    return 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)
+
+
+def _chunk(file: Any, column: Any, length: int) -> _Chunk:
+    begin = column.data_page_offset + column.total_compressed_size - length  # behind the header of the page
+    file.seek(begin)
+    return _Chunk(begin, length, zlib.crc32(file.read(length)))
+
+
+def seal(file: Any, logs: list[dict[str, Any]], chunks: Any) -> None:
+    """Put the seal into a Parquet file that was just written."""
     file.seek(-8, os.SEEK_END)
     footer = file.tell() - int.from_bytes(file.read(4), "little")
     file.seek(footer)
     data = file.read()
-    text = json.dumps({"footer": zlib.crc32(data), "chunks": chunks}, separators=(",", ":")).encode()
+    told = {"version": _VERSION, "logs": logs, "chunks": chunks}
+    text = json.dumps(told, separators=(",", ":")).encode()
     file.seek(footer)
     file.write(text + _SEAL.pack(len(text), zlib.crc32(text), _MARK) + data)
 

@@ -52,8 +52,6 @@ class Indexes:
         path = index_path(file.path)
         try:
             return self._of(file, path, lambda damage: self._tell(path, damage, report))
-        except ImportError:  # pyarrow: everything is read then
-            return None
         except IndexDamage as damage:
             self._drop(path)
             self._tell(path, damage, report)

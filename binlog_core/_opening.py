@@ -56,6 +56,7 @@ def open(
     charset: str | None = None,
     limits: Limits | None = None,
     threads: int = 1,
+    index: bool = True,
     server: Mapping[str, Any] | None = None,
     password_file: Path | None = None,
     defaults_file: Path | None = None,
@@ -123,6 +124,9 @@ def open(
     threads : int
         How many decode, in log order as one would; 0: as many as there are processors. They share the parts
         of plain local logs; see "All cores" in "Performance" for what is left to one thread.
+    index : bool
+        Go by an index beside the logs, where there is one (`binlog_core.index`). False where others may write
+        there: a forged one can hide rows.
     server : mapping, optional
         Of a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
         ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). The URL's query
@@ -188,6 +192,7 @@ def open(
         strict=strict,
         rows_v0=rows_v0,
         follow=follow,
+        index=index,
         mmap=True if mmap is None else mmap,
     )
     if schema is not None:
@@ -245,5 +250,6 @@ def open(
         limits=limits or Limits(),
         follow=follow,
         threads=threads,
+        index=index,
     )
     return Log(files, settings)

@@ -67,6 +67,7 @@ class StateOptions(StoredOptions, total=False):
     charset: str | None
     limits: Limits | None
     threads: int
+    index: bool
 
 
 class RangeOptions(StateOptions, total=False):

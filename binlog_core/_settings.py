@@ -47,6 +47,7 @@ class Settings:
     limits: Limits
     follow: bool
     threads: int
+    index: bool
 
     def whole(self) -> Settings:
         """Without range or selection, not followed."""

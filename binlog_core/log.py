@@ -384,7 +384,7 @@ class Log:
     ) -> Iterator[Group]:
         settings = self.settings
         narrows = selection.narrows or isinstance(settings.start, dt.datetime)
-        indexed = indexed and narrows and not (settings.follow or settings.strict)
+        indexed = indexed and settings.index and narrows and not (settings.follow or settings.strict)
         if self._divides(selection, definitions) and not (
             indexed and self.indexes.leave_most_out(self.files, self.settings, selection, self._format)
         ):

@@ -41,6 +41,7 @@ _ENDS_LEN = 4096  # bytes at both ends of a log that tell it from others
 _IN_USE_AT = 21  # of a plain log: the descriptor's flags, of which a server clears one when it closes the log
 _LONGEST_SEAL = 64 << 20
 _ONE_PAGE = 1 << 30
+_LONGEST_PAGE_HEADER = 100
 _OF_LOG = 4  # a log's part of the index is smaller than this part of the log, and …
 _LEAST_PART = 4 << 20  # … than this
 _NUMBERS = (
@@ -240,12 +241,19 @@ class IndexFile:
         ------
         IndexDamage
         """
+        chunks = [self._chunks[number][name] for name in columns]
+        begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
         with damage():
-            return {name: self._column(number, name) for name in columns}
+            if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
+                raise IndexDamage("the columns of a log do not lie together")
+            data = _read(self._source, begin, end - begin)  # at once: each request to a store takes its time
+            return {
+                name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
+                for name, one in zip(columns, chunks, strict=True)
+            }
 
-    def _column(self, number: int, name: str) -> NDArray[Any] | list[Any]:
+    def _column(self, number: int, name: str, data: bytes) -> NDArray[Any] | list[Any]:
         rows, chunk = self.entries[number].rows, self._chunks[number][name]
-        data = _read(self._source, chunk.begin, chunk.length)
         if zlib.crc32(data) != chunk.sum:
             raise IndexDamage(f"the checksum of column {name} is wrong")
         if name in _NUMBERS:

@@ -9,7 +9,8 @@ from ..errors import BinlogError, MissingExtraError, cannot_read
 from .object_stores import check_listed
 from .sources import FileSource, Source
 
-# One range request fetches so many bytes ahead of what was asked for.
+# So many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
+_FIRST_READ_LEN = 64 << 10
 READ_AHEAD_LEN = 8 << 20
 
 
@@ -69,7 +70,7 @@ class Remote:
 
     def open(self, path: str, mmap: bool | None = None) -> Source:
         """The file's bytes as they are stored, read by ranges."""
-        return RemoteSource(self._open(path, READ_AHEAD_LEN), path)
+        return RemoteSource(self._open(path, _FIRST_READ_LEN), path)
 
     def _open(self, path: str, block_len: int) -> BinaryIO:
         try:
@@ -92,6 +93,9 @@ class RemoteSource(FileSource):
         self._size = size
         self.seekable = size is not None  # fsspec calls streams seekable, too
         self.read_once = False  # asked for again, a web server sends it again
+        cache: Any = getattr(handle, "cache", None)
+        self._cache = cache if hasattr(cache, "blocksize") else None  # of fsspec's, which reads ahead
+        self._first_len: int = cache.blocksize if self._cache is not None else 0
 
     @property
     def size(self) -> int | None:
@@ -101,6 +105,8 @@ class RemoteSource(FileSource):
     def _fetch(self, size: int) -> bytes:
         try:
             data = super()._fetch(size)
+            if self._cache is not None:
+                self._cache.blocksize = min(2 * self._cache.blocksize, READ_AHEAD_LEN)
             if (
                 size
                 and not data
@@ -116,6 +122,11 @@ class RemoteSource(FileSource):
             raise
         except Exception as exc:  # each store has errors of its own
             raise _error(self.path, exc) from shown_cause(exc)
+
+    def _move(self, position: int) -> None:
+        if self._cache is not None:
+            self._cache.blocksize = self._first_len
+        super()._move(position)
 
 
 def _measure(handle: Any) -> None:

@@ -111,6 +111,11 @@ class LogOptions(LoginOptions):
         bool, typer.Option("--no-verify-checksum", help="Do not compare the checksums that the log has.")
     ] = False
 
+    no_index: Annotated[
+        bool,
+        typer.Option("--no-index", help="Do not use indexes beside the logs: where others may write them."),
+    ] = False
+
     @contextmanager
     def open(self, *, passes: bool = False, **more: Any) -> Iterator[Log]:
         """Open the logs.
@@ -142,6 +147,7 @@ class LogOptions(LoginOptions):
             "keys": str(self.keys) if self.keys else None,
             "on_error": self.on_error,
             "verify_checksum": not self.no_verify_checksum,
+            "index": not self.no_index,
             **(self.login() if live else {}),
         }
 

@@ -75,6 +75,7 @@ class SourceKeywords(TypedDict, total=False):
     max_bytes_per_trigger: int | str | None
     text_errors: TextErrors
     verify_checksum: bool
+    index: bool
     server: str | None
     password_file: str | os.PathLike[str] | None
     defaults_file: str | os.PathLike[str] | None
@@ -91,7 +92,7 @@ class SourceOptions(LogOptions):
         ``database.table``: its typed rows. None: rows of all tables, as JSON.
     tables, exclude_tables : tuple of str or None
         Without `table`: names or glob patterns, separated by commas; and of those the ones to leave out.
-    where, keys, images, unnamed, text_errors, verify_checksum
+    where, keys, images, unnamed, text_errors, verify_checksum, index
         See `LogOptions`.
     schema : str or None
         "ddl", a .sql file or ``mysql://`` URL: see `LogOptions`. With "ddl" all logs are walked over when
@@ -415,6 +416,7 @@ _KNOWN: dict[str, Callable[[str], Any]] = {
     "maxBytesPerTrigger": _size,
     "textErrors": _choice("raise", "replace"),
     "verifyChecksum": _bool,
+    "index": _bool,
     "server": _server,
     "passwordFile": str,
     "defaultsFile": str,

@@ -85,7 +85,7 @@ def sealed(path: Path) -> dict[str, Any]:
     end = data.index(b"BCINDEX1")
     length = int.from_bytes(data[end - 8 : end - 4], "little")
     told: dict[str, Any] = json.loads(data[end - 8 - length : end - 8])
-    return told | {"size": len(data)}
+    return told | {"data": data}
 
 
 def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
@@ -98,19 +98,26 @@ def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
 
 def at_once(told: dict[str, Any], **columns: bytes) -> bytes:
     """The data of a forged index: some columns are as they are given, others as they were."""
-    data = b""
+    whole, data = told["data"], b""
     for chunks in told["chunks"]:
-        for i, name in enumerate(files.COLUMNS):
-            if name in columns:
-                chunks[i] = [told["size"] + len(data), len(columns[name]), zlib.crc32(columns[name])]
-                data += columns[name]
+        for i, (name, (begin, length, _)) in enumerate(zip(files.COLUMNS, chunks, strict=True)):
+            column = columns.get(name, whole[begin : begin + length])
+            chunks[i] = [len(whole) + len(data), len(column), zlib.crc32(column)]
+            data += column
     return data
+
+
+def far_away(chunks: list[list[int]]) -> bytes:
+    for chunk in chunks:
+        chunk[0] += 1 << 62
+    return b""
 
 
 LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "larger than an index can be": lambda told: at_once(told, threads=bytes(5 << 20)),
     "a place that cannot be": lambda told: told["chunks"][0].__setitem__(3, [-1, 8, 0]) or b"",
-    "is outside of": lambda told: told["chunks"][0].__setitem__(0, [1 << 62, 8, 7]) or b"",
+    "is outside of": lambda told: far_away(told["chunks"][0]),
+    "do not lie together": lambda told: far_away(told["chunks"][0][3:4]),
     "column begin is not what it was": lambda told: at_once(told, begin=bytes(8)),
     "column gtids is not what it was": lambda told: at_once(told, gtids=b"\xff\xff\xff\x7f" * 40),
     "another number of logs": lambda told: told["chunks"].append(told["chunks"][0]) or b"",

@@ -206,7 +206,7 @@ class ChangeReader:
     def wanted(self, parts: list[Part]) -> list[Part]:
         """Without those of which indexes beside the logs show that nothing is to be read."""
         reading = self.reading
-        if reading.statements or not selection_of(reading, Split("")).narrows:
+        if reading.statements or not reading.index or not selection_of(reading, Split("")).narrows:
             return parts
         with closing(Indexes()) as indexes:
             return [
@@ -231,7 +231,7 @@ class ChangeReader:
         reading = self.reading
         if part.definitions is not None:
             reading = replace(reading, schema=part.definitions)
-        indexed = part.definitions is None  # which is another one at each place
+        indexed = reading.index and part.definitions is None  # which is another one at each place
         reader = SplitRows(part.split, reading, exact=part.exact, prepared=part.prepared, indexed=indexed)
         try:
             with warnings.catch_warnings():

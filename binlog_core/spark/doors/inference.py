@@ -232,7 +232,8 @@ class _Search:
                 skip_errors=options.on_error != "raise",
             )
             try:
-                for group in indexes.groups(decoder, file, self.watcher):
+                groups = indexes.groups(decoder, file, self.watcher) if options.index else decoder.groups()
+                for group in groups:
                     for batch in group.batches:
                         image = batch.array["image"]
                         yield bool(image["absent_bitmap"].any()), bool((image["op"] != INSERT).any())

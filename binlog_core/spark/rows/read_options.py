@@ -56,6 +56,8 @@ class LogOptions:
     text_errors : "raise" or "replace"
         Bytes that are not text in their character set: an error, or U+FFFD.
     verify_checksum : bool
+    index : bool
+        Go by indexes beside the logs; False where others may write there.
     storage_options : dict or None
         For fsspec.
     """
@@ -74,6 +76,7 @@ class LogOptions:
     unnamed: Unnamed = "refuse"
     text_errors: TextErrors = "raise"
     verify_checksum: bool = True
+    index: bool = True
     storage_options: dict[str, Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +101,7 @@ class ReadOptions(LogOptions):
     Parameters
     ----------
     tables, exclude_tables, where, schema, schema_start, keys, images, key_columns, metadata, start_time,
-    end_time, unnamed, text_errors, verify_checksum, storage_options
+    end_time, unnamed, text_errors, verify_checksum, index, storage_options
         See `LogOptions`.
     columns : mapping or None
         Table name or pattern to the names of the columns to decode.

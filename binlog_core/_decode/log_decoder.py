@@ -243,6 +243,7 @@ class LogDecoder:
             self._loop.break_off()  # whatever was read before
         self._feed(self.track.begin(asked if start is None else start))
         self._anchors = anchors if stop is not None else self._own_anchors
+        self.track.read_to = stop
         self._stop_at(self.selection.stop_position if stop is None else stop)
         yield from self._from(asked)
         if stop is not None and self.stopped_at is not None:

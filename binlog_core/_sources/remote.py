@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any, BinaryIO, cast
 
 from .._redaction import shown_cause
@@ -10,7 +11,7 @@ from .object_stores import check_listed
 from .sources import FileSource, Source
 
 # So many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
-_FIRST_READ_LEN = 64 << 10
+_FIRST_READ_LEN = 16 << 10
 READ_AHEAD_LEN = 8 << 20
 
 
@@ -77,6 +78,8 @@ class Remote:
             handle = self._fs.open(self._inner(path), "rb", block_size=block_len, cache_type="readahead")
         except Exception as exc:
             raise _error(path, exc) from shown_cause(exc)
+        if isinstance(handle, io.BytesIO):  # of memory: the same object, and place in it, for all who open it
+            handle = io.BytesIO(handle.getvalue())
         _measure(handle)
         return cast(BinaryIO, handle)
 
@@ -89,6 +92,8 @@ class RemoteSource(FileSource):
 
     def __init__(self, handle: BinaryIO, path: str) -> None:
         size: int | None = getattr(handle, "size", None)
+        if isinstance(handle, io.BytesIO):
+            size = len(handle.getbuffer())
         super().__init__(handle, path, owned=True, splittable=size is not None)
         self._size = size
         self.seekable = size is not None  # fsspec calls streams seekable, too

@@ -86,6 +86,8 @@ class Track:
         Where the log ended inside an event.
     lacks_bytes : bool
         Positions run ahead of the log: they are not believed any more.
+    read_to : int or None
+        Where reading is to end: few bytes behind it are asked for.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Track:
         self.lacks_bytes = False
         self._borrowed = False
         self._spare = (bytearray(), bytearray())
+        self.read_to: int | None = None
         self._read_again_at: int | None = None
         self._view = source.view()
         self.window: Window = b"" if self._view is None else self._view
@@ -228,7 +231,7 @@ class Track:
             return False
         left = len(self.window) - offset
         # Growing with what is already waiting keeps the copies of one large event linear.
-        size = max(READ_LEN, left)
+        size = self._within(max(READ_LEN, left))
         if self._borrowed and left:
             self.window, self.base, offset = bytes(self.window[offset:]), self.base + offset, 0
         if borrow and (filled := self._fill(offset, left)) is not None:
@@ -242,13 +245,18 @@ class Track:
         self.window = bytes(self.window[offset:]) + data if left else data
         return True
 
+    def _within(self, size: int) -> int:
+        """So many bytes, or as many as are wanted: behind those only the header of the next event is."""
+        left = 0 if self.read_to is None else self.read_to + _HEAD_LEN - self.source.position
+        return min(size, left) if left > 0 else size
+
     def _fill(self, offset: int, left: int) -> bool | None:
         """Have the window in memory that is used again and stays in the cache; None: to be read otherwise."""
         if left > _FILL_LEN:
             return None
         spare = self._spare[0] or bytearray(2 * _FILL_LEN)
         buffer = memoryview(spare)
-        count = self.source.fill(buffer[left : left + _FILL_LEN])
+        count = self.source.fill(buffer[left : left + self._within(_FILL_LEN)])
         if not count:
             return None if count is None else False
         buffer[:left] = memoryview(self.window)[offset:]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.indexed import Read, found_by, keys_in, write_log
+from support.indexed import Read, folder, found_by, keys_in, write_log
+from support.questions import Questions, answer, without_index
 
 import binlog_core
+from binlog_core._index.files import IndexFile
+from binlog_core.history import history
 from binlog_core.index import NAME, index
+from binlog_core.log import Log
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
@@ -64,3 +69,56 @@ def test_an_index_of_other_logs(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "a" / NAME, tmp_path / "b" / NAME)
     for key in keys_in(there)[:10]:
         assert found_by(there, where=f"id = {key}", tables="shop.t")
+
+
+def test_an_index_may_be_left_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_log(tmp_path / "bin.000001", 0)
+    index(path)
+    read = Read(monkeypatch)
+    assert found_by(path, where="id = 1", tables="shop.t", index=False) == []
+    assert read.bytes > path.stat().st_size - 100
+    read.bytes = 0
+    assert history(path, "shop.t", {"id": 1}, index=False) == []
+    assert read.bytes > path.stat().st_size - 100
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_an_index_tells_of_a_log_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    logs, asked = folder(tmp_path), []
+    index(logs)
+    key = keys_in(logs)[0]
+    rows = IndexFile.rows
+
+    def counted(file: IndexFile, number: int, columns: tuple[str, ...]) -> Any:
+        asked.extend((number, name) for name in columns)
+        return rows(file, number, columns)
+
+    monkeypatch.setattr(IndexFile, "rows", counted)
+    monkeypatch.setattr(Log, "_divides", lambda *_: threads > 1)  # however small they are
+    assert len(found_by(logs, where=f"id = {key}", tables="shop.t", threads=threads)) == 1
+    assert len(asked) == len(set(asked)) > 3 * 20
+
+
+def test_logs_of_a_store_go_by_the_index_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    logs = folder(tmp_path)
+    index(logs)
+    store, url = fsspec.filesystem("memory"), f"memory://{tmp_path.name}"
+    try:
+        store.put(str(logs), f"/{tmp_path.name}", recursive=True)
+        write_log(logs / "bin.000003", 17)  # another log than that of the index
+        store.put(str(logs / "bin.000003"), f"/{tmp_path.name}/bin.000003")
+        questions, read = Questions(logs, 5), Read(monkeypatch)
+        least = most = 0
+        for _ in range(40):
+            one = questions.one()
+            read.bytes = 0
+            found = answer(url, one)  # type: ignore[arg-type]
+            least, read.bytes = least + read.bytes, 0
+            assert found == without_index(lambda one=one: answer(url, one)), one  # type: ignore[misc]
+            most += read.bytes
+        assert least < most * 4 // 5
+    finally:
+        store.rm(f"/{tmp_path.name}", recursive=True)

@@ -87,7 +87,8 @@ def server() -> Iterator[Server | None]:
         folder = Path(name)
         data = folder / "data"
         user = ["--user=root"] if os.geteuid() == 0 else []  # it would refuse
-        common = ["--no-defaults", f"--datadir={data}", *user]
+        # Two servers that are made at a time must not meet in /tmp.
+        common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={folder}", *user]
         subprocess.run(
             [install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"],
             check=True,

@@ -210,12 +210,12 @@ cdef inline void note_texts(sink_t* sink) noexcept nogil:
     cdef const aim_t* aim
     cdef text_t* text
     cdef uint32_t i
-    cdef uint32_t k
+    cdef uint32_t _k
     for i in range(aims.count):
         aim = &aims.items[i]
         if aim.step.strip in (strip_text1, strip_text2, strip_text):
             text = <text_t*> aim.out
-            for k in range(aim.step.count):
+            for _k in range(aim.step.count):
                 text.column.data_len = <size_t> (text.at - text.column.data)
                 text += 1
 

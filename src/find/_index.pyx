@@ -217,7 +217,7 @@ def hashes_of_texts(const uint8_t[::1] data, const span_t[:] spans, bint padded,
     cdef uint64_t size = <uint64_t> data.shape[0]
     cdef uint64_t offset, left, word, hashed
     cdef Py_ssize_t i
-    cdef int n
+    cdef int _n
     with nogil:
         for i in range(spans.shape[0]):
             offset = min(<uint64_t> spans[i].offset, size)
@@ -226,7 +226,7 @@ def hashes_of_texts(const uint8_t[::1] data, const span_t[:] spans, bint padded,
                 while left and first[offset + left - 1] == 0:
                     left -= 1
             hashed = mixed((0 if padded else left) + salt)
-            for n in range(WORDS):
+            for _n in range(WORDS):
                 if not left:
                     break
                 word = 0
@@ -307,13 +307,13 @@ def made_filter(const uint64_t[::1] hashes, size_t part_len, int probes):
     cdef uint64_t size = 8 * part_len, bit, begin
     cdef uint32_t place, step
     cdef Py_ssize_t i
-    cdef int n
+    cdef int _n
     with nogil:
         for i in range(hashes.shape[0]):
             begin = (hashes[i] >> PARTS_SHIFT) * part_len
             place = <uint32_t> hashes[i]
             step = <uint32_t> (hashes[i] >> 28) | 1
-            for n in range(probes):
+            for _n in range(probes):
                 bit = place * size >> 32
                 bits[begin + (bit >> 3)] |= <uint8_t> (1 << (bit & 7))
                 place += step

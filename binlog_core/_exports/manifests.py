@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from .._index.files import NAME as INDEX
 from .._sources.object_stores import arrow_filesystem, telling
 from .._sources.places import local_path
 from .._tables.described import described_table
@@ -145,7 +146,7 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
             f"not a manifest of an export with its tables' definitions: {type(error).__name__} {error}",
             path=path,
         ) from error
-    if "_delta_log" in names or any(one.endswith(".parquet") for one in names):
+    if "_delta_log" in names or any(one.endswith(".parquet") for one in names if one != INDEX):
         raise BinlogError(
             "the tables' definitions are missing, without which values of a lake are not those of the server:"
             " expected the directory that binlog-core export wrote, with its manifest"

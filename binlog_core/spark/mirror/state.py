@@ -241,8 +241,12 @@ class Lake:
             return
         import fcntl
 
-        self.filesystem.create_dir(f"{self.path}/{_FOLDER}", recursive=True)
-        with open(f"{self.path}/{_FOLDER}/{_LOCK}", "w") as file:
+        try:
+            self.filesystem.create_dir(f"{self.path}/{_FOLDER}", recursive=True)
+            lock = open(f"{self.path}/{_FOLDER}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
+        except OSError as error:
+            raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
+        with lock as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

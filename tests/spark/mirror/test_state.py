@@ -70,3 +70,12 @@ def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
         pass
     with lake.locked():
         pass
+
+
+def test_a_lake_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with (
+        pytest.raises(MirrorError, match="the lake cannot be written"),
+        Lake(str(tmp_path / "file")).locked(),
+    ):
+        pass

@@ -38,6 +38,11 @@ def log_of(target: AnyTarget, **options: Unpack[OpenOptions]) -> Log:
     return target
 
 
+def in_all_threads(target: AnyTarget, options: OpenOptions) -> OpenOptions:
+    """The options of a target that is not open yet, with all processors unless they say otherwise."""
+    return options if isinstance(target, Log) else {"threads": 0, **options}
+
+
 @contextmanager
 def opened(target: AnyTarget, **options: Unpack[OpenOptions]) -> Iterator[Log]:
     """`log_of` for as long as it is needed: one that is open already stays so."""

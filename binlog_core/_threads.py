@@ -45,6 +45,7 @@ PART_BYTES = 1 << 20  # of log that a thread takes at first, and at last …
 _GROWTH = 4  # … and between them up to so many times as much
 LEAST_PARTS = 4  # that are worth while
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
+_MANY_BATCHES = 100  # of a group: they take the time, and there are fewer of them where a log is not divided
 _MOST_SAID = 65536  # things said of definitions that are kept, to say them once
 
 _running: WeakSet[ThreadedPass] = WeakSet()
@@ -284,6 +285,7 @@ class ThreadedPass:
         self._own = self._work(lambda has_room: has_room())  # what this thread reads
         self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
+        self._in_one = -1  # the log whose rest one thread reads
         self._left_out: int | None = None  # the log of which no more parts are wanted
         self._met: list[NamesMet] = []
         self._said: set[Hashable] = set()
@@ -452,6 +454,8 @@ class ThreadedPass:
             if part.dropped or self._stopping:
                 raise _Dropped
             part.items.append(item)
+            if item.group is not None and len(item.group.batches) >= _MANY_BATCHES:
+                self._in_one = part.file
             self._tell_of(part)
 
     def _tell_of(self, part: _Part) -> None:
@@ -483,7 +487,7 @@ class ThreadedPass:
                 elif here is None or (part.stop is not None and here >= part.stop):
                     self._leave(part)
                     continue
-                elif self._anchor_of(part) != here:
+                elif file == self._in_one or self._anchor_of(part) != here:
                     self._left_out = file
                     self._leave(part)
                     yield from self._rest(file, here)

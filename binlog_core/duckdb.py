@@ -27,7 +27,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._change_columns import CHANGE_COLUMNS
-from ._reading import log_of
+from ._reading import in_all_threads, log_of
 from ._scans import (
     AllChangesScan,
     ChangedRowsScan,
@@ -85,7 +85,7 @@ def register(con: duckdb.DuckDBPyConnection, log: AnyTarget, **options: Unpack[O
     log : Log, or what `binlog_core.open` takes
         Must be readable more than once: no pipe. Has to live as long as the connection asks for its tables.
     **options
-        For `binlog_core.open`.
+        For `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def register(con: duckdb.DuckDBPyConnection, log: AnyTarget, **options: Unpack[O
     BinlogError
         As opening and reading the log does.
     """
-    opened = log_of(log, **options)
+    opened = log_of(log, **in_all_threads(log, options))
     tables = find_tables(opened)
     _register_views(con, opened)
     _register_changes(con, opened, tables, tables)

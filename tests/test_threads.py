@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import importlib
 import os
 import random
 import signal
@@ -21,9 +22,11 @@ from support.golden import Golden, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
+import binlog_core.duckdb
 from binlog_core import BinlogError, _threads
 from binlog_core._threads import ThreadedPass
 from binlog_core.arrow.batch import ArrowBatch
+from binlog_core.inspect.summarize import summarize
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::binlog_core.BinlogWarning", "ignore:.*fork:DeprecationWarning"
@@ -417,3 +420,77 @@ def test_an_error_of_arrow_comes_at_its_place() -> None:
                     rows += part.to_pyarrow().num_rows
             told.append((threads == 1 or rows >= 25, caught.value.offset, caught.value.column))
     assert told[0] == told[1]
+
+
+def test_who_takes_the_groups_is_one_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = set()
+    items = _threads._Reader.items
+
+    def noted(self: Any, part: Any) -> Iterator[Any]:
+        readers.add(threading.current_thread().name)
+        return items(self, part)
+
+    monkeypatch.setattr(_threads._Reader, "items", noted)
+    check(DATA, threads=2)
+    assert readers == {threading.current_thread().name, "binlog_core-1"}
+
+
+def test_threads_share_plans_and_what_batches_are_asked_for() -> None:
+    pytest.importorskip("pyarrow")
+    log = Log("8.0.36")
+    for number in range(200):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(TABLE, [{"id": number, "note": "n" * 9}] * 300)
+        log.commit(number + 1)
+    with binlog_core.open(log.getvalue(), threads=3, limits=binlog_core.Limits(group_rows=600)) as opened:
+        batches = []
+        for batch in opened.batches():
+            assert batch.to_arrow().num_rows == len(batch)
+            batches.append(batch)
+    assert len({id(batch.plan) for batch in batches}) == 1
+    assert sum(batch.run_list is not None for batch in batches) > len(batches) // 2
+
+
+@pytest.mark.parametrize("door", ["summarize", "duckdb", "info", "rows"])
+def test_all_processors_by_default(door: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    used = []
+    groups = ThreadedPass.groups
+
+    def noted(self: ThreadedPass) -> Iterator[Any]:
+        used.append(self._settings.threads)
+        return groups(self)
+
+    monkeypatch.setattr(ThreadedPass, "groups", noted)
+    monkeypatch.setattr(_threads, "processors", lambda: 3)
+    path = tmp_path / "bin.000001"
+    path.write_bytes(DATA)
+    if door == "summarize":
+        assert summarize(path).files[0].path == str(path)
+        with binlog_core.open(path) as log:  # which was opened for one thread
+            summarize(log)
+    elif door == "duckdb":
+        connection = pytest.importorskip("duckdb").connect()
+        binlog_core.duckdb.register(connection, path)
+        assert connection.execute("SELECT count(*) FROM changes('shop.orders')").fetchall() == [(120,)]
+    else:
+        cli = pytest.importorskip("typer.testing").CliRunner()
+        assert (
+            cli.invoke(importlib.import_module("binlog_core.cli.app").app, [door, str(path)]).exit_code == 0
+        )
+    assert used and set(used) == {3}
+
+
+def test_a_log_of_many_tables_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its groups would be shorter, and each of their batches has its price."""
+    log = Log("8.0.36")
+    for number in range(1000):
+        log.gtid(UUID, number + 1)
+        log.begin()
+        log.insert(Table("shop", f"orders_{number % 150}", [("id", "INT")]), [{"id": number}])
+        log.commit(number + 1)
+    data = log.getvalue()
+    monkeypatch.setattr(_threads, "PART_BYTES", len(data) // 5)
+    check(data)
+    with binlog_core.open(data, threads=2) as opened:
+        assert sum(1 for _ in opened.batches()) == 150 + 150  # of the first part, and of the rest

@@ -148,6 +148,7 @@ class LogOptions(LoginOptions):
             "on_error": self.on_error,
             "verify_checksum": not self.no_verify_checksum,
             "index": not self.no_index,
+            "threads": 0,
             **(self.login() if live else {}),
         }
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .._change_columns import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from .._format.event_types import EventType, event_name
 from .._format.statements import changes_rows, first_word, may_change_definitions
-from .._reading import opened
+from .._reading import in_all_threads, opened
 from .._redaction import shown_statement
 from ..batch import OUTCOMES
 from ..events import (
@@ -82,7 +82,7 @@ def summarize(log: AnyTarget, progress: Progress | None = None, **options: Unpac
     progress : callable of (path, position), optional
         Called now and then, with a position of the file in bytes.
     **options
-        For `binlog_core.open`.
+        For `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def summarize(log: AnyTarget, progress: Progress | None = None, **options: Unpac
     BinlogError
         As reading the log does.
     """
-    with opened(log, **options) as found:
+    with opened(log, **in_all_threads(log, options)) as found:
         files = [_Summarizer(one, progress).run() for one in found.each_file()]
         return LogSummary(files, found.files.gaps)
 

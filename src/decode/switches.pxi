@@ -9,8 +9,6 @@ cdef enum:
 # What one thread has written another one has to fetch, at a quarter of the speed: so loops have pools of their own, as
 # far as they go round.
 cdef pool_t[POOLS] pools
-for _pool in range(1, POOLS):
-    pools[_pool].spare = True
 
 
 cdef pool_t* join_pool():

@@ -46,7 +46,7 @@ cdef extern from *:
 
 cdef enum:
     POOL_BLOCKS = 64
-    POOL_BYTES = 16 << 20               # kept for loops to come; while there is one, twice as much
+    POOL_BYTES = 16 << 20               # kept for loops to come; while there is one, four times as much
     # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
     # by chance they come to lie on top of its heap: they were fresh memory again each time.
     POOLED = 1 << 16
@@ -66,7 +66,6 @@ cdef struct pool_t:
     int count
     size_t bytes
     int users                           # loops that there are
-    bint spare                          # half as much is kept without any
 
 
 cdef inline void remove_block(pool_t* pool, int i) noexcept nogil:
@@ -85,7 +84,7 @@ cdef inline void unlock_pool(pool_t* pool) noexcept nogil:
 
 
 cdef inline size_t most_of(const pool_t* pool) noexcept nogil:
-    return 2 * POOL_BYTES if pool.users else POOL_BYTES // 2 if pool.spare else POOL_BYTES
+    return 4 * POOL_BYTES if pool.users else POOL_BYTES
 
 
 cdef inline int make_way(pool_t* pool, size_t bytes, memory_t* idle) noexcept nogil:

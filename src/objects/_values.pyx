@@ -81,7 +81,7 @@ def shortcuts():
         "decimal": Decimal's; "dict": a dict's.
     """
     cdef size_t[2] slots
-    return {"decimal": known_limbs > 0, "dict": find_slots(("a", "b"), slots)}
+    return {"decimal": known_limbs > 0, "dict": find_slots({"a": None, "b": None}, slots)}
 
 
 cdef inline PyObject* new_reference(object value) noexcept:

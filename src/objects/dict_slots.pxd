@@ -26,19 +26,23 @@ cdef inline void put_slot(char* block, size_t slot, PyObject* value) noexcept:
     Py_DECREF(<object> before)
 
 
-cdef inline bint find_slots(tuple names, size_t* slots) except -1:
-    # The place of each value in the block of a dict of these keys; False where they are not all to be found.
+cdef inline bint find_slots(dict template, size_t* slots) except -1:
+    # The place of each value in the block of a copy of this dict; False where they are not all to be found.
+    cdef tuple names = tuple(template)
     cdef list marks = [object() for _ in names]
     cdef list others = [object() for _ in names]
-    cdef dict marked = dict(zip(names, marks))
-    cdef dict one = PyDict_Copy(marked)
-    cdef dict two = PyDict_Copy(marked)
+    cdef dict one = PyDict_Copy(template)
+    cdef dict two = PyDict_Copy(template)
     cdef char* block = dict_block(one)
     cdef Py_ssize_t size = one.__sizeof__() - dict.__basicsize__
     cdef Py_ssize_t count = len(names)
     cdef Py_ssize_t found = 0
     cdef Py_ssize_t at = 0
-    if len(marked) != count or block == dict_block(two) or block == dict_block(marked):
+    if block == dict_block(two) or block == dict_block(template):
+        return False
+    for name, mark in zip(names, marks):
+        one[name] = two[name] = mark
+    if block != dict_block(one):
         return False
     while found < count and at + <Py_ssize_t> sizeof(PyObject*) <= size:
         if slot_at(block, at)[0] == <PyObject*> marks[found]:
@@ -54,4 +58,4 @@ cdef inline bint find_slots(tuple names, size_t* slots) except -1:
         Py_INCREF(other)
         put_slot(block, slots[at], <PyObject*> other)
     return list(one.values()) == others and all([one[name] is other for name, other in zip(names, others)]) \
-        and list(two.values()) == marks == list(marked.values())
+        and list(two.values()) == marks

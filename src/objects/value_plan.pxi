@@ -115,7 +115,7 @@ cdef class ValuePlan:
         if slots == NULL:
             raise MemoryError
         try:
-            self.placed = find_slots(self.names, slots)
+            self.placed = len(self.template) == self.count and find_slots(self.template, slots)
             for i in range(self.count):
                 self.fields[i].slot = slots[i] if self.placed else 0
         finally:

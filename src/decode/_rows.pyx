@@ -172,7 +172,8 @@ cdef class Decoder(Place):
         release_batch(&self.loop.scanned)
         release(&self.loop.row_ends)
         release(&self.loop.gtid_runs)
-        leave_pool(self.loop.group.pool)
+        if self.loop.group.pool != NULL:        # of one whose arguments were refused it is
+            leave_pool(self.loop.group.pool)
 
     # ------------------------------------------------------------ what Python gives
 

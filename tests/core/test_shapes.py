@@ -40,6 +40,12 @@ def slow(data: bytes) -> list[Any]:
     return list(read_log(data).changes)
 
 
+@pytest.mark.parametrize("options", [{"no_such": 1}, {"group_rows": -1}, {"wishes": 5}])
+def test_a_decoder_that_was_refused_leaves_nothing_behind(options: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, OverflowError)):
+        Decoder(**options)
+
+
 both = pytest.mark.parametrize("read", [fast, slow], ids=["binlog_core", "reference"])
 Read = Callable[[bytes], list[Any]]
 

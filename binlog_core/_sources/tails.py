@@ -83,17 +83,43 @@ def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
 
 
 def open_tail(place: Place, path: str) -> Source | None:
-    """A log that is not there as one object, from its parts; None: it has none."""
+    """A log that is not there as one object, from its parts; None: it has none.
+
+    Raises
+    ------
+    BinlogError
+        A part is missing before others: the log would seem to end there.
+    """
     name = LogName.of(path)
     if name is None or name.packed:
         return None
+    own = path.rpartition("/")[2]
     try:
-        names, chain = _listed(place, path)
-        if path.rpartition("/")[2] in names:  # it was finished just now
-            return place.open(path, None)
+        for _ in range(_TRIES):
+            names, chain = _listed(place, path)
+            if own in names:  # it was finished just now
+                return place.open(path, None)
+            behind = None if own + ".zst" in names else _behind(names, own, chain)
+            if behind is None:
+                break
     except BinlogError:
         return None
+    if behind is not None:
+        end = chain[-1].end
+        raise BinlogError(
+            f"the log's bytes {end} to {behind} are missing from the store, which has later ones",
+            path=path,
+            offset=end,
+        )
     return TailSource(place, path, chain) if chain else None
+
+
+def _behind(names: Iterable[str], log: str, chain: list[TailPart]) -> int | None:
+    """Where parts of a log go on that do not join to its chain; None: there are none."""
+    if not chain:
+        return None
+    parts = (part for one in names if (part := TailPart.of(one)) is not None and part.log == log)
+    return min((part.begin for part in parts if chain[-1].end < part.begin < part.end), default=None)
 
 
 def _listed(place: Place, path: str) -> tuple[set[str], list[TailPart]]:

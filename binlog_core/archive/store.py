@@ -238,17 +238,20 @@ class Uploader:
         for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
             folder = segment.folder
             if logs := self.store.log_names(folder):
+                self._remove_stale_parts(folder)
                 if not self._has(folder, logs[-1]):
                     self._fetch(folder, logs[-1])
-                self._remove_stale_parts(folder)
                 return
 
     def _remove_stale_parts(self, folder: str) -> None:
-        """What an archiver left that died between a finished log's upload and the end of its parts."""
+        """What an archiver left that died between a finished log's upload and the end of its parts.
+
+        And what is behind a part that is missing, with which readers refuse the log: it comes anew.
+        """
         names = self.store.names(folder)
-        growing = without_parts(names)[1]
+        kept = {part for log in without_parts(names)[1] for part in chain_of(names, log)}
         for name in names:
-            if (part := TailPart.of(name)) is not None and part.log not in growing:
+            if (part := TailPart.of(name)) is not None and part not in kept:
                 self.store.remove(f"{folder}/{name}" if folder else name)
 
     def _has(self, folder: str, name: str) -> bool:

@@ -277,6 +277,20 @@ def test_an_archiver_that_dies_at_any_call_of_the_store(
         assert die_at > 3
 
 
+def test_parts_behind_one_that_is_missing_come_anew(tmp_path: Path) -> None:
+    target = f"memory://{tmp_path.name}/db1", None
+    server = busy(FakeServer(), 12)
+    archive(server, target, tmp_path / "spool")
+    size = len(server.bytes_of(server.current))
+    stray = f"{target[0]}/.tail-{server.current}.{size + 10}-{size + 20}"
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe_file(stray, bytes(10))
+    with pytest.raises(binlog_core.BinlogError, match="are missing from the store"):
+        ids(target)
+    archive(server, target, tmp_path / "other")
+    assert ids(target) == list(range(1, 13))
+
+
 def test_a_copy_of_a_store_on_a_disk(tmp_path: Path) -> None:
     target = f"memory://{tmp_path.name}/db1", None
     server = busy(FakeServer(), 12)

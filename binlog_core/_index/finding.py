@@ -74,12 +74,14 @@ class Indexes:
         entry = index.entries[number]
         try:
             with file.open_stored() as source:
-                size, plain = source.size, source.peek(4) == MAGIC
                 if identity_of(source, entry.size) != entry.identity:
                     return None
+                size = source.size
+                if size != entry.size:  # of a packed one nothing can be said then
+                    source.seek(0)
+                    if source.peek(4) != MAGIC:
+                        return None
         except BinlogError:  # reading says so
-            return None
-        if size != entry.size and not plain:
             return None
         return LogRanges(index, number, complete=entry.whole and size == entry.size, on_damage=on_damage)
 

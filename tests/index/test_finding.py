@@ -122,3 +122,30 @@ def test_logs_of_a_store_go_by_the_index_beside_them(tmp_path: Path, monkeypatch
         assert least < most * 4 // 5
     finally:
         store.rm(f"/{tmp_path.name}", recursive=True)
+
+
+def test_of_a_log_that_holds_nothing_wanted_a_store_is_asked_for_its_ends(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    spec, local = (pytest.importorskip(f"fsspec.{name}") for name in ("spec", "implementations.local"))
+    asked: dict[str, int] = {}
+
+    class File(spec.AbstractBufferedFile):  # type: ignore[misc, name-defined]
+        def _fetch_range(self, start: int, end: int) -> bytes:
+            name = os.path.basename(self.path)
+            asked[name] = asked.get(name, 0) + end - start
+            return Path(self.path).read_bytes()[start:end]
+
+    class Store(local.LocalFileSystem):  # type: ignore[misc, name-defined]
+        protocol = "counted"
+
+        def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **more: Any) -> Any:
+            return File(self, path, mode, block_size=block_size, **more)
+
+    fsspec.register_implementation("counted", Store, clobber=True)
+    logs = folder(tmp_path, transactions=600)
+    index(logs)
+    key = keys_in(logs / "bin.000003")[-1]
+    assert min(path.stat().st_size for path in logs.glob("bin.*")) > 100_000
+    assert found_by(f"counted://{logs}", where=f"id = {key}", tables="shop.t")  # type: ignore[arg-type]
+    assert asked["bin.000001"] < 20_000
+    assert asked["bin.000002"] < 20_000

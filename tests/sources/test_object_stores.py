@@ -161,7 +161,7 @@ def test_ranges_of_an_object_are_small_at_first_and_grow(s3):
 
     source = ObjectSource(Handle(), "s3://logs/x")
     assert len(source.peek(4096)) == 4096
-    assert Handle.asked == [(256 << 10, 0)]
+    assert Handle.asked == [(4 << 10, 0)]
     source.seek(10 << 20)
     while source.read(1 << 20):
         pass

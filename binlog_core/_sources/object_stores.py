@@ -14,9 +14,7 @@ from .._redaction import shown_cause
 from ..errors import BinlogError, cannot_read
 from .sources import FileSource, Source
 
-_FIRST_READ_LEN = (
-    4 << 10
-)  # after a seek; with each read four times as many: who goes by an index reads little
+_FIRST_READ_LEN = 4 << 10  # after a seek; four times as many with each read
 _READ_AHEAD_LEN = 8 << 20
 _MARK_LEN = 16
 

@@ -10,8 +10,8 @@ from ..errors import BinlogError, MissingExtraError, cannot_read
 from .object_stores import check_listed
 from .sources import FileSource, Source
 
-# So many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on. The first
-# tell what a log is; whoever goes by an index reads little more of most logs.
+# So many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
+# The first tell what a log is; whoever goes by an index reads little more of most logs.
 _FIRST_READ_LEN = 4 << 10
 READ_AHEAD_LEN = 8 << 20
 

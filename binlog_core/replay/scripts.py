@@ -38,7 +38,8 @@ _SAVEPOINT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
-_TAKES_ROWS = frozenset((b"TRUNCATE", b"DROP"))
+_MAY_TAKE_ROWS = frozenset((b"TRUNCATE", b"DROP", b"ALTER", b"CREATE"))
+_TAKES_PARTITIONS = ("DROP", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT")
 
 _CHANGE_DTYPE = np.dtype(
     [("position", "<u8"), ("row", "<u4"), ("what", "u1"), ("batch", "<u4"), ("record", "<u4")]
@@ -309,15 +310,27 @@ class Script(ABC):
 
 
 def _takes_rows(statement: bytes, aside: Aside) -> bool:
-    """Whether it is TRUNCATE, or drops tables; a trigger that is dropped takes none."""
-    if first_word(statement) not in _TAKES_ROWS:
+    """Whether it is TRUNCATE, or drops or replaces tables or partitions."""
+    verb = first_word(statement)
+    if verb not in _MAY_TAKE_ROWS:
         return False
     tables = ("TABLE", "TABLES", "DATABASE", "SCHEMA")
     try:
         reader = TokenReader(next(tokenize_statements(aside.text)))
-        return bool(reader.accept("TRUNCATE") or (reader.accept("DROP") and reader.accept_any(*tables)))
+        match reader.take().text.upper():
+            case "TRUNCATE":
+                return True
+            case "DROP":
+                return bool(reader.accept_any(*tables))
+            case "CREATE":
+                return reader.accept("OR", "REPLACE") and bool(reader.accept_any(*tables))
+        while not reader.done:
+            if reader.accept_any(*_TAKES_PARTITIONS) and reader.word() == "PARTITION":
+                return True
+            reader.take()
     except (SchemaError, StopIteration):  # cut, or of a later server
-        return True
+        return verb in (b"TRUNCATE", b"DROP")
+    return False
 
 
 def _xid(text: str) -> str:

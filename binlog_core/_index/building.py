@@ -1,10 +1,11 @@
-"""The index of one log: made in two walks, over the headers of its events and over the keys in its rows."""
+"""The index of one log: of the keys in its rows, and of the headers of its events."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, uuid_text
 from ..report import Report
 from . import files, filters
 from .files import LEAST, MOST
-from .ranges import Range, known_of, ranges_of
+from .ranges import Ranges, known_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,6 +39,7 @@ UNKNOWN = "?"  # GTIDs, servers or threads
 _MOST_INTERVALS = 200  # of the GTIDs of a range
 MANY = -2  # in place of a definition: of a range with more than …
 _MOST_TABLES = 256  # … tables nothing is told of each
+_ENDLESS = 1 << 64
 _PACKED = 4096  # rows that are packed together
 _MOST_VALUES = 4 << 20  # of a table in a range: of more, the filter would be of no use
 
@@ -131,37 +133,36 @@ def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Bui
     BinlogError
         It is not a log, or cannot be opened.
     """
-    source = file.open()
-    try:
-        track = Track(source, Report(warn=False), limits=limits, verify_checksum=False)
-        ranges, has_gtids = ranges_of(track)
-        whole = bool(ranges) and ranges[-1].end == track.end
-        if source.view() is not None:  # mapped: its pages are at hand
-            source.seek(0)
-        else:
-            source.close()
-            source = file.open()
-        builder = _Builder(ranges)
+    with ExitStack() as opened:
+        source = opened.enter_context(file.open())
+        # What is mapped has its pages at hand for both.
+        same = source if source.view() is not None else opened.enter_context(file.open())
+        track = Track(same, Report(warn=False), limits=limits, verify_checksum=False)
+        builder = _Builder(Ranges(track))
         decoder = LogDecoder(
             source, selection=builder.selection, report=builder.report, definitions=definitions, limits=limits
         )
         rows = builder.read(decoder)
-    finally:
-        source.close()
-    return Built(rows, has_gtids, whole and not builder.damaged)
+        return Built(rows, builder.has_gtids, builder.ends_at == track.end)
 
 
 class _Builder:
-    def __init__(self, ranges: list[Range]) -> None:
+    """Makes the rows of an index.
+
+    Attributes
+    ----------
+    ends_at : int or None
+        Where the last range ends that the index tells of; None: it tells of none, or the log is damaged.
+    """
+
+    def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
-        self._begins = np.array([one.begin for one in ranges], np.uint64)
         self._rows: dict[int, _Rows] = {}
         self._maps: TableMapsMet = {}
         self._first_of: dict[tuple[bytes, int, str], int] = {}  # row that holds a table map
         self.report = _Noted()
-        self.damaged = False
-        stop = ranges[-1].end if ranges else 0
-        self.selection = _Keys(tables=("*",), asides=True, table_maps=self._maps, stop_position=stop)
+        self.ends_at: int | None = None
+        self.selection = _Keys(tables=("*",), asides=True, table_maps=self._maps)
         self._made: list[dict[str, Any]] = []
         self._keys: dict[
             int, tuple[list[Column], str]
@@ -169,21 +170,32 @@ class _Builder:
         self._parts: list[pyarrow.Table] = []  # rows that were made before
         self._count = 0  # rows
         self._done = 0  # ranges
+        self._begins = np.empty(0, np.uint64)  # of the ranges from there on
+
+    @property
+    def has_gtids(self) -> bool:
+        return self._ranges.has_gtids
 
     def read(self, decoder: LogDecoder) -> pyarrow.Table:
+        ranges, damaged = self._ranges, False
         try:
             for group in decoder.groups():
+                ranges.reach(group.end_position)
+                self._begins = np.array(ranges.begins[self._done :], np.uint64)
                 self._add(group)
-                self._finish(int(np.searchsorted(self._begins, group.end_position, "right")) - 1)
+                self._finish(ranges.number_at(group.end_position))
                 del group
         except BinlogError:  # who reads the log is told of it
-            self.damaged = True
-            whole = int(np.searchsorted(self._begins, decoder.position, "right")) - 1
-            self._finish(whole)
-            del self._ranges[whole:]
-        self._finish(len(self._ranges))
+            damaged = True
+        ranges.reach(_ENDLESS)
+        # Nothing is told of a range of which not all was decoded.
+        count = min(ranges.sound, ranges.number_at(decoder.position) if damaged else ranges.sound)
+        while count and ranges.found[count - 1].end > decoder.position:
+            count -= 1
+        self._finish(count)
         self._pack()
-        return files.with_reported(self._parts, self._reported())
+        self.ends_at = ranges.found[count - 1].end if count and not damaged else None
+        return files.with_reported(self._parts, self._reported(count))
 
     # ------------------------------------------------------------ a group
 
@@ -199,8 +211,8 @@ class _Builder:
             self._add_batch(batch)
 
     def _range_of(self, positions: NDArray[np.uint64]) -> NDArray[np.intp]:
-        found: NDArray[np.intp] = np.maximum(np.searchsorted(self._begins, positions, "right"), 1) - 1
-        return found
+        found: NDArray[np.intp] = np.maximum(np.searchsorted(self._begins, positions, "right"), 1)
+        return found + (self._done - 1)
 
     def _rows_of(self, i: int) -> _Rows:
         return self._rows.setdefault(i, _Rows())
@@ -221,7 +233,7 @@ class _Builder:
             return
         first, last = self._range_of(positions[[0, -1]]).tolist()
         # Of a field of records NumPy would make a copy to search it.
-        edges = [bisect_left(positions, begin) for begin in self._begins[first + 1 : last + 1]]
+        edges = [bisect_left(positions, begin) for begin in self._ranges.begins[first + 1 : last + 1]]
         for i, (begin, end) in enumerate(pairwise([0, *edges, len(positions)])):
             if begin < end:
                 yield first + i, slice(begin, end)
@@ -232,7 +244,7 @@ class _Builder:
         for i, records in self._by_range(image["position"]):
             part = self._rows_of(i).parts.setdefault(id(batch.table), _Part(batch.table))
             key.add_to(part, records)
-            one = self._ranges[i]
+            one = self._ranges.found[i]
             if one.servers is None:  # packed events, of which the headers did not tell
                 times = image["timestamp"][records]
                 one.first_timestamp = min(one.first_timestamp, int(times.min()))
@@ -242,8 +254,8 @@ class _Builder:
 
     def _finish(self, until: int) -> None:
         """Make the rows of the ranges that are over."""
-        for i in range(self._done, min(until, len(self._ranges))):
-            one, rows = self._ranges[i], self._rows.pop(i, _Rows())
+        for i in range(self._done, until):
+            one, rows = self._ranges.found[i], self._rows.pop(i, _Rows())
             common = {
                 "begin": one.begin,
                 "end": one.end,
@@ -310,10 +322,10 @@ class _Builder:
                 row["filter"] = filters.made_filter(hashes)
         return row
 
-    def _reported(self) -> list[int]:
+    def _reported(self, count: int) -> list[int]:
         """Where the ranges begin about which something was reported: they are always read."""
-        marked = set(self._range_of(np.array(self.report.offsets, np.uint64)).tolist())
-        return [self._ranges[i].begin for i in marked if i < len(self._ranges)]
+        marked = {self._ranges.number_at(offset) for offset in self.report.offsets}
+        return [self._ranges.begins[i] for i in marked if i < count]
 
 
 _SAID = {"gtids": "", "servers": "", "threads": ""}  # of a range, in its first row alone

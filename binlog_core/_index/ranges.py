@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -59,53 +60,82 @@ class Range:
     servers: set[int] | None = field(default_factory=set)
 
 
-def ranges_of(track: Track) -> tuple[list[Range], bool]:
+class Ranges:
     """The ranges of a log; the last ends with it, or before it is damaged, torn or has another descriptor.
 
-    A range begins where a transaction does, about each MiB.
+    A range begins where a transaction does, about each MiB. Headers are walked over as they are asked for:
+    right behind their rows, which have brought them into the processor's caches.
 
     Parameters
     ----------
     track : Track
         At the log's beginning.
 
-    Returns
-    -------
-    ranges : list of Range
+    Attributes
+    ----------
+    found : list of Range
+        That were met; the last one may go on.
+    begins : list of int
+        Where each begins.
     has_gtids : bool
         Each but the first begins with a GTID.
+    sound : int
+        How many are whole, once the walk is over: all, or all but the last, which may end inside a
+        transaction.
     """
-    last = 0
-    found = [Range(max(FIRST_EVENT, track.source.begin))]
-    begins_with_gtid = False  # all transactions do
-    try:
-        for run in walk(track):
-            if isinstance(run, Damage):
-                break
-            headers = run.headers
-            again = find_header(headers, _IS_DESCRIPTOR, 0, FIRST_EVENT + 1)
-            if cut := again < len(headers):
-                headers = headers[:again]
-            if not len(headers):
-                break
-            begins_with_gtid = begins_with_gtid or find_header(headers, _IS_GTID, 0, 0) < len(headers)
-            edges = [0]
-            for i in _edges(found[-1].begin, run, headers, gtids=begins_with_gtid):
-                found[-1].end = int(headers["position"][i])
-                found.append(Range(found[-1].end))
-                edges.append(i)
-            edges.append(len(headers))
-            for one, (first, last) in zip(found[1 - len(edges) :], pairwise(edges), strict=True):
-                _tell(one, headers[first:last])
-            found[-1].end = int(headers["position"][-1]) + int(headers["event_length"][-1])
-            last = int(headers["type_code"][-1])
-            if cut:
-                break
-    except BinlogError:  # who reads the log is told of it
-        pass
-    if track.tail is not None or found[-1].end != track.end or last not in _ENDS:
-        found.pop()  # it may end inside a transaction
-    return found, begins_with_gtid
+
+    def __init__(self, track: Track) -> None:
+        self.found = [Range(max(FIRST_EVENT, track.source.begin))]
+        self.begins = [self.found[0].begin]
+        self.has_gtids = False
+        self.sound = 0
+        self._track = track
+        self._steps = self._walk()
+
+    def reach(self, position: int) -> None:
+        """Walk over all headers up to a position and the one there, if there are so many."""
+        while self.found[-1].end <= position and next(self._steps, False):
+            pass
+
+    def number_at(self, position: int) -> int:
+        """The range that holds a position."""
+        return max(bisect_right(self.begins, position), 1) - 1
+
+    def _walk(self) -> Iterator[bool]:
+        track, last = self._track, 0
+        try:
+            for run in walk(track):
+                if isinstance(run, Damage):
+                    break
+                headers = run.headers
+                again = find_header(headers, _IS_DESCRIPTOR, 0, FIRST_EVENT + 1)
+                if cut := again < len(headers):
+                    headers = headers[:again]
+                if not len(headers):
+                    break
+                self._add(run, headers)
+                last = int(headers["type_code"][-1])
+                if cut:
+                    break
+                yield True
+        except BinlogError:  # who reads the log is told of it
+            pass
+        ends = track.tail is None and self.found[-1].end == track.end and last in _ENDS
+        self.sound = len(self.found) - (not ends)
+
+    def _add(self, run: Run, headers: NDArray[np.void]) -> None:
+        found = self.found
+        self.has_gtids = self.has_gtids or find_header(headers, _IS_GTID, 0, 0) < len(headers)
+        edges = [0]
+        for i in _edges(found[-1].begin, run, headers, gtids=self.has_gtids):
+            found[-1].end = int(headers["position"][i])
+            found.append(Range(found[-1].end))
+            self.begins.append(found[-1].begin)
+            edges.append(i)
+        edges.append(len(headers))
+        for one, (first, last) in zip(found[1 - len(edges) :], pairwise(edges), strict=True):
+            _tell(one, headers[first:last])
+        found[-1].end = int(headers["position"][-1]) + int(headers["event_length"][-1])
 
 
 def _edges(begin: int, run: Run, headers: NDArray[np.void], *, gtids: bool) -> Iterator[int]:

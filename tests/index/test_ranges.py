@@ -6,14 +6,16 @@ import pytest
 from support.indexed import UUID, T
 from support.writer import Log
 
-from binlog_core._index.ranges import Range, known_of, ranges_of
+from binlog_core._index.ranges import Range, Ranges, known_of
 from binlog_core._sources.sources import BufferSource
 from binlog_core._walk.track import Track
 from binlog_core.report import Report
 
 
 def found_in(log: Log) -> tuple[list[Range], bool]:
-    return ranges_of(Track(BufferSource(log.getvalue(), "log"), Report()))
+    ranges = Ranges(Track(BufferSource(log.getvalue(), "log"), Report()))
+    ranges.reach(1 << 64)
+    return ranges.found[: ranges.sound], ranges.has_gtids
 
 
 def written(*, gtids: bool) -> tuple[Log, list[int]]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._change_columns import DELETE, INSERT, POSTIMAGE
-from .._core._index import any_bits, told_by_transactions
+from .._change_columns import POSTIMAGE
+from .._core._index import any_bits, count_changes, told_by_transactions
 from .._decode.log_decoder import LogDecoder
 from .._decode.selection import Selection, TableMapsMet
 from .._walk.track import Track
@@ -371,10 +371,10 @@ class _KeyValues:
             self._kept[updated[same]] = False
 
     def add_to(self, part: _Part, records: slice) -> None:
-        ops = self._ops[records]
-        part.inserts += int(np.count_nonzero(ops == INSERT))
-        part.updates += int(np.count_nonzero(ops == POSTIMAGE))
-        part.deletes += int(np.count_nonzero(ops == DELETE))
+        inserts, updates, deletes = count_changes(self._ops[records])
+        part.inserts += inserts
+        part.updates += updates
+        part.deletes += deletes
         part.whole = part.whole and self._whole
         if not part.whole:
             part.values.clear()

@@ -5,7 +5,7 @@ from libc.string cimport memcmp, memcpy
 
 import numpy as np
 
-from batch.records cimport header_record_t, span_t, transaction_t
+from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_POSTIMAGE, header_record_t, span_t, transaction_t
 from wire.codes cimport TRANSACTION_PAYLOAD_EVENT
 from wire.gtid cimport GTID_MARIADB, GTID_NONE
 
@@ -139,6 +139,27 @@ def any_bits(const uint8_t[:, ::1] records, size_t first, size_t second, uint8_t
             ones |= records[i, first]
             others |= records[i, second]
     return (ones & mask) != 0, (others & mask) != 0
+
+
+def count_changes(const uint8_t[::1] ops):
+    """How many inserts, updates and deletes some records are of.
+
+    Parameters
+    ----------
+    ops : ndarray, uint8
+
+    Returns
+    -------
+    (inserts, updates, deletes) : int, int, int
+    """
+    cdef size_t inserts = 0, updates = 0, deletes = 0
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(ops.shape[0]):
+            inserts += ops[i] == OP_INSERT
+            updates += ops[i] == OP_UPDATE_POSTIMAGE
+            deletes += ops[i] == OP_DELETE
+    return inserts, updates, deletes
 
 
 def spread(parts):

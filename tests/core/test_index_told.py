@@ -144,3 +144,10 @@ def test_marks_and_filters() -> None:
             _index.made_filter(*arguments)
     with pytest.raises(ValueError, match="bits"):
         _index.count_marks(hashes, 2)
+
+
+def test_changes_are_counted_by_what_they_are() -> None:
+    ops = PICK.integers(1, 5, 1000).astype(np.uint8)  # insert, preimage, postimage, delete
+    expected = tuple(int((ops == op).sum()) for op in (1, 3, 4))
+    assert _index.count_changes(ops) == expected
+    assert _index.count_changes(ops[:0]) == (0, 0, 0)

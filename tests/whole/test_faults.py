@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,10 @@ FAULTS = Path(__file__).parents[2] / "soak" / "faults.py"
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
 @pytest.mark.parametrize("name", ["archive_compressed", "index", "rows", "export_state", "apply"])
 def test_nothing_is_lost_doubled_or_half_named(name: str) -> None:
-    ran = subprocess.run([sys.executable, FAULTS, "--most", "2", name], capture_output=True, text=True)
+    paths = [str(FAULTS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    ran = subprocess.run(
+        [sys.executable, FAULTS, "--most", "2", name], capture_output=True, text=True, env=environment
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{name}: " in ran.stdout and " 0 wrong" in ran.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ Sql = Callable[[str], Any]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    sys.path.insert(0, str(Path(__file__).parents[3] / "soak"))
-    from server import server
-
-    with server() as running:
+    found = spec_from_file_location("soak_server", Path(__file__).parents[3] / "soak" / "server.py")
+    assert found is not None and found.loader is not None
+    soak_server = module_from_spec(found)
+    sys.modules[found.name] = soak_server  # as its dataclasses ask for
+    found.loader.exec_module(soak_server)
+    with soak_server.server() as running:
         if running is None:
             pytest.skip("no MariaDB server to start here")
         yield running.url

@@ -63,6 +63,11 @@ def held(folder: Path) -> dict[str, bytes]:
     return {name: bytes(data) for name, data in logs.items()}
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of the archive's logs."""
+    return sum(path.stat().st_size for path in folder.glob("*.[0-9]*"))
+
+
 def difference(mine: bytes | None, theirs: bytes) -> str | None:
     """Where two copies of a log part; None: nowhere."""
     if mine == theirs:
@@ -100,7 +105,7 @@ def soak(port: int, kills: int, seed: int) -> int:
         following = archiver(port, folder)
         for kill in range(kills):
             running, following = following, archiver(port, folder)  # it is made ready meanwhile
-            before = sum(len(data) for data in held(folder).values())
+            before = size_of(folder)
             assert running.stdin is not None and running.stdout is not None
             running.stdout.readline()
             running.stdin.write("go\n")
@@ -111,7 +116,7 @@ def soak(port: int, kills: int, seed: int) -> int:
             if running.returncode != -signal.SIGKILL:
                 print(f"kill {kill}: exit {running.returncode}: {err}")
                 return 1
-            grown += sum(len(data) for data in held(folder).values()) > before
+            grown += size_of(folder) > before
             if kill % 20 == 19:
                 print(f"{kill + 1} kills, the archive grew in {grown} rounds", flush=True)
         following.kill()

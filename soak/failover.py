@@ -1,9 +1,11 @@
 """A primary is killed while it is read and archived; its replica takes over, and every row has come once.
 
-    python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID'
+    python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID' [--lost]
 
 Two servers of one vendor on 127.0.0.1 with nothing in their logs but their own beginnings, with GTIDs and
-log_slave_updates, where root has no password. The command kills the primary.
+log_slave_updates, where root has no password. The command kills the primary: while it has a transaction open,
+and in the middle of another that it sends to the readers. That one is on the replica; or, with --lost, it is
+not, and who has rows of it is told so.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from archive_kills import connect
+from archive_kills import connect, size_of
 
 _PATIENCE = 120
+_LARGE = 40, 1 << 20  # rows of the transaction that is cut, bytes of each
 
 
 def run(port: int, *statements: str) -> list[Any]:
@@ -59,7 +62,10 @@ def replicate(primary: int, replica: int) -> None:
         )
 
 
-def soak(primary: int, replica: int, kill: str) -> int:
+def soak(primary: int, replica: int, kill: str, lost: bool) -> int:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    from support.line import Line
+
     import binlog_core
     from binlog_core.archive import archive
 
@@ -67,9 +73,11 @@ def soak(primary: int, replica: int, kill: str) -> int:
     run(
         primary,
         "CREATE DATABASE fo",
-        "CREATE TABLE fo.t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
+        "CREATE TABLE fo.t (id INT PRIMARY KEY AUTO_INCREMENT, n INT, note LONGTEXT)",
     )
-    url = f"mysql://root@127.0.0.1:{primary},127.0.0.1:{replica}"
+    line = Line(f"mysql://root@127.0.0.1:{primary}", seed=0, cuts=0)
+    url = f"{line.url},127.0.0.1:{replica}"
+    reconnect = {"reconnect": 20} if lost else None
     ids: list[int] = []
     failed: list[Exception] = []
     stop = threading.Event()
@@ -86,7 +94,19 @@ def soak(primary: int, replica: int, kill: str) -> int:
         except Exception:
             return -1
 
-    with tempfile.TemporaryDirectory() as name, binlog_core.open(url, follow=True) as log:
+    def write_large() -> None:
+        rows, size = _LARGE
+        with closing(connect(primary)) as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for _ in range(rows):
+                cursor.execute("INSERT INTO fo.t (note) VALUES (REPEAT('x', %s))", (size,))
+            cursor.execute("COMMIT")
+
+    with (
+        tempfile.TemporaryDirectory() as name,
+        line,
+        binlog_core.open(url, follow=True, server=reconnect) as log,
+    ):
         folder = Path(name) / "archive"
 
         def read(target: Any, into: list[int]) -> None:
@@ -115,10 +135,34 @@ def soak(primary: int, replica: int, kill: str) -> int:
         threads.append(threading.Thread(target=read, args=(followers, followed), daemon=True))
         threads[-1].start()
         until(lambda: len(followed) == 400 or failed)
-        subprocess.run(kill, shell=True, check=True)
-        run(replica, "STOP SLAVE" if "MariaDB" in run(replica, "SELECT VERSION()")[0][0] else "STOP REPLICA")
+        stop_replica = "STOP SLAVE" if "MariaDB" in run(replica, "SELECT VERSION()")[0][0] else "STOP REPLICA"
+        if lost:
+            run(replica, stop_replica)
+        begun = size_of(folder)
+        with closing(connect(primary)) as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO fo.t (n) VALUES (0)")
+            threading.Thread(target=write_large, daemon=True).start()
+            end = time.monotonic() + _PATIENCE
+            while size_of(folder) - begun < _LARGE[1] and time.monotonic() < end:
+                time.sleep(0.0001)
+            line.dead.set()
+            if not lost:
+                until(lambda: count(replica) == 400 + _LARGE[0])
+            cut = size_of(folder) - begun
+            subprocess.run(kill, shell=True, check=True)
+            line.dead.clear()
+        if not lost:
+            run(replica, stop_replica)
         write(replica, 200)
-        until(lambda: (len(ids) >= 800 and len(followed) >= 800) or failed)
+        most = count(replica)
+        try:
+            until(lambda: (len(followed) >= most and (lost or len(ids) >= most)) or (failed and not lost))
+        except TimeoutError:
+            print(f"{len(ids)} rows, {len(followed)} followed of {most}; {failed!r}")
+            raise
+        if lost:
+            until(lambda: failed)
         stop.set()
         log.stop()
         followers.stop()
@@ -127,12 +171,19 @@ def soak(primary: int, replica: int, kill: str) -> int:
         followers.close()
         with binlog_core.open(folder) as whole:
             archived = [next(iter(change.after.values())) for change in whole.rows("fo.t")]
+    wanted = [row[0] for row in run(replica, "SELECT id FROM fo.t ORDER BY id")]
+    if lost:
+        told = [error for error in failed if isinstance(error, binlog_core.DivergedError)]
+        print(f"told: {[error.message for error in told]}")
+        failed = [error for error in failed if error not in told]
+        ids = ids[:400] + wanted[400:] * len(told)  # of the reader that was told, what came before
+        followed = followed[:400] + followed[400 - len(wanted) :]  # without the rows that are lost
+    found = {"rows": ids == wanted, "archive": archived == wanted, "archive, followed": followed == wanted}
     for error in failed:
         print(f"failed: {error!r}")
-    wanted = [row[0] for row in run(replica, "SELECT id FROM fo.t ORDER BY id")]
-    found = {"rows": ids == wanted, "archive": archived == wanted, "archive, followed": followed == wanted}
+    print(f"killed {cut:,} bytes into a transaction of {_LARGE[0] * _LARGE[1]:,}")
     print(f"{len(wanted)} rows; each once and in order: {found}")
-    return 0 if all(found.values()) and not failed else 1
+    return 0 if all(found.values()) and not failed and cut < _LARGE[0] * _LARGE[1] else 1
 
 
 def main() -> int:
@@ -140,10 +191,13 @@ def main() -> int:
     parser.add_argument("--primary", type=int, required=True)
     parser.add_argument("--replica", type=int, required=True)
     parser.add_argument("--kill", required=True)
+    parser.add_argument(
+        "--lost", action="store_true", help="the transaction that is cut is not on the replica"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
-    return soak(arguments.primary, arguments.replica, arguments.kill)
+    return soak(arguments.primary, arguments.replica, arguments.kill, arguments.lost)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._format.compression import inflate_columns
 from .._gtid_fields import gtid_of
 from .._subsets import only, whole_changes
 from ..batch import ChangeBatch
-from ..errors import DecompressionError
+from ..errors import DecompressionError, DivergedError
+from ..gtids import AnyGtidSet, Gtid, MariadbGtid
 from .asides import Asides
 from .executed import Executed, Snapshot
 from .group import Group
@@ -18,11 +19,31 @@ from .merge import without_first
 if TYPE_CHECKING:
     from .._core._rows import Decoder
     from .._sources.sources import Source
-    from ..gtids import AnyGtidSet
     from ..limits import Limits
     from ..report import Report
     from .log_plans import LogPlans
     from .selection import Selection
+
+
+class Checkpoint(NamedTuple):
+    """How far a log was read, for another server's to go on.
+
+    Parameters
+    ----------
+    ended : GtidSet, MariadbGtidSet or None
+        The transactions that have ended; None: not known.
+    gtid : Gtid, MariadbGtid or None
+        Of the one that has not.
+    records : int
+        Its row images that are done with.
+    awaited : bool
+        They came from a server before, and this one has not sent all of them again.
+    """
+
+    ended: AnyGtidSet | None
+    gtid: Gtid | MariadbGtid | None
+    records: int
+    awaited: bool = False
 
 
 class Gathering:
@@ -61,6 +82,7 @@ class Gathering:
     ) -> None:
         self.asides = Asides(loop, wanted=selection.asides)
         self.done_records = selection.done_records or source.done_records
+        self._done_gtid = None if selection.done_records else source.done_gtid
         self._source = source
         self._path = source.path
         self._view = source.view()
@@ -106,7 +128,8 @@ class Gathering:
         batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self._path)
         self._executed.add(self._loop.take_gtids())
         if dropped := self.done_records:
-            batches, self.done_records = without_first(batches, self.done_records)
+            self._check_not_lost(batches)
+            batches, self.done_records = without_first(batches, self.done_records, self._done_gtid)
         broken: DecompressionError | None = None
         for index in special:
             batch = batches[index]
@@ -167,10 +190,32 @@ class Gathering:
             count=len(batch.invalid),
         )
 
-    def checkpoint(self) -> tuple[AnyGtidSet | None, int]:
-        """What has ended of all that was read, and how many records of what has not."""
+    def checkpoint(self) -> Checkpoint:
+        """What has ended of all that was read, and what has not."""
         self._executed.add(self._loop.take_gtids())
-        return self._progress().gtids(), int(self._loop.open_records)
+        progress, records = self._progress(), int(self._loop.open_records)
+        if not (self.done_records and self._done_gtid):
+            return Checkpoint(progress.gtids(), progress.running, records)
+        if progress.running != self._done_gtid:
+            records = 0
+        return Checkpoint(progress.gtids(), self._done_gtid, self.done_records + records, True)
+
+    def _check_not_lost(self, batches: list[ChangeBatch]) -> None:
+        """MariaDB's servers say the last GTID of a domain only: another transaction may have its number."""
+        done = self._done_gtid
+        if not isinstance(done, MariadbGtid):
+            return
+        for batch in batches:
+            its = batch.transactions[batch.transactions["domain_id"] == done.domain_id]
+            others = (its["sequence_number"] > done.seq_no) | (
+                (its["sequence_number"] == done.seq_no) & (its["server_id"] != done.server_id)
+            )
+            if len(batch) and others.any():
+                raise DivergedError(
+                    f"rows of the transaction {done} were read from a server that was lost, and it was lost"
+                    " with it: copy the data anew",
+                    path=self._path,
+                )
 
     def _progress(self) -> Snapshot:
         running = gtid_of(self._loop.gtid()) if self._loop.in_transaction else None

@@ -26,12 +26,12 @@ from ..errors import (
     StrictError,
     TruncatedError,
 )
-from ..gtids import AnyGtidSet, GtidSet
+from ..gtids import GtidSet
 from ..limits import DEFAULT_LIMITS, Limits
 from ..report import Report
 from .at_hand import parse_at_hand, query_body
 from .executed import Executed, last_of_domains
-from .gathering import Gathering
+from .gathering import Checkpoint, Gathering
 from .group import Group
 from .gtid_selection import is_selected
 from .log_plans import Known, LogPlans, definitions_of_transaction
@@ -171,8 +171,8 @@ class LogDecoder:
         """The last transaction boundary."""
         return int(self._loop.resume_position)
 
-    def checkpoint(self) -> tuple[AnyGtidSet | None, int]:
-        """What has ended of all that was read, and how many records of what has not."""
+    def checkpoint(self) -> Checkpoint:
+        """What has ended of all that was read, and what has not."""
         return self._gathering.checkpoint()
 
     @property

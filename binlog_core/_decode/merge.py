@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._core._values import Changes, Kept, RowReader, ValuePlan
+from .._gtid_fields import gtid_text
 from .._subsets import only
 from ..batch import ChangeBatch
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .._sources.opened import OpenSources
+    from ..gtids import Gtid, MariadbGtid
     from ..report import Report
     from .group import Group
 
@@ -80,7 +84,9 @@ class ChangeReader:
             self._report.add(kind, count=count, detail=getattr(first, "message", None), **where)
 
 
-def without_first(batches: list[ChangeBatch], count: int) -> tuple[list[ChangeBatch], int]:
+def without_first(
+    batches: list[ChangeBatch], count: int, gtid: Gtid | MariadbGtid | None = None
+) -> tuple[list[ChangeBatch], int]:
     """Batches without their first records in log order.
 
     Parameters
@@ -88,6 +94,8 @@ def without_first(batches: list[ChangeBatch], count: int) -> tuple[list[ChangeBa
     batches : list of ChangeBatch
     count : int
         Records.
+    gtid : Gtid, MariadbGtid or None
+        Of the transaction whose records these are; None: of any.
 
     Returns
     -------
@@ -102,8 +110,17 @@ def without_first(batches: list[ChangeBatch], count: int) -> tuple[list[ChangeBa
     order = np.lexsort(
         (np.concatenate([i["row"] for i in images]), np.concatenate([i["position"] for i in images]))
     )
+    if gtid is not None:
+        order = order[np.concatenate([_of_gtid(batch, str(gtid)) for batch in batches])[order]]
     kept = np.ones(sum(lengths), np.bool_)
     kept[order[:count]] = False
     parts = np.split(kept, np.cumsum(lengths)[:-1])
     left = [batch if part.all() else only(batch, part) for batch, part in zip(batches, parts, strict=True)]
-    return left, max(0, count - sum(lengths))
+    return left, max(0, count - len(order))
+
+
+def _of_gtid(batch: ChangeBatch, gtid: str) -> NDArray[np.bool_]:
+    """Which records of a batch are of the transaction with a GTID."""
+    found = np.array([gtid_text(one) == gtid for one in batch.transactions], np.bool_)
+    its: NDArray[np.bool_] = found[batch.array["image"]["transaction"]]
+    return its

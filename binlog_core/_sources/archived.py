@@ -18,6 +18,7 @@ from .timeline import NAME
 
 if TYPE_CHECKING:
     from .._decode.log_decoder import LogDecoder
+    from ..gtids import Gtid, MariadbGtid
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,16 +30,19 @@ class ArchivedLog(LogFile):
     archive : str
         The archive's directory.
     done_records : int
-        Row images at its beginning that came already: of a transaction that a lost server had not ended.
+        Row images that came already: of a transaction that a lost server had not ended.
+    done_gtid : Gtid, MariadbGtid or None
+        Its GTID.
     """
 
     archive: str = ""
     done_records: int = 0
+    done_gtid: Gtid | MariadbGtid | None = None
 
     def open(self) -> Source:
         """As of any log."""
         source = super().open()
-        source.done_records = self.done_records
+        source.done_records, source.done_gtid = self.done_records, self.done_gtid
         return source
 
     def follower(self, source: Source, stop: threading.Event, report: Report) -> Follower:
@@ -51,9 +55,11 @@ class ArchivedLog(LogFile):
         if follower is None or follower.next_path is None:
             return None
         found = self._at(follower.next_path)
-        if found.share is None or found.share.before is None or os.path.dirname(found.path) == self._folder:
-            return found
-        return replace(found, done_records=decoder.checkpoint()[1])
+        done = decoder.checkpoint()
+        took_over = os.path.dirname(found.path) != self._folder and not (found.share and found.share.unproved)
+        if done.awaited or (took_over and done.gtid is not None):
+            return replace(found, done_records=done.records, done_gtid=done.gtid)
+        return found
 
     def following(self) -> LogFile | None:
         """The log that comes after this one, if it is there."""
@@ -69,7 +75,7 @@ class ArchivedLog(LogFile):
         for file in found:
             if isinstance(file, ArchivedLog) and _plain(file.path) == _plain(path):
                 return file
-        return replace(self, path=path, done_records=0)
+        return replace(self, path=path, done_records=0, done_gtid=None)
 
 
 class _ArchiveFollower(Follower):

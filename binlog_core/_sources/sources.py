@@ -22,7 +22,7 @@ from .._redaction import shown_url
 from ..errors import BinlogError, cannot_read
 
 if TYPE_CHECKING:
-    from ..gtids import AnyGtidSet
+    from ..gtids import AnyGtidSet, Gtid, MariadbGtid
     from ..position import Position
 
 # One read never allocates more, whatever it was asked for.
@@ -61,6 +61,8 @@ class Source(ABC):
         Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
     done_records : int
         Row images from there on that were had before.
+    done_gtid : Gtid, MariadbGtid or None
+        Of the transaction that they are of; None: the first that comes.
     awaited : bool
         A semi-synchronous server waits to be told that what was read is stored.
     decrypted : bool
@@ -76,6 +78,7 @@ class Source(ABC):
     read_once: bool = False
     begin: int = 4
     done_records: int = 0
+    done_gtid: Gtid | MariadbGtid | None = None
     awaited: bool = False
     decrypted: bool = False
     gtids: AnyGtidSet | None = None

@@ -46,8 +46,8 @@ class ServerSource(Source):
         self.begin = first.position
         self.server = stream.facts.uuid
         self.gtids = stream.gtids if first.position > FIRST_EVENT or stream.begun_at is not None else None
-        self.done_records = stream.done_records
-        stream.done_records = 0
+        self.done_records, self.done_gtid = stream.done_records, stream.done_gtid
+        stream.done_records, stream.done_gtid = 0, None
         self._read_head()
 
     def _first_run(self) -> Run:

@@ -116,6 +116,7 @@ class ServerStream:
         self.ended = False
         self.told = told
         self._stopping = stopping or threading.Event()
+        self.done_gtid: Gtid | MariadbGtid | None = None  # for sources: whose `done_records` are
         self.doubt: str | None = None  # for sources: why it may be another server than the one that is meant
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
@@ -133,6 +134,7 @@ class ServerStream:
         self._running: Gtid | MariadbGtid | None = None  # may have begun and not ended
         self._known_descriptor = False
         self._successor: tuple[Connection, Facts] | None = None
+        self._succeeding = False  # who reads has left the lost server's log
         with _ClosingOnError(Connection(address)) as connection:
             self.facts = connection.facts()
             begin = start_of(connection, self.facts, start if start is not None else (file, position))
@@ -166,8 +168,8 @@ class ServerStream:
         """
         until = None if timeout is None else time.monotonic() + timeout
         while not self.ended and not self._closed:
-            if self._successor is not None:
-                self._succeed(*self._successor)
+            if self._successor is not None and not self._succeed(*self._successor):
+                continue
             assert self._dump is not None
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
@@ -403,7 +405,7 @@ class ServerStream:
             try:
                 with _ClosingOnError(Connection(self.address, [host])) as connection:
                     facts = connection.facts()
-                    if self._is_same(facts):
+                    if self._is_same(facts) and not self._succeeding:
                         self.facts = facts
                         self._begin_dump(connection, self._again())
                         return None
@@ -448,18 +450,30 @@ class ServerStream:
                 f" {COPY_ANEW}",
                 path=connection.name,
             )
-        if (missing := lacking(facts, ours)) is not None:
+        self._check_has(facts, ours, connection.name)
+        self._check_has(facts, self._begun, connection.name)
+
+    def _check_has(self, facts: Facts, ours: AnyGtidSet | None, name: str) -> None:
+        """Whether a server has all transactions that it must have."""
+        if ours is not None and (missing := lacking(facts, ours)) is not None:
             raise _Behind(
                 f"the server lacks transactions that were read, {missing} for one: it is behind,"
                 " or they were lost with the other server; let it catch up, or"
                 f" {COPY_ANEW}",
-                path=connection.name,
+                path=name,
             )
 
-    def _succeed(self, connection: Connection, facts: Facts) -> None:
-        """Go on with another server, behind the last transaction that ended."""
+    def _succeed(self, connection: Connection, facts: Facts) -> bool:
+        """Go on with another server, behind the last transaction that ended; False: not with this one yet."""
         self._successor = None
         with _ClosingOnError(connection):
+            try:
+                self._check_has(facts, self._begun, connection.name)
+            except _Behind:
+                connection.close()
+                self._succeeding = True
+                self._lost("another server has to go on")
+                return False
             begin: Start = by_gtids(connection, facts, self.gtids or GtidSet())
             self.facts = facts
             self._from_gtids = begin.gtids
@@ -467,7 +481,17 @@ class ServerStream:
             self._identity = None
             self._files = 0
             self._stop = None
+            self._succeeding = False
             self._begin_dump(connection, begin.begin)
+            return True
+
+    @property
+    def _begun(self) -> AnyGtidSet | None:
+        """The transaction of which rows were handed out, and that has not ended."""
+        if not self.done_records or self.done_gtid is None:
+            return None
+        kind = MariadbGtidSet if isinstance(self.done_gtid, MariadbGtid) else GtidSet
+        return kind.parse(str(self.done_gtid))
 
     def _other_identity(self, error: IdentityError) -> None:
         """Another replica has our server id: if nobody gave it to us, take another one."""

@@ -88,10 +88,11 @@ class ServerLog(LogFile):
         """The log that comes after the one that was decoded; of another server where that took over."""
         source = decoder.source
         assert isinstance(source, ServerSource)
-        if source.failed_over:
-            gtids, source.stream.done_records = decoder.checkpoint()
-            if gtids is not None:
-                source.stream.gtids = gtids
+        done = decoder.checkpoint()
+        if source.failed_over and done.ended is not None:
+            source.stream.gtids = done.ended
+        if source.failed_over or done.awaited:
+            source.stream.done_records, source.stream.done_gtid = done.records, done.gtid
         return self.behind(source)
 
     def behind(self, source: Source) -> ServerLog | None:

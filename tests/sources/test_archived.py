@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from support.archive import FakeServer, archive, busy, ids, replica_of
 
 import binlog_core
+from binlog_core.errors import DivergedError
 from binlog_core.position import Position
 
 
@@ -75,6 +77,57 @@ def test_following_goes_on_in_the_next_segment(tmp_path: Path, compress: str | N
     assert reading.ids == list(range(1, 28)) == ids(tmp_path)
     assert position is not None and "timeline-2/replica.000003" in position
     assert ids(tmp_path, start=Position.parse(position)) == [27]
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["which comes later", "which is lost"])
+def test_a_transaction_that_was_cut_takes_no_rows_of_others(tmp_path: Path, comes: bool) -> None:
+    server = busy(FakeServer(), 3)
+    archive(server, tmp_path)
+    reading = Following(tmp_path)
+    try:
+        reading.until(3)
+        replica = replica_of(server)
+        server.transaction()
+        del server.logs[server.current]._out[-31:]  # the lost server had not ended it
+        archive(server, tmp_path)
+        reading.until(4)
+        replica.transaction(key=101)  # its own
+        replica.rotate()
+        if comes:
+            replica.transaction(gtid=(server.uuid, 4), key=4)
+        replica.transaction(key=102)
+        archive(replica, tmp_path)
+        reading.until(6)
+    finally:
+        reading.stop()
+    assert reading.error is None
+    assert reading.ids == [1, 2, 3, 4, 101, 102]
+
+
+def test_a_lost_transaction_of_mariadb_whose_number_another_has_is_told(tmp_path: Path) -> None:
+    server = busy(FakeServer("10.11.6-MariaDB-log"), 3)
+    archive(server, tmp_path)
+    reading = Following(tmp_path)
+    try:
+        reading.until(3)
+        replica = FakeServer(server.version, server_id=2, base="replica")
+        for name in server.logs:  # a replica's log holds the source's GTIDs
+            replica.logs[name], replica.before[name] = copy(server.logs[name]), server.before[name]
+            replica.logs[name]._out = server.logs[name]._out[:]
+        replica.executed, replica.next_id, replica.clock = server.executed, server.next_id, server.clock
+        replica.rotate()
+        server.transaction()
+        del server.logs[server.current]._out[-31:]
+        archive(server, tmp_path)
+        reading.until(4)
+        replica.transaction()
+        archive(replica, tmp_path)
+        reading._thread.join(30)
+    finally:
+        reading.stop()
+    assert isinstance(reading.error, DivergedError)
+    assert "0-1-4" in reading.error.message
+    assert reading.ids == [1, 2, 3, 4]
 
 
 def test_following_stops_at_a_gap(tmp_path: Path) -> None:

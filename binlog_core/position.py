@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from .errors import GtidError
-from .gtids import GtidSet, MariadbGtidSet, parse_gtid_set
+from .gtids import AnyGtid, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid, parse_gtid_set
 
-_FIELDS = frozenset(("file", "offset", "gtids", "server", "records"))
+_FIELDS = frozenset(("file", "offset", "gtids", "server", "records", "transaction"))
 _LONGEST_NAME = 512
 
 
@@ -32,6 +32,9 @@ class Position:
     records : int
         Row images of the transaction at `offset` that are done with: those of the tables and operations that
         were asked for. Not 0 where a group ends inside a transaction.
+    transaction : Gtid, MariadbGtid or None
+        The GTID of that transaction, if it has one and there are `records`: on another server another may
+        come first.
     """
 
     file: str
@@ -39,6 +42,7 @@ class Position:
     gtids: GtidSet | MariadbGtidSet | None = None
     server: str | None = None
     records: int = 0
+    transaction: Gtid | MariadbGtid | None = None
 
     def __str__(self) -> str:
         fields: dict[str, Any] = {"file": self.file, "offset": self.offset}
@@ -49,6 +53,8 @@ class Position:
             fields["server"] = self.server
         if self.records:
             fields["records"] = self.records
+        if self.transaction is not None:
+            fields["transaction"] = str(self.transaction)
         return json.dumps(fields)
 
     @classmethod
@@ -68,19 +74,21 @@ class Position:
             raise _not_one(text, "expected the JSON text of one")
         file, offset, records = fields.get("file"), fields.get("offset"), fields.get("records", 0)
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
+        transaction = fields.get("transaction")
         if not isinstance(file, str) or not 0 < len(file) <= _LONGEST_NAME:
             raise _not_one(text, "file is a name")
         if not (_is_count(offset) and _is_count(records)):
             raise _not_one(text, "offset and records are whole numbers, not negative")
-        if not (server is None or isinstance(server, str)) or not (gtids is None or isinstance(gtids, str)):
-            raise _not_one(text, "server and gtids are texts")
+        if not all(one is None or isinstance(one, str) for one in (server, gtids, transaction)):
+            raise _not_one(text, "server, gtids and transaction are texts")
         try:
             known: GtidSet | MariadbGtidSet | None = None
             if gtids is not None:
                 known = MariadbGtidSet.parse(gtids) if vendor == "mariadb" else parse_gtid_set(gtids)
+            running: AnyGtid | None = parse_gtid(transaction) if transaction is not None else None
         except GtidError as error:
             raise _not_one(text, error.message) from None
-        return cls(file, offset, known, server, records)
+        return cls(file, offset, known, server, records, running)
 
 
 def _is_count(number: object) -> TypeGuard[int]:

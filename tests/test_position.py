@@ -16,6 +16,8 @@ TEXTS = [
     '{"file": "timeline-2/bin.000009", "offset": 9, "vendor": "mariadb", "gtids": "0-1-7,2-3-9"}',
     '{"file": "bin.000001", "offset": 9, "vendor": "mariadb", "gtids": ""}',
     '{"file": "bin.000001", "offset": 9, "server": "' + UUID + '", "records": 12}',
+    '{"file": "bin.000001", "offset": 9, "records": 12, "transaction": "' + UUID + ':tag:6"}',
+    '{"file": "a", "offset": 9, "vendor": "mariadb", "gtids": "0-1-7", "records": 1, "transaction": "2-3-9"}',
 ]
 
 
@@ -54,7 +56,9 @@ def test_fields() -> None:
         ('{"file": "a", "offset": true}', "whole numbers"),
         ('{"file": "a", "offset": 9223372036854775808}', "whole numbers"),
         ('{"file": "a", "offset": 4, "records": null}', "whole numbers"),
-        ('{"file": "a", "offset": 4, "server": 1}', "server and gtids are texts"),
+        ('{"file": "a", "offset": 4, "server": 1}', "server, gtids and transaction are texts"),
+        ('{"file": "a", "offset": 4, "transaction": 1}', "server, gtids and transaction are texts"),
+        ('{"file": "a", "offset": 4, "transaction": "0-1"}', "GTID"),
         ('{"file": "a", "offset": 4, "gtids": "x"}', "GTID"),
     ],
 )

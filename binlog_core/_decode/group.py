@@ -81,5 +81,7 @@ class Group:
         Its GTIDs are known where the log begins with those before it, and was read from its beginning.
         """
         name = unpacked(name_within(self.path))
-        gtids = self._executed.gtids() if self._executed is not None else None
-        return Position(name, self.resume_position, gtids, self._server, self._records)
+        executed = self._executed
+        gtids = executed.gtids() if executed is not None else None
+        running = executed.running if executed is not None and self._records else None
+        return Position(name, self.resume_position, gtids, self._server, self._records, running)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from .._format.event_header import FIRST_EVENT, timestamp_of
 from ..errors import DivergedError, PrivilegeError, ServerError
-from ..gtids import AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
+from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .connection import Connection, Facts
 from .dump import Begin
@@ -31,11 +31,14 @@ class Start:
         What came before it, where that is known.
     records : int
         Row images from there on that were had before.
+    transaction : Gtid, MariadbGtid or None
+        Of which they are; None: the first that comes.
     """
 
     begin: Begin
     gtids: AnyGtidSet | None = None
     records: int = 0
+    transaction: AnyGtid | None = None
 
 
 def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
@@ -124,7 +127,8 @@ def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
 
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
     file = position.file.rpartition("/")[2]  # taken from an archive, it may name a segment
-    here = Start(Begin(file, position.offset), position.gtids, position.records)
+    done = position.records, position.transaction
+    here = Start(Begin(file, position.offset), position.gtids, *done)
     if facts.mariadb:
         if position.server is not None or isinstance(position.gtids, GtidSet):
             raise DivergedError(
@@ -155,8 +159,14 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
             f" there are no GTIDs to prove that they have the same history: {COPY_ANEW}",
             path=connection.name,
         )
+    if position.records and position.transaction is None:
+        raise DivergedError(
+            "the position is inside a transaction, does not tell its GTID, and is of another server:"
+            f" {COPY_ANEW}",
+            path=connection.name,
+        )
     found = by_gtids(connection, facts, position.gtids)
-    return Start(found.begin, found.gtids, position.records)
+    return Start(found.begin, found.gtids, *done)
 
 
 def _nothing(facts: Facts) -> AnyGtidSet:

@@ -23,7 +23,7 @@ from ..errors import (
     ServerError,
     UnreachableError,
 )
-from ..gtids import AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet
+from ..gtids import AnyGtid, AnyGtidSet, Gtid, GtidSet, MariadbGtid, MariadbGtidSet, set_of_one
 from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
@@ -116,7 +116,7 @@ class ServerStream:
         self.ended = False
         self.told = told
         self._stopping = stopping or threading.Event()
-        self.done_gtid: Gtid | MariadbGtid | None = None  # for sources: whose `done_records` are
+        self.done_gtid: AnyGtid | None = None  # for sources: whose `done_records` are
         self.doubt: str | None = None  # for sources: why it may be another server than the one that is meant
         self.begun: Run | None = None  # for sources: the "file" of the log that is next
         self._follow = follow
@@ -143,7 +143,8 @@ class ServerStream:
             if not follow and stop is None:
                 status = status_of(connection)
                 self._stop = (status.file, status.offset) if status is not None else None
-            self.done_records = begin.records
+            self.done_records, self.done_gtid = begin.records, begin.transaction
+            self._check_has(self.facts, self._begun, connection.name)
             self._executed = Executed(begin.gtids)
             self._from_gtids = begin.gtids if begin.begin.gtids is not None else None
             self._begin_dump(connection, begin.begin)
@@ -490,8 +491,7 @@ class ServerStream:
         """The transaction of which rows were handed out, and that has not ended."""
         if not self.done_records or self.done_gtid is None:
             return None
-        kind = MariadbGtidSet if isinstance(self.done_gtid, MariadbGtid) else GtidSet
-        return kind.parse(str(self.done_gtid))
+        return set_of_one(self.done_gtid)
 
     def _other_identity(self, error: IdentityError) -> None:
         """Another replica has our server id: if nobody gave it to us, take another one."""

@@ -46,7 +46,7 @@ cdef extern from *:
 
 cdef enum:
     POOL_BLOCKS = 64
-    POOL_BYTES = 16 << 20               # kept for loops to come; while there is one, four times as much
+    POOL_BYTES = 16 << 20               # kept for loops to come, and the largest block; of a loop four times as much
     # Smaller blocks are left to malloc. Larger ones it would give back to the system, at once or, which is worse, when
     # by chance they come to lie on top of its heap: they were fresh memory again each time.
     POOLED = 1 << 16
@@ -101,7 +101,7 @@ cdef inline void give_back(pool_t* pool, uint8_t* data, size_t capacity) noexcep
     cdef memory_t[POOL_BLOCKS] idle
     cdef int idle_count
     cdef int i
-    if pool == NULL or not POOLED <= capacity <= most_of(pool) or not lock_pool(pool):
+    if pool == NULL or not POOLED <= capacity <= POOL_BYTES or not lock_pool(pool):
         free(data)
         return
     idle_count = make_way(pool, capacity, idle)

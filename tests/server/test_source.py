@@ -8,13 +8,16 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.live import DATABASE, TABLE, note, notes, rows_of, status, write
+from support.live import DATABASE, TABLE, is_mariadb, note, notes, rows_of, status, write
 from support.server import SERVER, connect, needs_server, run
 
 import binlog_core
+from binlog_core.errors import DivergedError
+from binlog_core.gtids import MariadbGtid, parse_gtid
 
 pytestmark = [pytest.mark.server, needs_server]
 
@@ -85,6 +88,31 @@ def test_positions_go_on_exactly_also_inside_a_transaction(connection: Any) -> N
         done = sum(len(batch) for before in groups[: i + 1] for batch in before.batches)
         with binlog_core.open(SERVER, start=position, limits=limits) as log:
             assert notes(rows_of(log)) == whole[done:]
+
+
+def test_on_another_server_another_transaction_may_come_first(connection: Any) -> None:
+    """What was had of a transaction is left out of that one alone, whichever comes before it."""
+    write(connection, 0, 1)
+    start = status(connection)
+    write(connection, 1, 1, rows=4)
+    if is_mariadb(connection):  # which has an order in each domain
+        run(connection, "SET SESSION gtid_domain_id = 7")
+    write(connection, 2, 1, rows=4)
+    with binlog_core.open(SERVER, start=start, limits=binlog_core.Limits(group_rows=2)) as log:
+        whole = list(rows_of(log))
+        first = next(iter(log.groups())).position
+    if whole[0].gtid is None:
+        pytest.skip("the server has no GTIDs")
+    assert (str(first.transaction), first.records) == (whole[0].gtid, 4)
+    gtid = parse_gtid(str(whole[-1].gtid))
+    elsewhere = None if is_mariadb(connection) else "00112233-4455-6677-8899-aabbccddeeff"
+    later = replace(first, offset=4, server=elsewhere, records=3, transaction=gtid)
+    with binlog_core.open(SERVER, start=later) as log:
+        assert notes(rows_of(log)) == notes(whole[:4] + whole[7:])
+    number = {"seq_no": gtid.seq_no + 1000} if isinstance(gtid, MariadbGtid) else {"gno": gtid.gno + 1000}
+    for transaction, why in ((replace(gtid, **number), "lacks transactions"), (None, "inside a transaction")):
+        with pytest.raises(DivergedError, match=why):
+            list(binlog_core.open(SERVER, start=replace(later, transaction=transaction)).rows())
 
 
 def test_positions_go_on_where_nothing_is_wanted(connection: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = rb"(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*+"
+# An atomic group, not `*+`, which Python before 3.11.5 gets wrong where its last try fails half-way.
+_COMMENT = rb"(?>(?:\s|/\*(?!!|M!).*?\*/|(?:--\s|#)[^\n]*\n|/\*M?!\d*)*)"
 _FIRST_WORD = re.compile(_COMMENT + rb"\(?\s*([A-Za-z]+)", re.DOTALL)
 _SET_STATEMENT = re.compile(_COMMENT + rb"SET\s+STATEMENT\b", re.DOTALL | re.IGNORECASE)
 _CHANGES_ROWS = frozenset((b"INSERT", b"UPDATE", b"DELETE", b"REPLACE", b"LOAD", b"WITH", b"CALL"))

@@ -47,7 +47,7 @@ def csv_field(value: Any) -> str:
 
 # ---------------------------------------------------------------- whole columns
 
-_CSV_AS_IT_IS = re.compile(r'[^\s,"](?:[^,"\r\n]*[^\s,"])?+').fullmatch
+_CSV_AS_IT_IS = re.compile(r'[^\s,"](?>(?:[^,"\r\n]*[^\s,"])?)').fullmatch
 
 
 def csv_values(values: Iterable[Any]) -> list[str]:

@@ -33,7 +33,7 @@ FLAG_START_ALTER = 2
 FLAG_ROLLBACK_ALTER = 8
 
 _CONCERNED = re.compile(
-    r"(?: \s+ | /\*M?!\d* | /\*.*?\*/ | --\s[^\n]* | \#[^\n]* )*+"
+    r"(?> (?: \s+ | /\*M?!\d* | /\*.*?\*/ | --\s[^\n]* | \#[^\n]* )* )"
     r"(?: CREATE | ALTER | DROP | RENAME | TRUNCATE | SET \s+ STATEMENT )\b",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )

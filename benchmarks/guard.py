@@ -98,6 +98,11 @@ def built(base: str) -> Path:
     return tree
 
 
+def job_of(log: str, how: str) -> str:
+    """A job as counted.py takes and tells it."""
+    return f"{log}+{how}" if how else log
+
+
 def start_count(library: Path, jobs: list[Job], folder: Path, tree: Path | None) -> subprocess.Popen[str]:
     """Count in the package of a built tree, or (None) in the one that Python finds here."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -110,7 +115,7 @@ def start_count(library: Path, jobs: list[Job], folder: Path, tree: Path | None)
                 sys.executable,
                 str(HERE / "counted.py"),
                 str(library),
-                *(f"{log.path}+{how}".rstrip("+") for log, how in jobs),
+                *(job_of(str(log.path), how) for log, how in jobs),
             ),
         ],
         env=environment,
@@ -132,7 +137,7 @@ def counts_of(process: subprocess.Popen[str], folder: Path, jobs: list[Job], who
     if process.returncode:
         sys.exit(f"guard: {who} does not decode:\n{errors[-3000:]}")
     print(who, *re.findall(r"^from .*$", errors, re.MULTILINE))
-    by_name = {f"{log.path.stem}+{how}".rstrip("+"): (log, how) for log, how in jobs}
+    by_name = {job_of(log.path.stem, how): (log, how) for log, how in jobs}
     counts: Counts = {}
     for number, line in enumerate(said.splitlines(), 1):
         job, way, images, counted = line.split()

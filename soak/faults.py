@@ -21,11 +21,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, redirect_stderr
+from contextlib import redirect_stderr
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import failover
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -442,18 +443,8 @@ class Mirror(Scenario):
             if one.stage == "parked":
                 raise BinlogError(f"{one.table}: {one.reason}")
 
-    def _sql(self, *statements: str) -> list[tuple[Any, ...]]:
-        import pymysql
-
-        with (
-            closing(
-                pymysql.connect(host="127.0.0.1", port=self._port, user="root", autocommit=True)
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
-            for statement in statements:
-                cursor.execute(statement)
-            return list(cursor.fetchall())
+    def _sql(self, *statements: str) -> list[Any]:
+        return failover.run(self._port, *statements)
 
     def prepare(self, root: Path) -> None:
         base = self._database

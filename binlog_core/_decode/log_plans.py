@@ -46,7 +46,6 @@ class Known:
     """
 
     def __init__(self, where: Condition | PushedFilters | None = None) -> None:
-        self.where = where
         self.plans = Plans(where)
         self.table_maps = TableMaps()
         self.wishes = Wishes()
@@ -125,7 +124,7 @@ class LogPlans:
         """Drop all plans. The group must have been taken."""
         self.count_silence()
         self._loop.drop_plans()
-        self._known = Known(self._known.where)  # what others share is theirs
+        self._known = Known(self._selection.where)  # what others share is theirs
         self._filtered.clear()
         self._indexes.clear()
         self._skipped = None

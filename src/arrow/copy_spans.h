@@ -107,7 +107,6 @@ typedef struct {
     uint32_t offset;            /* and how far behind it the length stands, */
     uint32_t width;             /* which has so many bytes, 1 to 4 */
     int count;
-    const uint8_t* nulls;       /* a bit per row, set: none; NULL: there is none */
     uint8_t* data;              /* as in binlog_spans_t */
     size_t room;
     size_t used;
@@ -128,7 +127,7 @@ BINLOG_INLINE uint32_t binlog_length_at(const uint8_t* p, uint32_t width) {
 }
 
 /* As binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable behind each row. */
-BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, int with_nulls, uint32_t width) {
+BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, uint32_t width) {
     const uint8_t* const* at = s->at;
     const uint32_t offset = s->offset;
     const uint8_t* value;
@@ -141,8 +140,6 @@ BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, int with_nu
     for (; i < count; i++) {
         value = at[i] + offset;
         length = binlog_length_at(value, width);
-        if (with_nulls)         /* no branch: nobody could predict it */
-            length &= (uint32_t) (s->nulls[i >> 3] >> (i & 7) & 1) - 1;
         if (length > (size_t) (last - out))
             break;
         value += width;
@@ -159,12 +156,12 @@ BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, int with_nu
     return i;
 }
 
-BINLOG_INLINE int binlog_copy_values_of(binlog_values_t* s, int i, int with_nulls) {
+BINLOG_INLINE int binlog_copy_values_of(binlog_values_t* s, int i) {
     if (s->width == 1)
-        return binlog_copy_values_loop(s, i, with_nulls, 1);
+        return binlog_copy_values_loop(s, i, 1);
     if (s->width == 2)
-        return binlog_copy_values_loop(s, i, with_nulls, 2);
-    return binlog_copy_values_loop(s, i, with_nulls, s->width);
+        return binlog_copy_values_loop(s, i, 2);
+    return binlog_copy_values_loop(s, i, s->width);
 }
 
 #define BINLOG_COMPILE(suffix, attributes)                                                           \
@@ -172,7 +169,7 @@ BINLOG_INLINE int binlog_copy_values_of(binlog_values_t* s, int i, int with_null
         return s->nulls != NULL ? binlog_copy_spans_loop(s, i, 1) : binlog_copy_spans_loop(s, i, 0); \
     }                                                                                                \
     attributes static int binlog_copy_values_##suffix(binlog_values_t* s, int i) {                   \
-        return s->nulls != NULL ? binlog_copy_values_of(s, i, 1) : binlog_copy_values_of(s, i, 0);   \
+        return binlog_copy_values_of(s, i);                                                          \
     }                                                                                                \
     attributes static int binlog_are_ascii_##suffix(const uint8_t* p, size_t n) {                     \
         return binlog_is_ascii(p, n);                                                             \

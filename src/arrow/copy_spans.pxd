@@ -26,7 +26,6 @@ cdef extern from "arrow/copy_spans.h" nogil:
         uint32_t offset
         uint32_t width
         int count
-        const uint8_t* nulls
         uint8_t* data
         size_t room
         size_t used

@@ -162,7 +162,7 @@ cdef inline gather_status_t copy_bytes(column_t* c, tile_t* tile) noexcept nogil
 cdef inline gather_status_t copy_values(
     column_t* c, tile_t* tile, const uint8_t** at, uint32_t offset, uint32_t width
 ) noexcept nogil:
-    # From the wire, where lengths of `width` bytes stand `offset` behind `at`
+    # From the wire, where lengths of `width` bytes stand `offset` behind `at`; none of them is NULL
     cdef int i = 0
     cdef int k
     cdef uint64_t more
@@ -171,7 +171,6 @@ cdef inline gather_status_t copy_values(
     values.offset = offset
     values.width = width
     values.count = tile.count
-    values.nulls = tile.nulls if tile.has_nulls else NULL
     values.offsets = c.offsets + tile.first + 1
     while True:
         values.data = c.data
@@ -183,8 +182,7 @@ cdef inline gather_status_t copy_values(
             return GATHER_OK
         more = 0
         for k in range(i, tile.count):
-            if not is_null(tile, k):
-                more += load_le(at[k] + offset, width)
+            more += load_le(at[k] + offset, width)
         if c.data_len + more > <uint64_t> INT32_MAX:
             return bad_row(c, tile, i, GATHER_TOO_LARGE)
         if not reserve_data(c, tile, more):

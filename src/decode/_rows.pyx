@@ -416,10 +416,11 @@ cdef class Decoder(Place):
             if shape == NO_TABLE:
                 raise MemoryError
             self.shapes.append(definition)
-        if definition is not None:
+        if definition is not None and (plan >= <uint32_t> len(self.plans) or self.plans[plan] is None):
             self.plans.extend([None] * (<Py_ssize_t> plan + 1 - len(self.plans)))
             self.plans[plan] = definition.plan
-            self.followed = 0
+            if self.wishes.layout_of(definition.plan) is not None:      # of another loop's batches
+                self.followed = 0
         if shared:
             tables.shapes[shape].plan = plan
         index = add_definition(tables, content, shape, plan, self.loop.plans[plan].column_count)
@@ -448,6 +449,7 @@ cdef class Decoder(Place):
         self.plans.clear()
         self.layouts.clear()
         self.wishes = Wishes()
+        self.followed = 0
 
     # ------------------------------------------------------------ what Python decides
 

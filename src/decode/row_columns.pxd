@@ -11,9 +11,9 @@ from arrow.copy_spans cimport BINLOG_SHORT, BINLOG_STEP, binlog_step
 from arrow.sink cimport sink_t
 from arrow.tile cimport LAYOUT_BYTES, LAYOUT_COPY, LAYOUT_MICROS, LAYOUT_UTF8, column_t, reserve_data
 from decode.plan cimport STRIP_MAX, columnar_t, image_set_t, rows_t, step_t, strip_t, wire_column_t
+from decode.row_image cimport begin_sparse
 from decode.strips cimport (
-    bits_from, failed, null_width, strip_skip, strip_skip_value, strip_span, strip_span1, strip_span2, take_keep,
-    take_spare,
+    bits_from, failed, pays, strip_skip, strip_skip_value, strip_span1, strip_span2, take_keep,
 )
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY
 from wire.cursor cimport load_le, unlikely
@@ -84,11 +84,8 @@ cdef inline const uint8_t* strip_texts(const step_t* step, const uint8_t* pos, u
         keep = take_keep(&nulls)
         length = load_le(pos, width) & keep
         pos += width & keep
-        budget -= <int64_t> length
-        if unlikely(budget < 0):
-            budget += take_spare(rows)
-            if budget < 0:
-                return failed(rows, step, k, DECODE_MALFORMED)
+        if unlikely(not pays(&budget, length, rows)):
+            return failed(rows, step, k, DECODE_MALFORMED)
         if unlikely(<ptrdiff_t> length > text.last - text.at) and not more_room(text, length, rows):
             return failed(rows, step, k, DECODE_NO_MEMORY)
         at = text.at
@@ -228,16 +225,9 @@ cdef inline const uint8_t* strip_columns(const columnar_t* plan, const image_set
     cdef const aim_t* last = aim + aims.count
     cdef size_t row = <size_t> sink.pending
     cdef uint32_t at = 0
-    rows.nulls = pos
-    rows.images = images
-    rows.exact = False
+    if not begin_sparse(images, pos, (end - pos - <ptrdiff_t> plan.null_len) - <int64_t> images.fixed_len, rows):
+        return NULL
     pos += plan.null_len
-    rows.budget = (end - pos) - <int64_t> images.fixed_len
-    if rows.budget < 0:
-        rows.exact = True
-        rows.budget += null_width(images, rows.nulls)
-        if rows.budget < 0:
-            return NULL
     while aim < last:
         pos = aim.step.strip(&aim.step, pos, aim.out + row * aim.stride, bits_from(rows.nulls, at), rows)
         if pos == NULL:

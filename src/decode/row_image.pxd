@@ -110,6 +110,19 @@ cdef inline int decode_sparse(const image_set_t* images, uint8_t* record, rows_t
     return DECODE_OK
 
 
+cdef inline bint begin_sparse(const image_set_t* images, const uint8_t* nulls, int64_t budget,
+                              rows_t* rows) noexcept nogil:
+    # budget: what the fixed parts leave. Those of NULL columns are not there; they are counted off only where it would
+    # not do without them, which is near the end of the event. False: it does not do
+    rows.nulls = nulls
+    rows.images = images
+    rows.exact = budget < 0
+    if rows.exact:
+        budget += null_width(images, nulls)
+    rows.budget = budget
+    return budget >= 0
+
+
 cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, uint8_t* record,
                                  rows_t* rows) noexcept nogil:
     # record: its image part is written already, with an empty null_bitmap. On an error the
@@ -120,22 +133,13 @@ cdef inline int decode_row_image(const plan_t* plan, const image_set_t* images, 
         return DECODE_MALFORMED
     rows.pos = nulls + images.null_len
     budget = <int64_t> (rows.end - rows.pos) - images.fixed_len
-    rows.exact = True
     if images.whole and not any_null(images, nulls):
+        rows.exact = True
         rows.budget = budget
         return decode_dense(images, record, rows) if budget >= 0 else DECODE_MALFORMED
 
-    # Fixed parts of NULL columns are not there. They are counted off only where the
-    # budget would not do without them, which is near the end of the event.
-    if budget < 0:
-        budget += null_width(images, nulls)
-        if budget < 0:
-            return DECODE_MALFORMED
-    else:
-        rows.exact = False
-    rows.budget = budget
-    rows.images = images
-    rows.nulls = nulls
+    if not begin_sparse(images, nulls, budget, rows):
+        return DECODE_MALFORMED
     if not images.whole:
         memset(record + plan.image_len, 0, plan.record_len - plan.image_len)
     put_nulls(images, nulls, record + plan.image_len - 2 * plan.bitmap_len)

@@ -128,6 +128,14 @@ cdef inline int64_t take_spare(rows_t* rows) noexcept nogil:
     return null_width(rows.images, rows.nulls)
 
 
+cdef inline bint pays(int64_t* budget, uint64_t length, rows_t* rows) noexcept nogil:
+    # Takes a value out of the budget; False: there is less left
+    budget[0] -= <int64_t> length
+    if unlikely(budget[0] < 0):
+        budget[0] += take_spare(rows)
+    return budget[0] >= 0
+
+
 cdef inline bint copy_value(batch_t* batch, const uint8_t* value, uint64_t length, uint64_t keep,
                             span_t* span) noexcept nogil:
     span.offset = batch.heap.length & keep
@@ -148,11 +156,8 @@ cdef inline const uint8_t* strip_spans(const step_t* step, const uint8_t* pos, u
         keep = take_keep(&nulls)
         length = load_le(pos, width) & keep
         pos += width & keep
-        budget -= <int64_t> length
-        if unlikely(budget < 0):
-            budget += take_spare(rows)
-            if budget < 0:
-                return failed(rows, step, k, DECODE_MALFORMED)
+        if unlikely(not pays(&budget, length, rows)):
+            return failed(rows, step, k, DECODE_MALFORMED)
         span.offset = <uint64_t> (pos - buffer) & keep
         span.length = <uint32_t> length
         if unlikely(copies) and not copy_value(rows.batch, pos, length, keep, span):
@@ -187,11 +192,8 @@ cdef inline const uint8_t* strip_skip_value(const step_t* step, const uint8_t* p
     for k in range(step.count):
         keep = take_keep(&nulls)
         length = load_le(pos, step.width) & keep
-        rows.budget -= <int64_t> length
-        if unlikely(rows.budget < 0):
-            rows.budget += take_spare(rows)
-            if rows.budget < 0:
-                return failed(rows, step, k, DECODE_MALFORMED)
+        if unlikely(not pays(&rows.budget, length, rows)):
+            return failed(rows, step, k, DECODE_MALFORMED)
         pos += (step.width & keep) + length
     return pos
 

@@ -655,9 +655,7 @@ cdef class RowReader:
         cdef const char* data = self.span_data(record, i, span)
         cdef uint32_t length = span.length
         cdef form_t form = field.form
-        if form == FORM_UTF8 or form == FORM_ASCII or form == FORM_TEXT:
-            return self.text(field, i, record, data, length)
-        elif form == FORM_JSON:
+        if form == FORM_JSON:
             return self.json(field, i, record, data, length)
         elif form == FORM_VECTOR:
             if length % 4:

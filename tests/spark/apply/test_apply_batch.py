@@ -615,17 +615,23 @@ def test_a_table_that_only_spark_writes(tmp_path: Path) -> None:
         apply_changes(batch_of(log, tmp_path / "bin.000001"), tmp_path / "t")
 
 
+def two_inserts() -> Log:
+    """A transaction for each of two rows."""
+    log = Log("8.0.36")
+    for key in (1, 2):
+        log.begin()
+        log.insert(T, [{"id": key, "a": "x", "b": key}])
+        log.commit()
+    return log
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
 def test_a_commit_that_says_nothing_may_have_been_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], made: bool
 ) -> None:
     """Its files stay; those of one that was not made go. Either way the batch is applied once."""
-    log = Log("8.0.36")
-    for key in (1, 2):
-        log.begin()
-        log.insert(T, [{"id": key, "a": "x", "b": key}])
-        log.commit()
+    log = two_inserts()
     batch = batch_of(log, tmp_path / "log")
     target = tmp_path / "table"
     apply_changes(batch.slice(0, 1), target, app_id="a", batch_id=1)
@@ -650,11 +656,7 @@ def test_another_writer_in_between_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """deltalake itself sees no conflict in a compaction: the rows would come twice."""
-    log = Log("8.0.36")
-    for key in (1, 2):
-        log.begin()
-        log.insert(T, [{"id": key, "a": "x", "b": key}])
-        log.commit()
+    log = two_inserts()
     log.begin()
     log.update(T, [({"id": key, "a": "x", "b": key}, {"id": key, "a": "y", "b": key}) for key in (1, 2)])
     log.commit()

@@ -142,8 +142,7 @@ class Store:
 
     def log_names(self, folder: str) -> list[str]:
         """Their names, that of the growing one among them."""
-        names, growing = without_parts(self.names(folder))
-        return logs_among([*names, *growing])
+        return _logs_of(self.names(folder))
 
     def name_of(self, url: str) -> str:
         """The name of an object."""
@@ -237,18 +236,18 @@ class Uploader:
         timeline = Timeline.parse(self._timeline, shown_url(self.store.url))
         for segment in reversed(timeline.segments):  # the last may have been lost before its first log came
             folder = segment.folder
-            if logs := self.store.log_names(folder):
-                self._remove_stale_parts(folder)
+            names = self.store.names(folder)
+            if logs := _logs_of(names):
+                self._remove_stale_parts(folder, names)
                 if not self._has(folder, logs[-1]):
                     self._fetch(folder, logs[-1])
                 return
 
-    def _remove_stale_parts(self, folder: str) -> None:
+    def _remove_stale_parts(self, folder: str, names: list[str]) -> None:
         """What an archiver left that died between a finished log's upload and the end of its parts.
 
         And what is behind a part that is missing, with which readers refuse the log: it comes anew.
         """
-        names = self.store.names(folder)
         kept = {part for log in without_parts(names)[1] for part in chain_of(names, log)}
         for name in names:
             if (part := TailPart.of(name)) is not None and part not in kept:
@@ -421,6 +420,12 @@ class Uploader:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+
+def _logs_of(names: list[str]) -> list[str]:
+    """The logs among the names in a folder, the growing one too."""
+    whole, growing = without_parts(names)
+    return logs_among([*whole, *growing])
 
 
 def _bare(name: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from .._decode.executed import last_of_domains
 from .._sources.log_files import resolve
 from .._sources.log_names import LogName, unpacked
 from .._sources.timeline import NAME
@@ -277,9 +278,7 @@ def _history(facts: Facts, path: str) -> list[Finding]:
     if isinstance(head, PreviousGtidsEvent):
         gtids: AnyGtidSet = head.gtid_set
     elif head is not None:
-        gtids = MariadbGtidSet(
-            ((one.domain_id, one.server_id), (one.seq_no, one.seq_no)) for one in head.gtids
-        )
+        gtids = last_of_domains(head.gtids)
     if (
         head is None
         or isinstance(gtids, MariadbGtidSet) != facts.mariadb

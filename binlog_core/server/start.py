@@ -74,7 +74,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     if status is not None:
         return Start(Begin(status.file, status.offset), status.gtids or _executed(facts))
     if facts.gtids:
-        return by_gtids(connection, facts, _executed(facts) or _nothing(facts))
+        return by_gtids(connection, facts, _had(facts))
     raise PrivilegeError(
         f"start='now' needs the right {_STATUS_RIGHT} on a server without GTIDs:"
         f" GRANT {_STATUS_RIGHT} ON *.* TO the user",
@@ -102,7 +102,7 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
 
 def lacking(facts: Facts, gtids: AnyGtidSet) -> str | None:
     """One of a set's transactions that a server does not have, or has not come to; None: it has all."""
-    executed = _executed(facts) or _nothing(facts)
+    executed = _had(facts)
     if isinstance(gtids, GtidSet) and isinstance(executed, GtidSet):
         missing = next(iter(gtids - executed), None)
         return None if missing is None else str(missing)
@@ -115,7 +115,7 @@ def lacking(facts: Facts, gtids: AnyGtidSet) -> str | None:
 
 def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
     """Whose transactions in a set a server has never had: a UUID, or MariaDB's domain; None: nobody's."""
-    executed = _executed(facts) or _nothing(facts)
+    executed = _had(facts)
     known: set[Any] = {source[0] for source, _ in executed.intervals()} | {facts.uuid}
     unknown = list(dict.fromkeys(source[0] for source, _ in gtids.intervals() if source[0] not in known))
     if not unknown:
@@ -171,6 +171,10 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
 
 def _nothing(facts: Facts) -> AnyGtidSet:
     return MariadbGtidSet() if facts.mariadb else GtidSet()
+
+
+def _had(facts: Facts) -> AnyGtidSet:
+    return _executed(facts) or _nothing(facts)
 
 
 def _executed(facts: Facts) -> AnyGtidSet | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.archive import OTHER, FakeServer
+from support.writer import Log
 
 from binlog_core.archive.archiver import Archiver
 from binlog_core.archive.keeper import Keeper
@@ -107,6 +108,14 @@ def test_an_archive_of_another_history_is_told(tmp_path: Path) -> None:
         f"transactions of server {server.uuid} were had before, and this server never had"
     )
     assert doctor._history(Facts("8.0.36", False, 1, OTHER, "CRC32", True, ""), str(tmp_path / "none")) == []
+
+
+def test_of_a_domain_the_last_transaction_alone_is_asked_for(tmp_path: Path) -> None:
+    version = "10.11.6-MariaDB-log"
+    log = Log(version, in_use=True)
+    log.gtid_list([(0, 1, 100), (0, 2, 50)])  # after a failover to a server that was behind
+    (tmp_path / "mysql-bin.000001").write_bytes(log.getvalue())
+    assert doctor._history(Facts(version, True, 2, None, "CRC32", True, "0-2-50"), str(tmp_path)) == []
 
 
 def test_an_archive_that_cannot_go_on_is_told_before(tmp_path: Path) -> None:

@@ -104,11 +104,16 @@ def write_whole(filesystem: Any, path: str, data: bytes) -> None:
     ------
     OSError
     """
-    renames = filesystem.type_name in ("local", "hdfs")  # an object appears whole
-    with filesystem.open_output_stream(f"{path}.new" if renames else path) as sink:
+    written = f"{path}.new" if renames(filesystem) else path
+    with filesystem.open_output_stream(written) as sink:
         sink.write(data)
-    if renames:
-        filesystem.move(f"{path}.new", path)
+    if written != path:
+        filesystem.move(written, path)
+
+
+def renames(filesystem: Any) -> bool:
+    """Whether a file, or a directory, gets another name at once; elsewhere an object appears whole."""
+    return filesystem.type_name in ("local", "hdfs")
 
 
 class Destination(ABC):

@@ -26,6 +26,7 @@ from .destination import (
     describe_logs,
     describe_statements,
     directory_name,
+    renames,
     result_of,
 )
 from .results import TableResult
@@ -102,7 +103,7 @@ class ParquetDirectory(Destination):
         self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{_STAGING}"
         scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
-        self._renames = self.filesystem.type_name in ("local", "hdfs")
+        self._renames = renames(self.filesystem)
 
     @property
     def notes(self) -> str:

@@ -246,11 +246,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last < begin[0]:
             return begin
         for i in range(last, begin[0], -1):
-            end = self._end_of(logs[i], 0, most)
+            end = _end_of(logs[i], 0, self._options, most)
             if end > FIRST_EVENT:
                 return i, end
             most = None
-        end = self._end_of(logs[begin[0]], begin[1], most)
+        end = _end_of(logs[begin[0]], begin[1], self._options, most)
         return (begin[0], end) if end > max(begin[1], FIRST_EVENT) else begin
 
     def _advance(self, logs: list[Split], begin: LogPlace, most: int) -> LogPlace:
@@ -271,12 +271,6 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if i == len(logs) or most <= 0:
                 return found
 
-    def _end_of(self, log: Split, start: int, most: int | None = None) -> int:
-        # What a crash left of a last transaction was never committed.
-        with self._options.access.file(log.path).open() as source:
-            _check_size(log, source, start)
-            return last_boundary(source, start, None if most is None else max(most, start))
-
 
 @dataclass(frozen=True)
 class _Dividing:
@@ -291,14 +285,19 @@ class _Dividing:
         """The parts."""
         log, start, end, size = self.log, self.start, self.end, self.options.split_size
         if end is None:
-            with self.options.access.file(log.path).open() as source:
-                _check_size(log, source, start)
-                end = last_boundary(source, start)
+            end = _end_of(log, start, self.options)
         if end <= max(start, FIRST_EVENT):
             return []
         if size is None:
             return [Part(replace(log, start=start, end=end), exact=True)]
         return list(divide(log, start, end, size, self.options))
+
+
+def _end_of(log: Split, start: int, options: SourceOptions, most: int | None = None) -> int:
+    """The last boundary from one on: what a crash left of a last transaction was never committed."""
+    with options.access.file(log.path).open() as source:
+        _check_size(log, source, start)
+        return last_boundary(source, start, None if most is None else max(most, start))
 
 
 def _check_size(log: Split, source: Source, position: int) -> None:

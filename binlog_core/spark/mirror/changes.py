@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
-from ..._format.event_header import FIRST_EVENT
 from ...errors import BinlogError, MirrorError
 from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
@@ -85,11 +84,8 @@ class LogPlan(BinlogStreamReader):
     def end(self) -> int:
         """The last transaction boundary that the archive has."""
         logs = self._logs()
-        for i in range(len(logs) - 1, -1, -1):
-            end = self._end_of(logs[i], 0)
-            if end > FIRST_EVENT or i == 0:
-                return logs[i].version_base + end
-        raise AssertionError
+        i, position = self._end(logs, (0, 0))
+        return logs[i].version_base + position
 
     def begin(
         self, place: LogPlace, definitions: Iterable[TableSchema], charsets: dict[str, str | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from ..lake.table import DataFile
 from ..rows.types import import_pyarrow
@@ -20,7 +20,7 @@ _MAX_STATISTIC = 64  # characters
 
 
 class FileWriter:
-    """Writes rows of a table into one Parquet file.
+    """Writes rows of a table into one Parquet file, of which nothing is left where an error ends its block.
 
     Parameters
     ----------
@@ -34,6 +34,19 @@ class FileWriter:
         self._sink: Any = None
         self._writer: Any = None
         self._metadata: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None or self._sink is None:
+            return
+        with contextlib.suppress(Exception):  # what failed once may fail again, in words of its own
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._sink.close()
+        with contextlib.suppress(OSError, NotImplementedError):
+            self._filesystem.delete_file(self._name)
 
     def write(self, rows: pa.Table) -> None:
         """Write some rows."""
@@ -63,16 +76,12 @@ class FileWriter:
         least, most, nulls = _statistics(metadata)
         return DataFile(self._name, metadata.num_rows, size, least, most, nulls)
 
-    def abort(self) -> None:
-        """Delete it."""
-        if self._sink is None:
-            return
-        with contextlib.suppress(Exception):  # what failed once may fail again, in words of its own
-            self._writer.close()
-        with contextlib.suppress(OSError):
-            self._sink.close()
-        with contextlib.suppress(OSError, NotImplementedError):
-            self._filesystem.delete_file(self._name)
+
+def write_file(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:
+    """Write a Parquet file of some rows; None: there are none."""
+    with FileWriter(place, schema) as writer:
+        writer.write(shaped(rows, schema))
+        return writer.finish()
 
 
 def _statistics(metadata: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
@@ -106,6 +115,17 @@ def is_bound(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= _MAX_STATISTIC
     return isinstance(value, int) or type(value) is dt.date  # decimals may have been rounded
+
+
+def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
+    """The rows of some Parquet files, a part at a time."""
+    import pyarrow.parquet as pq
+
+    pa, filesystem = import_pyarrow(), place.open()
+    for name in names:
+        with filesystem.open_input_file(name) as source:
+            for batch in pq.ParquetFile(source).iter_batches():
+                yield pa.table(batch)
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:

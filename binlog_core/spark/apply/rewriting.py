@@ -127,9 +127,8 @@ class Rewriter:
         completing: list[tuple[pa.Table, NDArray[np.int64]]],
     ) -> Replaced:
         pa = import_pyarrow()
-        writer = FileWriter(self.place, self.schema)
         completed, start = 0, 0
-        try:
+        with FileWriter(self.place, self.schema) as writer:
             for group in range(parquet.num_row_groups):
                 rows = parquet.read_row_group(group)
                 rows = shaped(rows, self.schema, self.values)
@@ -142,9 +141,6 @@ class Rewriter:
                         completed += len(here)
                 start = end
             new = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
         return Replaced(file.name, True, () if new is None else (new,), completed)
 
     def _completed(self, partial: pa.Table, rows: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..lake.table import DataFile
 from ..rows.types import import_pyarrow
-from .files import FileWriter, shaped
+from .files import shaped, write_file
 from .folding import Folded
 from .jobs import Folder
 
@@ -78,7 +78,7 @@ class FileSink:
         lacking = np.zeros(len(put), np.bool_) if folded.lacks is None else folded.lacks.any(axis=1)
         whole = put & ~lacking
         key_rows = rows.select(self.keys)
-        data = _written(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
+        data = write_file(rows if whole.all() else rows.filter(pa.array(whole)), self.place, self.schema)
         names = _spilled(key_rows, self.workspace, "keys")
         bounded = [key_rows]
         partial = None
@@ -170,21 +170,10 @@ class MergeSink:
             flags = pa.array(lacking)
             for column in folded.bases:
                 arrays.append(pc.if_else(flags, column, pa.scalar(None, column.type)))
-        written = _written(pa.Table.from_arrays(arrays, names=schema.names), self.workspace, schema)
+        written = write_file(pa.Table.from_arrays(arrays, names=schema.names), self.workspace, schema)
         assert written is not None
         deletes = int(np.count_nonzero(folded.deleted))
         return MergeFile(written.name, count - deletes, deletes, partial)
-
-
-def _written(rows: pa.Table, place: Folder, schema: pa.Schema) -> DataFile | None:
-    """A Parquet file of some rows; None: there are none. Nothing is left of one that failed."""
-    writer = FileWriter(place, schema)
-    try:
-        writer.write(shaped(rows, schema))
-        return writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
 
 
 def _spilled(rows: pa.Table, place: Folder, name: str) -> str:

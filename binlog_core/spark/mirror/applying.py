@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..apply.batch import apply_changes
 from ..apply.delta import DeltaTarget
-from ..apply.files import shaped
+from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.delta import delta_options
 from ..lake.results import FileStatistics, ToldStatement
@@ -146,14 +146,11 @@ def _frame(
 
     def read(numbers: Iterable[Any]) -> Iterator[Any]:
         import pyarrow.compute as pc
-        import pyarrow.parquet as pq
 
-        version, filesystem = pc.field(_VERSION), place.open()
-        for number in (i for one in numbers for i in one.column(0).to_pylist()):
-            with filesystem.open_input_file(names[number]) as source:
-                for rows in pq.ParquetFile(source).iter_batches():
-                    wanted = pa.table(rows).filter((version >= since) & (version < below))
-                    yield from shaped(wanted, schema).to_batches()
+        version = pc.field(_VERSION)
+        for rows in tables_of(place, (names[i] for one in numbers for i in one.column(0).to_pylist())):
+            wanted = rows.filter((version >= since) & (version < below))
+            yield from shaped(wanted, schema).to_batches()
 
     types = spark_schema(schema)
     rows = session.range(0, len(names), 1, len(names)).mapInArrow(read, types)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BinlogError, MirrorError
 from ...schema.given import parse_create_table
 from ...server.connection import Connection
-from ..apply.files import shaped
+from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
 from .copies import plan_copy
-from .digests import DIGEST, digested
+from .digests import DIGEST, digest_schema, digested
 from .marks import place_of
 from .mirroring import Mirroring
 from .state import Lake, TableState
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 100
 _FOLDER = "verify"
 _COUNT, _WHAT = "_count", "_what"
+_KINDS = ("missing", "extra", "changed")
 
 
 @dataclass(frozen=True)
@@ -172,34 +173,31 @@ def differing(
     if not tasks:
         return 0, [], [], []
     schema, key = viewed.schema, viewed.key
-    own = [pa.field(name, schema.field(name).type) for name in key]
-    types = pa.schema([*own, pa.field(DIGEST, pa.int64()), pa.field(_COUNT, pa.int64())])
+    types = digest_schema(schema, key).append(pa.field(_COUNT, pa.int64()))
 
     def read(numbers: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
         for folder, name, sign in (tasks[i] for one in numbers for i in one.column(0).to_pylist()):
-            with folder.open().open_input_file(name) as source:
-                for batch in pq.ParquetFile(source).iter_batches():
-                    rows = pa.table(batch)
-                    for one in rows.to_batches() if sign > 0 else shaped(rows, schema).to_batches():
-                        found = one if sign > 0 else digested(one, schema, key)
-                        counts = pa.repeat(pa.scalar(sign, pa.int64()), found.num_rows)
-                        yield pa.record_batch([*found.columns, counts], names=types.names).cast(types)
+            for rows in tables_of(folder, [name]):
+                for one in rows.to_batches() if sign > 0 else shaped(rows, schema).to_batches():
+                    found = one if sign > 0 else digested(one, schema, key)
+                    counts = pa.repeat(pa.scalar(sign, pa.int64()), found.num_rows)
+                    yield pa.record_batch([*found.columns, counts], names=types.names).cast(types)
 
     frame: Any = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, spark_schema(types))
     names = [F.col(quoted(name)) for name in key]
     counted = frame.groupBy(*names, DIGEST).agg(F.sum(_COUNT).alias(_COUNT)).where(f"{_COUNT} <> 0")
     most, least = F.max(_COUNT), F.min(_COUNT)
     what = F.when((most > 0) & (least < 0), "changed").when(most > 0, "missing").otherwise("extra")
-    by_key = counted.groupBy(*names).agg(what.alias(_WHAT))
-    counts = dict(map(tuple, by_key.groupBy(_WHAT).count().collect()))
+    by_key = counted.groupBy(*names).agg(what.alias(_WHAT)).persist()
 
     def some(kind: str) -> list[dict[str, Any]]:
-        if kind not in counts:
-            return []
         rows = by_key.where(F.col(_WHAT) == kind).select(*names).orderBy(*names).limit(_MOST_NAMED)
         found: list[dict[str, Any]] = rows.toArrow().to_pylist()
         return found
 
-    return sum(counts.values()), some("missing"), some("extra"), some("changed")
+    try:
+        counts = dict(map(tuple, by_key.groupBy(_WHAT).count().collect()))
+        missing, extra, changed = (some(one) if one in counts else [] for one in _KINDS)
+        return sum(counts.values()), missing, extra, changed
+    finally:
+        by_key.unpersist()

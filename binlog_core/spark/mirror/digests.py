@@ -40,7 +40,13 @@ def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa
         raise MirrorError(f"the columns have other types than the server's: {error}") from None
     kept = rows.select(list(key))
     digests = pa.array(row_digests(rows).view(np.int64))
-    return pa.record_batch([*kept.columns, digests], names=[*kept.schema.names, DIGEST])
+    return pa.record_batch([*kept.columns, digests], schema=digest_schema(schema, key))
+
+
+def digest_schema(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
+    """The columns of what `digested` gives."""
+    pa = import_pyarrow()
+    return pa.schema([*((name, schema.field(name).type) for name in key), (DIGEST, pa.int64())])
 
 
 def row_digests(batch: pa.RecordBatch) -> NDArray[np.uint64]:

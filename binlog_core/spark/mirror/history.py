@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
-from ..apply.files import FileWriter
+from ..apply.files import write_file
 from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable, delta_options
 from ..lake.destination import directory_name
@@ -57,16 +58,17 @@ class History:
         current, special = self._lake.opened(state), special_fields()
         types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: 1}
         schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
-        (number,), schemas = self._placed(state, [schema])
+        opened = cache(partial(self._opened, state))
+        (number,), schemas = _placed(opened, [schema])
         rows = Joiner(self._lake.folder(state), self._folder(state, number), schemas[number], types)
         marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: 0}]
-        schemas.setdefault(1, self._opened(state, 1).columns)
+        schemas.setdefault(1, opened(1).columns)
         told = {_BEGAN: str(place)}
         for one in sorted(schemas):
-            if self._opened(state, one).last_commit().get(_BEGAN) != told[_BEGAN]:
+            if opened(one).last_commit().get(_BEGAN) != told[_BEGAN]:
                 files = current.files() if one == number else ()
                 rows = replace(rows, into=self._folder(state, one), schema=schemas[one])
-                self._write(state, one, rows, files, marker if one == 1 else (), place, told)
+                self._write(opened(one), rows, files, marker if one == 1 else (), place, told)
 
     def append(
         self,
@@ -87,11 +89,12 @@ class History:
             URI that the files' names begin in.
         end : int
         """
-        numbers, schemas = self._placed(state, [file.schema for file in files])
+        opened = cache(partial(self._opened, state))
+        numbers, schemas = _placed(opened, [file.schema for file in files])
         if statements:
-            schemas.setdefault(1, self._opened(state, 1).columns)
+            schemas.setdefault(1, opened(1).columns)
         for number, schema in schemas.items():
-            done = self._opened(state, number).applied(self._mirror)
+            done = opened(number).applied(self._mirror)
             since = max(state.place or 0, done or 0)
             if since >= end:
                 continue
@@ -107,7 +110,7 @@ class History:
                 since=since,
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
-            self._write(state, number, rows, own, told, end, None)
+            self._write(opened(number), rows, own, told, end, None)
 
     def tables(self, state: TableState) -> Iterator[tuple[DeltaLakeTable, Folder]]:
         """Those that a table's history is in."""
@@ -117,27 +120,9 @@ class History:
                 return
             yield found, self._folder(state, number)
 
-    def _placed(
-        self, state: TableState, schemas: Iterable[pa.Schema]
-    ) -> tuple[list[int], dict[int, pa.Schema]]:
-        """The number of the table that each goes to, the first that can hold it, and what those then have."""
-        numbers: list[int] = []
-        tables: dict[int, pa.Schema] = {}
-        for schema in schemas:
-            for number in count(1):
-                if number not in tables:
-                    tables[number] = self._opened(state, number).columns
-                both = _united(tables[number], schema)
-                if both is not None:
-                    tables[number] = both
-                    numbers.append(number)
-                    break
-        return numbers, {number: tables[number] for number in numbers}
-
     def _write(
         self,
-        state: TableState,
-        number: int,
+        table: DeltaLakeTable,
         rows: Joiner,
         files: Sequence[Sized],
         told_rows: Sequence[Mapping[str, Any]],
@@ -145,7 +130,7 @@ class History:
         told: dict[str, str] | None,
     ) -> None:
         """Write files' rows and others in one commit."""
-        table, pa = self._opened(state, number), import_pyarrow()
+        pa = import_pyarrow()
         special = special_fields()
         names = [
             name for name in (_TYPE, _VERSION, _TIME, _ORDINAL, STATEMENT) if name not in rows.schema.names
@@ -154,9 +139,8 @@ class History:
         rows.into.make()
         written = join(self._session, rows, files)
         if told_rows:
-            writer = FileWriter(rows.into, rows.schema)
-            writer.write(pa.Table.from_pylist(told_rows, rows.schema))
-            written += [one for one in [writer.finish()] if one is not None]
+            one = write_file(pa.Table.from_pylist(told_rows, rows.schema), rows.into, rows.schema)
+            written += [one] if one is not None else []
         if not written:
             return
         app = (self._mirror, end)
@@ -174,6 +158,23 @@ class History:
     def _folder(self, state: TableState, number: int) -> Folder:
         uri = history_of(self._lake, state, number)
         return Folder(uri, delta_options(self._lake.storage_options), delta=True)
+
+
+def _placed(
+    opened: Callable[[int], DeltaLakeTable], schemas: Iterable[pa.Schema]
+) -> tuple[list[int], dict[int, pa.Schema]]:
+    """The number of the table that each goes to, the first that can hold it, and what those then have."""
+    numbers: list[int] = []
+    tables: dict[int, pa.Schema] = {}
+    for schema in schemas:
+        for number in count(1):
+            have = tables[number] if number in tables else opened(number).columns
+            both = _united(have, schema)
+            if both is not None:
+                tables[number] = both
+                numbers.append(number)
+                break
+    return numbers, tables
 
 
 def _united(have: pa.Schema, more: pa.Schema) -> pa.Schema | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..apply.files import FileWriter, shaped
+from ..apply.files import FileWriter, shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import DataFile
@@ -62,25 +62,19 @@ class Joiner:
 
     def __call__(self, names: Sequence[str]) -> DataFile | None:
         """Write them; None: there are no rows."""
-        import pyarrow.parquet as pq
-
         pa = import_pyarrow()
-        filesystem, writer = self.source.open(), FileWriter(self.into, self.schema)
         waiting: list[Any] = []
-        try:
-            for name in names:
-                with filesystem.open_input_file(name) as source:
-                    for batch in pq.ParquetFile(source).iter_batches():
-                        waiting.append(shaped(self._wanted(pa.table(batch)), self.schema, self.values))
-                        if sum(one.nbytes for one in waiting) >= _GROUP_BYTES:
-                            writer.write(pa.concat_tables(waiting))
-                            waiting = []
+        size = 0
+        with FileWriter(self.into, self.schema) as writer:
+            for rows in tables_of(self.source, names):
+                waiting.append(shaped(self._wanted(rows), self.schema, self.values))
+                size += waiting[-1].nbytes
+                if size >= _GROUP_BYTES:
+                    writer.write(pa.concat_tables(waiting))
+                    waiting, size = [], 0
             if waiting:
                 writer.write(pa.concat_tables(waiting))
             return writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
 
     def _wanted(self, rows: pa.Table) -> pa.Table:
         import pyarrow.compute as pc

@@ -256,9 +256,9 @@ class Mirroring:
             due = self._compact_after is not None and time.time() - state.compacted >= self._compact_after
             if not due or state.stage != "following" or self._stop.is_set():
                 continue
-            found = [(self._lake.opened(state), self._lake.folder(state))]
-            found += self._history.tables(state) if self._history is not None else ()
             try:
+                found = [(self._lake.opened(state), self._lake.folder(state))]
+                found += self._history.tables(state) if self._history is not None else ()
                 for table, folder in found:
                     compact(self.session, table, folder)
             except Exception as error:  # of deltalake and the stores below it

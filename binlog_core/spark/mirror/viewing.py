@@ -18,7 +18,7 @@ from ..apply.files import FileWriter
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow
 from .copies import batches_of
-from .digests import digested
+from .digests import digest_schema, digested
 from .marks import Mark, position_mark
 from .values import SESSION, SelectList, quoted
 
@@ -155,18 +155,12 @@ class Viewer:
         pa, count = import_pyarrow(), 0
         where = f" WHERE {chunk}" if chunk else ""
         sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
-        writer: FileWriter | None = None
-        try:
+        with FileWriter(self.into, digest_schema(viewed.schema, viewed.key)) as writer:
             for batch in batches_of(viewing, sql, viewed.selection):
                 rows = digested(batch, viewed.schema, viewed.key)
-                writer = writer or FileWriter(self.into, rows.schema)
                 writer.write(pa.Table.from_batches([rows]))
                 count += batch.num_rows
-            done = None if writer is None else writer.finish()
-        except BaseException:
-            if writer is not None:
-                writer.abort()
-            raise
+            done = writer.finish()
         return Seen(viewed.table, None if done is None else done.name, count)
 
 

@@ -108,9 +108,8 @@ def test_a_full_disk_is_told_as_it_is_and_nothing_is_left(tmp_path: Path, room: 
             real.delete_file(name)
 
     writer._filesystem = Full()
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"), writer:
         for _ in range(3):
             writer.write(pa.table({"id": range(100)}, schema=schema))
         writer.finish()
-    writer.abort()
     assert list(tmp_path.iterdir()) == []

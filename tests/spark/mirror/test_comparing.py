@@ -30,7 +30,14 @@ def session() -> Any:
 def test_which_keys_differ(session: Any, tmp_path: Path) -> None:
     none: Any = None
     viewed = Viewed("shop.t", none, SCHEMA, ("a", "b c"), ("",))
-    place = Folder(str(tmp_path))
+
+    class Counted(Folder):
+        def open(self) -> Any:
+            with open(f"{self.root}/opened", "a") as file:
+                file.write(".")
+            return super().open()
+
+    place = Counted(str(tmp_path))
 
     def file(name: str, *rows: tuple[Any, ...], server: bool) -> str:
         data = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
@@ -48,6 +55,7 @@ def test_which_keys_differ(session: Any, tmp_path: Path) -> None:
     found = differing(session, viewed, (place, theirs), (place, ours))
     missing, extra = {"a": 2, "b c": "x"}, [{"a": 2, "b c": "X"}, {"a": 4, "b c": "y"}]
     assert found == (4, [missing], extra, [{"a": 5, "b c": "y"}])
+    assert (tmp_path / "opened").read_text() == "...."  # each file once
     assert differing(session, viewed, (place, theirs[:1]), (place, [])) == (
         3,
         [{"a": 1, "b c": "x"}, {"a": 2, "b c": "x"}, {"a": 3, "b c": ""}],

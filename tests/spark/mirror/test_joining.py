@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +13,13 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 deltalake = pytest.importorskip("deltalake")
 
+from binlog_core import BinlogWarning  # noqa: E402
 from binlog_core.spark.apply.jobs import Folder  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.mirror import joining  # noqa: E402
 from binlog_core.spark.mirror.joining import Joiner, compact, join  # noqa: E402
+from binlog_core.spark.mirror.mirroring import Mirroring  # noqa: E402
+from binlog_core.spark.mirror.state import Lake, MirrorState, TableState  # noqa: E402
 
 NO_SESSION: Any = None  # so little is done here
 
@@ -76,3 +80,16 @@ def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -
     assert join(NO_SESSION, Joiner(place, place, pa.schema({})), files) == []
     assert asked == [["0", "1"], ["2"], ["3"], ["4", "5"]]
     assert join(NO_SESSION, Joiner(place, place, pa.schema({})), []) == []
+
+
+def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
+    state = MirrorState("id", "mysql://root@db1", ("shop.*",), "archive")
+    for name in ("a", "b"):
+        state.tables[f"shop.{name}"] = TableState("shop", name, "following")
+        put(tmp_path / f"shop.{name}", 8)
+    (tmp_path / "shop.a" / "_delta_log" / f"{0:020}.json").write_text("{")
+    nothing: Any = None
+    work = Mirroring(NO_SESSION, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=0)
+    with pytest.warns(BinlogWarning, match="the files of shop.a cannot be put together"):
+        work._compact()
+    assert len(deltalake.DeltaTable(tmp_path / "shop.b").file_uris()) == 1

@@ -94,6 +94,25 @@ def test_changes_come_once_whatever_is_done_again(changes: Changes) -> None:
     assert changes.rows()[0]["_commit_timestamp"] == NOW
 
 
+def test_a_table_is_opened_once_in_a_round(changes: Changes, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    real = History._opened
+
+    def counted(history: History, state: TableState, number: int) -> Any:
+        opened.append(number)
+        return real(history, state, number)
+
+    monkeypatch.setattr(History, "_opened", counted)
+    dates, number = {"d": pa.date32()}, {"d": pa.int32()}
+    truncate = ToldStatement(120, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
+    files = [
+        changes.file(dates, (dt.date(2026, 1, 1), "insert", 100)),
+        changes.file(number, (5, "insert", 110)),
+    ]
+    changes.append(150, *files, statements=(truncate,))
+    assert opened == [1, 2]
+
+
 def test_columns_are_added_and_become_wider_in_place(changes: Changes) -> None:
     changes.append(150, changes.file(ID, (1, "insert", 100)))
     wider = {"ID": pa.int64(), "v": pa.string()}  # as its ALTER spells it

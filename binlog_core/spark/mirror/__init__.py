@@ -152,8 +152,9 @@ def mirror(
                 work.until_now()
             else:
                 work.follow()
-            passed(state, last=True)
-        return statuses(place, state)
+            found = statuses(place, state)
+            passed.write(found)
+        return found
 
 
 def status(lake: Uri, *, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
@@ -330,15 +331,19 @@ class _Telling:
     def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
         self._lake, self._paths, self._next = lake, paths, 0.0
 
-    def __call__(self, state: MirrorState, *, last: bool = False) -> None:
+    def __call__(self, state: MirrorState) -> None:
+        if self._paths and time.monotonic() >= self._next:
+            self.write(statuses(self._lake, state))
+            self._next = time.monotonic() + _STATUS_INTERVAL
+
+    def write(self, found: list[TableStatus]) -> None:
+        """Write what they are now."""
         from ...archive.files import Files
         from ...archive.status import write_status
 
-        if self._paths and (last or time.monotonic() >= self._next):
-            told = MirrorStatus(self._lake.uri, statuses(self._lake, state))
-            for path in self._paths:
-                write_status(Files(), path, told)
-            self._next = time.monotonic() + _STATUS_INTERVAL
+        told = MirrorStatus(self._lake.uri, found)
+        for path in self._paths:
+            write_status(Files(), path, told)
 
 
 def _tell(place: Lake, progress: Callable[[list[TableStatus]], None], state: MirrorState) -> None:

@@ -12,6 +12,7 @@ from ..._decode.boundaries import last_checkpoint
 from ..._format.event_header import FIRST_EVENT
 from ..._prometheus import Metric, metrics_text
 from ...errors import BinlogError
+from ...gtids import parse_gtid_set
 from ...splits import FILE_NUMBER_SHIFT, plan_splits
 from ..access import Access
 from ..doors.resuming import gtids_behind
@@ -119,17 +120,35 @@ class MirrorStatus:
 
 
 class _ArchiveEnd:
-    """How much of an archive comes behind places in it."""
+    """How much of an archive comes behind places in it.
 
-    def __init__(self, archive: str, storage_options: dict[str, Any] | None) -> None:
+    Parameters
+    ----------
+    archive : str
+    places : dict of int to str or None
+        All that are asked for, with the GTIDs up to them: nothing before them is looked at.
+    storage_options : dict or None
+    """
+
+    def __init__(
+        self, archive: str, places: dict[int, str | None], storage_options: dict[str, Any] | None
+    ) -> None:
         self._sizes: list[tuple[int, int | None]] = []  # first version and bytes of each log
         self._gtids: str | None = None
         self._end = 0  # the last transaction boundary
         access = Access(storage_options=storage_options)
+        first = min(places) >> FILE_NUMBER_SHIFT
         for split in reversed(plan_splits([archive], None, storage_options=storage_options)):
+            if split.file_number < first:
+                break
             with access.file(split.path).open() as source:
                 if not self._end:
-                    end, gtids = last_checkpoint(source, 0)
+                    own = (at for at in places if at >> FILE_NUMBER_SHIFT == split.file_number)
+                    start = max((at for at in own if places[at]), default=split.version_base)
+                    before = places.get(start)
+                    end, gtids = last_checkpoint(
+                        source, start - split.version_base, parse_gtid_set(before) if before else None
+                    )
                     if end > FIRST_EVENT:
                         self._end = split.version_base + end
                         self._gtids = None if gtids is None else str(gtids)
@@ -161,15 +180,20 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     now = time.time()
     out = []
     archive: _ArchiveEnd | None = None
-    if not quick:
+    places = {
+        one.place: state.offsets.get(one.place, {}).get(GTIDS)
+        for one in state.tables.values()
+        if one.place is not None
+    }
+    if places and not quick:
         with contextlib.suppress(BinlogError):  # nothing is there yet, or it lies where this machine is not
-            archive = _ArchiveEnd(state.archive, lake.storage_options)
+            archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri = lake.table(one)
         known: dict[str, Any] = {} if quick else _committed(lake.opened(one))
         place = one.place
         if place is not None:
-            gtids = state.offsets.get(place, {}).get(GTIDS)
+            gtids = places[place]
             known |= archive.behind(place, gtids) if archive is not None else {}
             known |= {
                 "log": place >> FILE_NUMBER_SHIFT & 0xFFFF,

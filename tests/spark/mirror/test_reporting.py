@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,8 @@ deltalake = pytest.importorskip("deltalake")
 
 from support.archive import FakeServer, busy  # noqa: E402
 
+from binlog_core._decode.boundaries import last_checkpoint  # noqa: E402
+from binlog_core.spark.access import Access  # noqa: E402
 from binlog_core.spark.mirror.reporting import MirrorStatus, TableStatus, statuses  # noqa: E402
 from binlog_core.spark.mirror.state import Lake, MirrorState, TableState  # noqa: E402
 
@@ -58,6 +61,54 @@ def test_what_of_the_archive_is_not_in_a_table(tmp_path: Path) -> None:
     assert lags(last, sizes[last], None) == (0, 0)
     assert lags(first, 4, None) == (sum(sizes.values()) - 4 * len(sizes), None)
     assert lags(last, sizes[last] - 10, None)[0] == 10
+
+
+def test_an_archive_is_looked_at_from_the_known_places_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeServer()
+    places: list[tuple[int, str]] = []
+    for number in range(1, 5):
+        for _ in range(3):
+            server.transaction()
+            position = len(server.bytes_of(server.current))
+            places.append(((number << 40) + position, str(server.executed)))
+        if number < 4:
+            server.rotate()
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    for name in server.logs:
+        (folder / name).write_bytes(server.bytes_of(name))
+    sizes = [len(server.bytes_of(name)) for name in server.logs]
+    starts: list[int] = []
+    opened: list[int] = []
+    real = Access.file
+
+    def checkpoint(source: Any, start: int, *before: Any) -> Any:
+        starts.append(start)
+        return last_checkpoint(source, start, *before)
+
+    def file(access: Access, path: str) -> Any:
+        opened.append(int(path.rpartition(".")[2]))
+        return real(access, path)
+
+    monkeypatch.setattr("binlog_core.spark.mirror.reporting.last_checkpoint", checkpoint)
+    monkeypatch.setattr(Access, "file", file)
+    lake = Lake(str(tmp_path))
+    later, told = places[-2]  # where another table is
+    for i, (place, gtids) in enumerate(places):
+        state = MirrorState("id", "mysql://root@db1", ("shop.*",), str(folder))
+        for name, at in (("a", place), ("b", max(place, later))):
+            state.tables[f"shop.{name}"] = TableState("shop", name, "following", at)
+        state.offsets = {later: {"gtids": told}, place: {"gtids": gtids}}
+        starts.clear()
+        opened.clear()
+        found = statuses(lake, state)[0]
+        log, position = place >> 40, place & (1 << 40) - 1
+        size = sizes[log - 1] - position + sum(one - 4 for one in sizes[log:])
+        assert (found.lag_bytes, found.lag_transactions) == (size, len(places) - 1 - i)
+        assert opened == list(range(4, log - 1, -1))
+        assert starts == [max(place, later) & (1 << 40) - 1]
 
 
 def test_metrics() -> None:

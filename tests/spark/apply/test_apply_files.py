@@ -61,8 +61,9 @@ def test_no_rows_are_no_file(tmp_path: Path) -> None:
     writer = FileWriter(Folder(str(tmp_path)), schema)
     writer.write(schema.empty_table())
     assert writer.finish() is None
-    writer.write(pa.table({"id": [1]}))
-    writer.abort()
+    with pytest.raises(OSError, match="read further"), writer:
+        writer.write(pa.table({"id": [1]}))
+        raise OSError("what was to be read further")
     assert list(tmp_path.iterdir()) == []
 
 

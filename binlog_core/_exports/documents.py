@@ -29,7 +29,10 @@ def document_bytes(text: str) -> bytes:
     ValueError
         The text is not one that a server prints.
     """
-    kind, body = _value(json.loads(text, parse_float=_number, parse_constant=_refuse))
+    try:
+        kind, body = _value(json.loads(text, parse_float=_number, parse_constant=_refuse))
+    except RecursionError:
+        raise ValueError("more levels than a server allows") from None
     return bytes((kind,)) + body
 
 
@@ -58,11 +61,15 @@ def _value(value: Any) -> tuple[int, bytes]:
     if isinstance(value, str):
         data = value.encode()
         return _STRING, _length(len(data)) + data
-    large = isinstance(value, dict)
+    is_object = isinstance(value, dict)
+    keys = [key.encode() for key in value] if is_object else []
+    if any(len(key) > 0xFFFF for key in keys):
+        raise ValueError("a key has more than 65535 bytes")
+    items = [_value(one) for one in (value.values() if is_object else value)]
     try:
-        return (_SMALL_OBJECT if large else _SMALL_ARRAY), _container(value, "<H")
+        return (_SMALL_OBJECT if is_object else _SMALL_ARRAY), _container(keys, items, "<H")
     except _TooLong:
-        return (_LARGE_OBJECT if large else _LARGE_ARRAY), _container(value, "<I")
+        return (_LARGE_OBJECT if is_object else _LARGE_ARRAY), _container(keys, items, "<I")
 
 
 def _length(size: int) -> bytes:
@@ -92,12 +99,10 @@ def _decimal(value: Decimal) -> bytes:
     return bytes((max(len(whole) + scale, 1), scale)) + bytes(stored)
 
 
-def _container(value: dict[str, Any] | list[Any], size: str) -> bytes:
+def _container(keys: list[bytes], items: list[tuple[int, bytes]], size: str) -> bytes:
     """Count, size, entries of keys and of values, keys, values; offsets are from the count on."""
     width = struct.calcsize(size)
     most = (1 << 8 * width) - 1
-    keys = [key.encode() for key in value] if isinstance(value, dict) else []
-    items = list(value.values()) if isinstance(value, dict) else value
     at = 2 * width + len(keys) * (width + 2) + len(items) * (1 + width)
     entries, tail = bytearray(), bytearray()
     for key in keys:
@@ -105,8 +110,7 @@ def _container(value: dict[str, Any] | list[Any], size: str) -> bytes:
             raise _TooLong
         entries += struct.pack(size, at) + struct.pack("<H", len(key))
         at += len(key)
-    for item in items:
-        kind, body = _value(item)
+    for kind, body in items:
         if kind == _LITERAL:
             entries += bytes((kind,)) + body.ljust(width, b"\0")
             continue

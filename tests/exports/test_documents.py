@@ -38,7 +38,16 @@ def test_of_any_size(size: int) -> None:
     assert jsonb_to_text(document_bytes(long)).decode() == long
 
 
-@pytest.mark.parametrize("text", ["NaN", "{", "1" * 90 + ".5"])
+def test_a_long_text_in_as_many_levels_as_a_server_allows() -> None:
+    text = '["' + "x" * 70_000 + '"]'
+    for _ in range(49):
+        text = f'[{{"k": {text}}}]'
+    assert jsonb_to_text(document_bytes(text)).decode() == text
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "{", "1" * 90 + ".5", f'{{"{"k" * 65536}": 1}}', "[" * 99_999], ids=len
+)
 def test_what_no_server_prints_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         document_bytes(text)

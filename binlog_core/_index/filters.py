@@ -140,7 +140,7 @@ def of_key(columns: Sequence[Values]) -> tuple[Hashes, int]:
             found.append(hashes[ordinal])
             told |= 1 << ordinal
     if len(columns) > 1 and field > 4 * columns[0].count:
-        found.append(joined([hashes.get(i, column.hashes()) for i, column in enumerate(columns)]))
+        found.append(joined([hashes[i] if i in hashes else one.hashes() for i, one in enumerate(columns)]))
         told |= JOINED
     if len(found) == 1:
         return found[0], told

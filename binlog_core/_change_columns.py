@@ -29,3 +29,5 @@ CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type",
 # the changes of several logs: a batch alone does not tell them.
 LAKE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
 LAKE_METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")
+ABSENT = "_absent"  # the columns that a row image lacks
+FILE_NUMBER_SHIFT = 40  # of a `_commit_version`: the log's number above, the transaction's position below

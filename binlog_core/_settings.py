@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ._decode.gtid_selection import check_vendor, union
+from ._decode.gtid_selection import union
 from ._decode.log_decoder import LogDecoder
 from ._decode.selection import Columns, Place, Selection, columns_by_pattern, names, timestamp_of
 from ._sources.log_names import name_within, unpacked
@@ -23,7 +23,6 @@ from .schema.definitions import Definitions
 if TYPE_CHECKING:
     from ._decode.executed import Executed
     from ._decode.log_plans import Known
-    from ._format.format_description import FormatDescription
     from ._sources.follow import Follower
     from ._sources.log_files import LogFile, LogFiles
     from ._sources.sources import Source
@@ -92,12 +91,6 @@ class Settings:
             executed=executed,
             known=known,
         )
-
-    def check_vendor(self, description: FormatDescription, path: str) -> None:
-        """Refuse GTID sets of the vendor that did not write the log."""
-        for argument in ("gtids", "exclude_gtids"):
-            gtids = getattr(self.selection, argument)
-            check_vendor(gtids, argument, mariadb=description.is_mariadb, path=path)
 
     def selected(
         self,

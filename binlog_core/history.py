@@ -12,7 +12,7 @@ import numpy as np
 
 from ._core._values import RowChange
 from ._decode.merge import ChangeReader
-from ._exports import open_changes
+from ._exports import opener_of
 from ._gtid_fields import gtid_text
 from ._sources.log_names import name_within
 from .batch import OUTCOMES
@@ -23,7 +23,7 @@ from .transactions import DETAIL_TYPES, Transaction
 
 if TYPE_CHECKING:
     from ._decode.selection import Place
-    from ._exports.reading import ExportedLog
+    from ._exports.reading import ExportedLog, Opener
     from ._options import RangeOptions, StateOptions, Target
     from ._tables.tables import Table
 
@@ -95,17 +95,18 @@ def history(
     BinlogError
         As reading the logs does; also of a row with more than 1000 keys.
     """
-    return _history(_KeyNames(key), target, table, key, options)
+    open_changes = opener_of(target, options.get("storage_options"))
+    return _history(_KeyNames(key), open_changes, table, key, options)
 
 
 def _history(
-    names: _KeyNames, target: Target, table: str, key: Mapping[str, object], options: RangeOptions
+    names: _KeyNames, open_changes: Opener, table: str, key: Mapping[str, object], options: RangeOptions
 ) -> list[Version]:
     if not key:
         raise ValueError("key: the values of the primary key's columns are expected")
     wanted, named = tuple(key.values()), glob.escape(table)
     moves = names.condition(lambda own: " or ".join(f"changed({quoted_name(name)})" for name in own))
-    with open_changes(target, tables=named, where=moves, **options) as log:
+    with open_changes(tables=named, where=moves, **options) as log:
         pairs = [
             (names.values(c.before), names.values((c.before or {}) | (c.after or {}))) for c in log.rows()
         ]
@@ -114,7 +115,7 @@ def _history(
         raise SchemaError(f"the row had more than {_MOST_KEYS} keys", table=table)
     where = names.condition(lambda own: " or ".join(f"({_condition(own, values)})" for values in keys))
     found: list[Version] = []
-    with open_changes(target, tables=named, where=where, **options) as log:
+    with open_changes(tables=named, where=where, **options) as log:
         for one in log.each_file():
             versions = list(_versions(one, table, names, skip_errors=options.get("on_error") == "skip"))
             if isinstance(one, Log):
@@ -150,14 +151,15 @@ def row_as_of(
         As reading the logs does.
     """
     names, wanted = _KeyNames(key), tuple(key.values())
+    open_changes = opener_of(target, options.get("storage_options"))
     states: dict[tuple[Any, ...], dict[str, Any] | None] = {}
     until = cast("RangeOptions", {**options, "stop": stop})
-    _replay(_history(names, target, table, key, until), names, states)
+    _replay(_history(names, open_changes, table, key, until), names, states)
     for values, row in states.items():
         if _same(values, wanted):
             return row
     # What the first change found.
-    for version in _history(names, target, table, key, cast("RangeOptions", options)):
+    for version in _history(names, open_changes, table, key, cast("RangeOptions", options)):
         for image in (version.change.before, version.change.after):
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None

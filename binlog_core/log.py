@@ -16,6 +16,7 @@ import numpy as np
 from ._core._headers import HEADER_DTYPE
 from ._core._values import RowChange
 from ._decode.group import Group
+from ._decode.gtid_selection import check_vendor
 from ._decode.merge import ChangeReader
 from ._decode.selection import Columns, Selection, check_columns, check_condition
 from ._decoders import Decoders
@@ -85,7 +86,7 @@ class Log:
             self._format = settings.decoder(source, settings.selection, self._latest.report).read_format()
             self._size: int | None = source.size
             if self._format is not None:
-                settings.check_vendor(self._format, source.path)
+                check_vendor(settings.selection, mariadb=self._format.is_mariadb, path=source.path)
         except BaseException:
             source.close()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..errors import GtidError
 from ..gtids import (
@@ -15,6 +16,9 @@ from ..gtids import (
     parse_gtid_set,
     set_of_one,
 )
+
+if TYPE_CHECKING:
+    from .selection import Selection
 
 GtidArgument = str | AnyGtid | AnyGtidSet | Iterable[str | AnyGtid | AnyGtidSet]
 
@@ -56,16 +60,18 @@ def _not_gtids(argument: str, given: object) -> TypeError:
     return TypeError(f"{argument}= takes GTIDs, sets of them or their text, not {type(given).__name__}")
 
 
-def check_vendor(gtids: AnyGtidSet | None, argument: str, *, mariadb: bool, path: str) -> None:
+def check_vendor(selection: Selection, *, mariadb: bool, path: str) -> None:
     """A set of the other vendor than the log's selects nothing that could be meant.
 
     Raises
     ------
     GtidError
     """
-    if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
-        names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
-        raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
+    for argument in ("gtids", "exclude_gtids"):
+        gtids = getattr(selection, argument)
+        if gtids and isinstance(gtids, MariadbGtidSet) != mariadb:
+            names = ("MariaDB", "MySQL") if not mariadb else ("MySQL", "MariaDB")
+            raise GtidError(f"{argument}= has GTIDs of {names[0]}, and the log is of {names[1]}", path=path)
 
 
 def is_selected(gtid: AnyGtid | None, wanted: AnyGtidSet | None, excluded: AnyGtidSet | None) -> bool:

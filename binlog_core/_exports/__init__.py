@@ -1,5 +1,5 @@
 """Exports of logs as a source of changes: what undo and history read where the logs are gone."""
 
-from .reading import open_changes
+from .reading import opener_of
 
-__all__ = ["open_changes"]
+__all__ = ["opener_of"]

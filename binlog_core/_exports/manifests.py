@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from .._index.files import NAME as INDEX
-from .._sources.object_stores import arrow_filesystem, telling
+from .._sources.object_stores import arrow_filesystem, load_json, telling
 from .._sources.places import local_path
 from .._tables.described import described_table
 from .._tables.tables import Table
-from ..errors import BinlogError, MissingExtraError
+from ..errors import BinlogError, MissingExtraError, cannot_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MANIFEST = "_manifest.json"
-_LONGEST = 256 << 20  # bytes of a manifest
+MANIFEST = "_manifest.json"
+RUNS = "_runs"  # of tables of a lake: a folder with a manifest of each run
+_MIRROR, _DELTA_LOG = "_mirror", "_delta_log"
+_OWN = {MANIFEST, RUNS, _MIRROR, _DELTA_LOG}
 
 
 @dataclass(slots=True)
@@ -124,20 +127,20 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
         return None
     filesystem, root = place
     names = _names(filesystem, root, path)
-    if "_mirror" in names:
+    if _MIRROR in names:
         raise BinlogError(
             "a mirror's tables are not what undo and history read: expected its archive of the logs,"
             " _mirror/archive in it unless another was given",
             path=path,
         )
     found = Export(path, filesystem)
-    runs = [root] if _MANIFEST in names else []
+    runs = [root] if MANIFEST in names else []
     runs += [f"{root}/{one}" for one in sorted(names) if one.isdecimal()] if not runs else []
     try:
         for run in runs:
             _add_parquet(found, run)
-        if not runs and "_runs" in names:
-            for told in _markers(filesystem, f"{root}/_runs"):
+        if not runs and RUNS in names:
+            for told in _markers(filesystem, f"{root}/{RUNS}"):
                 found.add(told, lambda one: (f"{root}/{_last(one['directory'])}", []))
         if found.tables or found.logs:
             return found
@@ -146,11 +149,11 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
             f"not a manifest of an export with its tables' definitions: {type(error).__name__} {error}",
             path=path,
         ) from error
-    if "_delta_log" in names or any(one.endswith(".parquet") for one in names if one != INDEX):
+    if _DELTA_LOG in names or any(map(_is_parquet, names)):
         raise BinlogError(
             "the tables' definitions are missing, without which values of a lake are not those of the server:"
             " expected the directory that binlog-core export wrote, with its manifest"
-            f" ({_MANIFEST}, or _runs of Delta tables); of a mirror its archive of the logs",
+            f" ({MANIFEST}, or {RUNS} of Delta tables); of a mirror its archive of the logs",
             path=path,
         )
     return None
@@ -161,25 +164,31 @@ def _place(path: str, options: dict[str, Any] | None) -> tuple[Any, str] | None:
     local = local_path(path)
     if local is None:
         return arrow_filesystem(path, options)
-    from os.path import abspath, isdir
-
     if path.endswith(".parquet"):
         raise BinlogError(
             "a single Parquet file does not tell its table's definition: expected the directory that"
             " binlog-core export wrote",
             path=path,
         )
-    if not isdir(local):
+    if not os.path.isdir(local):
         return None
+    try:
+        names = os.listdir(local)
+    except OSError as error:
+        raise cannot_read(error, f"cannot be read: {type(error).__name__}: {error}", path) from error
+    if not any(one in _OWN or one.isdecimal() or _is_parquet(one) for one in names):
+        return None  # before pyarrow is imported, which takes longer than a small log
     try:
         from pyarrow.fs import LocalFileSystem
     except ImportError:
-        import os
-
-        if {_MANIFEST, "_runs"} & set(os.listdir(local)):
+        if MANIFEST in names or RUNS in names:
             raise MissingExtraError.of("pyarrow", "arrow", "an export") from None
         return None
-    return LocalFileSystem(), abspath(local)
+    return LocalFileSystem(), os.path.abspath(local)
+
+
+def _is_parquet(name: str) -> bool:
+    return name.endswith(".parquet") and name != INDEX
 
 
 def _names(filesystem: Any, root: str, path: str) -> set[str]:
@@ -192,7 +201,7 @@ def _names(filesystem: Any, root: str, path: str) -> set[str]:
 def _add_parquet(found: Export, run: str) -> None:
     from pyarrow.fs import FileType
 
-    name = f"{run}/{_MANIFEST}"
+    name = f"{run}/{MANIFEST}"
     with telling(name):
         if found.filesystem.get_file_info(name).type is not FileType.File:
             return  # a directory of something else, or of a run that was not finished
@@ -212,12 +221,8 @@ def _markers(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _json(filesystem: Any, path: str) -> dict[str, Any]:
-    import json
-
-    with telling(path), filesystem.open_input_file(path) as file:
-        if (size := file.size()) > _LONGEST:
-            raise ValueError(f"{size} bytes long: at most {_LONGEST} are expected")
-        told: dict[str, Any] = json.loads(file.read())
+    with telling(path):
+        told: dict[str, Any] = load_json(filesystem, path)
     return told
 
 

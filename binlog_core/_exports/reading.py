@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from .._change_columns import DELETE, LAKE_COLUMNS, OPS, POSTIMAGE, PREIMAGE
+from .._change_columns import (
+    ABSENT,
+    DELETE,
+    FILE_NUMBER_SHIFT,
+    LAKE_COLUMNS,
+    LAKE_METADATA,
+    OPS,
+    POSTIMAGE,
+    PREIMAGE,
+)
 from .._decode.conditions import bind
 from .._decode.group import Aside, Group
-from .._decode.gtid_selection import check_vendor, gtid_set
+from .._decode.gtid_selection import check_vendor, gtid_set, is_selected
 from .._decode.merge import ChangeReader
 from .._decode.selection import (
     OP_BITS,
@@ -27,6 +36,7 @@ from .._decode.selection import (
 from .._format.format_description import FormatDescription
 from .._opening import open as open_log
 from .._sources.log_names import name_within
+from .._sources.object_stores import telling
 from .._subsets import only
 from .._tables.column_types import Kind
 from .._tables.side_dtypes import TRANSACTION_DTYPE
@@ -35,7 +45,7 @@ from ..batch import OUTCOMES, ChangeBatch
 from ..conditions import Condition, condition_of, refs_of
 from ..errors import BinlogError, ConditionError, MissingExtraError, SchemaError
 from ..gtids import Gtid, parse_gtid
-from ..limits import DEFAULT_LIMITS, Limits
+from ..limits import DEFAULT_LIMITS
 from ..position import Position
 from ..report import Report
 from .manifests import Export, ExportedTable, find_export
@@ -49,11 +59,14 @@ if TYPE_CHECKING:
     from .._decode.selection import Place
     from .._options import LogOptions, Target
     from .._pushdown import PushedFilters
+    from ..gtids import AnyGtid
     from ..log import Log
 
-_ABSENT = "_absent"
-_NEEDED = (*LAKE_COLUMNS, _ABSENT)
-_FILE_SHIFT = 40  # of a _commit_version: the number of the log; below it the transaction's position
+    Opener = Callable[..., "AbstractContextManager[Log | ExportedLog]"]
+    _Dataset = tuple[tuple[str, str], pa.dataset.Dataset]  # of a table
+
+_NEEDED = (*LAKE_COLUMNS, ABSENT)
+_TOLD = ("_server_id", "_gtid", "_xid")  # of a transaction, where the table itself has no such column
 _WINDOW_SHIFT = 26  # transactions that begin in so many bytes of a log are read at a time
 _DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _COMMITTED = OUTCOMES.index("committed")
@@ -72,26 +85,22 @@ _LOSSES = (
 _NOT_OF_EXPORTS = ("schema", "schema_start", "keys", "charset", "server", "password_file", "defaults_file")
 
 
-def open_changes(target: Target, **options: Unpack[LogOptions]) -> AbstractContextManager[Log | ExportedLog]:
-    """Logs, or the export of some.
+def opener_of(target: Target, storage_options: dict[str, Any] | None) -> Opener:
+    """What opens logs, or the export of some, for each pass: `binlog_core.open` or `ExportedLog`.
 
     Parameters
     ----------
     target : what `binlog_core.open` takes, or the directory of an export
-    **options
-        As `binlog_core.open`.
+    storage_options : dict or None
+        As for `binlog_core.open`.
 
     Raises
     ------
     BinlogError
-        As `binlog_core.open`; also of an export that cannot be read, or does not have what is needed.
-    ValueError
-        An option that exports do not have.
+        An export that cannot be read.
     """
-    found = find_export(target, options.get("storage_options"))
-    if found is None:
-        return open_log(target, **options)
-    return ExportedLog(found, **options)
+    found = find_export(target, storage_options)
+    return partial(open_log, target) if found is None else partial(ExportedLog, found)
 
 
 class ExportedLog:
@@ -101,14 +110,14 @@ class ExportedLog:
     ----------
     export : Export
     **options
-        As `open_changes`. Places are those of transactions: one that begins in the range is read whole.
+        As `binlog_core.open`. Places are those of transactions: one that begins in the range is read whole.
 
     Raises
     ------
     ValueError
         An option that exports do not have.
     BinlogError
-        As `open_changes`.
+        It cannot be read, or does not have what is needed.
     """
 
     def __init__(self, export: Export, **options: Unpack[LogOptions]) -> None:
@@ -116,7 +125,7 @@ class ExportedLog:
             if options.get(name) is not None:
                 raise ValueError(f"{name}=: an export tells its tables' definitions itself")
         self._export = export
-        self.limits = options.get("limits") or Limits()
+        self.limits = options.get("limits") or DEFAULT_LIMITS
         self._fits = False  # of the condition, to some table
         self._misfit: BinlogError | None = None
         self.format = FormatDescription(4, export.server_version)
@@ -125,16 +134,13 @@ class ExportedLog:
             tables=names(options.get("tables")),
             exclude_tables=names(options.get("exclude_tables")),
             columns=columns_by_pattern(options.get("columns")),
-            where=condition_of(options.get("where"), options.get("limits") or DEFAULT_LIMITS),
+            where=condition_of(options.get("where"), self.limits),
             ops=ops_mask(options.get("ops")),
             server_id=options.get("server_id"),
             gtids=gtid_set(options.get("gtids"), "gtids"),
             exclude_gtids=gtid_set(options.get("exclude_gtids"), "exclude_gtids"),
         )
-        for argument in ("gtids", "exclude_gtids"):
-            check_vendor(
-                getattr(self.selection, argument), argument, mariadb=self.format.is_mariadb, path=export.path
-            )
+        check_vendor(self.selection, mariadb=self.format.is_mariadb, path=export.path)
         start: Any = options.get("start")
         self._start, self._stop = self._place(start), self._place(options.get("stop"))
         self._tables = {
@@ -161,10 +167,11 @@ class ExportedLog:
                         self.report.add(kind, path=self._export.logs[number], count=count)
         windows, between = self._windows()
         statements = list(self._statements(*between)) if asides else []
-        windows |= {version >> _WINDOW_SHIFT for version, _ in statements}
+        for version, _ in statements:
+            windows.setdefault(version >> _WINDOW_SHIFT, [])
         for window in sorted(windows):
             found = [aside for version, aside in statements if version >> _WINDOW_SHIFT == window]
-            yield self._group(window, found)
+            yield self._group(window, windows[window], found)
         if self._misfit is not None:
             raise self._misfit
 
@@ -228,7 +235,7 @@ class ExportedLog:
         import pyarrow.dataset as ds
 
         table = self._tables[name]
-        try:
+        with self._telling(name):
             by_schema: dict[Any, list[Any]] = {}
             sources = [ds.dataset(table.files, filesystem=self._export.filesystem)] if table.files else []
             sources += [_delta(path) for path in table.deltas]
@@ -239,17 +246,9 @@ class ExportedLog:
                 self._check_columns(name, schema)
                 first = fragments[0]
                 yield ds.FileSystemDataset(fragments, schema, first.format, first.filesystem)
-        except (OSError, self._arrow_error) as error:
-            raise BinlogError(
-                f"cannot be read: {error}", path=self._export.path, table=".".join(name)
-            ) from error
 
-    @property
-    def _arrow_error(self) -> type[Exception]:
-        import pyarrow
-
-        error: type[Exception] = pyarrow.ArrowException
-        return error
+    def _telling(self, name: tuple[str, str]) -> AbstractContextManager[None]:
+        return telling(self._export.path, ".".join(name))
 
     def _check_columns(self, name: tuple[str, str], schema: pa.Schema) -> None:
         """Refuse files without a column that is needed."""
@@ -259,7 +258,12 @@ class ExportedLog:
         if isinstance(selection.where, Condition):
             asked = {ref.name for ref in refs_of(selection.where.tree) if ref.pseudo}
             needed += [column for column in ("_gtid", "_server_id", "_thread_id") if column in asked]
-        missing = [column for column in dict.fromkeys(needed) if column not in schema.names]
+        own = _own_columns(self._tables[name])
+        missing = [
+            column
+            for column in dict.fromkeys(needed)
+            if column not in schema.names or (column in LAKE_METADATA and column in own)
+        ]
         if missing:
             raise SchemaError(
                 f"the export has no column {', '.join(missing)}, which is needed for this",
@@ -267,22 +271,21 @@ class ExportedLog:
                 table=".".join(name),
             )
 
-    def _windows(self) -> tuple[set[int], tuple[int, int]]:
-        """Which windows have rows in the range; the versions between which the range's statements are."""
-        windows: set[int] = set()
-        low, high = 0, (1 << 63) - 1
+    def _windows(self) -> tuple[dict[int, list[_Dataset]], tuple[int, int]]:
+        """Which datasets have rows of the range in which window; between which versions statements are."""
+        windows: dict[int, list[_Dataset]] = {}
         start, stop = self._start, self._stop
-        if isinstance(start, int):
-            low = start
-        if isinstance(stop, int):
-            high = stop
+        first = start if isinstance(start, int) else 0
+        last = stop if isinstance(stop, int) else (1 << 63) - 1
+        low, high = first, last
         timed = any(isinstance(one, dt.datetime) for one in (start, stop))
-        for datasets in self._datasets.values():
-            for dataset in datasets:
-                columns = ["_commit_version"] + ["_commit_timestamp"] * timed
+        columns = ["_commit_version"] + ["_commit_timestamp"] * timed
+        for name, dataset in ((name, one) for name, some in self._datasets.items() for one in some):
+            found: set[int] = set()
+            with self._telling(name):
                 for batch in dataset.scanner(columns=columns).to_batches():
                     versions = batch["_commit_version"].to_numpy(zero_copy_only=False)
-                    kept = (versions >= low) & (versions < high)
+                    kept = (versions >= first) & (versions < last)
                     if timed:
                         times = _times(batch["_commit_timestamp"])
                         if isinstance(start, dt.datetime):
@@ -293,7 +296,9 @@ class ExportedLog:
                             behind = times >= timestamp_of(stop) * 1_000_000
                             high = min(high, int(versions[behind].min(initial=high)))
                             kept &= ~behind
-                    windows.update(np.unique(versions[kept] >> _WINDOW_SHIFT).tolist())
+                    found.update(np.unique(versions[kept] >> _WINDOW_SHIFT).tolist())
+            for window in found:
+                windows.setdefault(window, []).append((name, dataset))
         return windows, (low, high)
 
     def _statements(self, low: int, high: int) -> Iterator[tuple[int, Aside]]:
@@ -306,7 +311,7 @@ class ExportedLog:
                 is_wanted_name(name, selection.tables, selection.exclude_tables) for name in concerned
             )
             if wanted and low <= version < high:
-                begin = version & ((1 << _FILE_SHIFT) - 1)
+                begin = version & ((1 << FILE_NUMBER_SHIFT) - 1)
                 text, database = str(one["sql"]), str(one["database"] or "")
                 yield version, Aside("statement", begin, int(one["ordinal"]), text, database, begin)
 
@@ -328,36 +333,38 @@ class ExportedLog:
 
     # ------------------------------------------------------------ groups
 
-    def _group(self, window: int, asides: list[Aside]) -> Group:
-        number = window >> (_FILE_SHIFT - _WINDOW_SHIFT)
+    def _group(self, window: int, datasets: list[_Dataset], asides: list[Aside]) -> Group:
+        number = window >> (FILE_NUMBER_SHIFT - _WINDOW_SHIFT)
         path = self._export.logs.get(number, f"log {number}")
         known: dict[int, tuple[Any, ...]] = {}
         made: list[_Rows] = []
-        for name, table in self._tables.items():
-            for dataset in self._datasets[name]:
-                columns = self._columns_read(name, table, dataset.schema)
-                try:
-                    rows = dataset.to_table(columns=columns, filter=self._filter(window)).combine_chunks()
-                except (OSError, self._arrow_error) as error:
-                    raise BinlogError(
-                        f"cannot be read: {error}", path=self._export.path, table=".".join(name)
-                    ) from error
-                if rows.num_rows:
-                    made += self._by_definition(name, table, rows, self._export.counts.get(number, {}))
+        for name, dataset in datasets:
+            table = self._tables[name]
+            columns = self._columns_read(table, dataset.schema)
+            with self._telling(name):
+                rows = dataset.to_table(columns=columns, filter=self._filter(window)).combine_chunks()
+            made += self._by_definition(name, table, rows, self._export.counts.get(number, {}))
         for one in made:
             one.learn(known)
         places = {version: i for i, version in enumerate(sorted(known))}
         transactions = np.zeros(len(places), TRANSACTION_DTYPE)
+        selected = np.zeros(len(places), np.bool_)
         for version, i in places.items():
+            time, server_id, text, xid = known[version]
+            gtid = None if text is None else parse_gtid(text)
+            selected[i] = is_selected(gtid, self.selection.gtids, self.selection.exclude_gtids)
             outcome = self._export.not_committed.get(version, _COMMITTED)
-            _fill(transactions[i : i + 1], version, outcome, *known[version])
-        batches = [batch for one in made if len(batch := one.batch(path, transactions, places, self))]
-        end = ((window + 1) << _WINDOW_SHIFT) & ((1 << _FILE_SHIFT) - 1)
+            _fill(transactions[i : i + 1], version, outcome, time, server_id, gtid, xid)
+        batches = [
+            batch for one in made if len(batch := one.batch(path, transactions, places, selected, self))
+        ]
+        end = ((window + 1) << _WINDOW_SHIFT) & ((1 << FILE_NUMBER_SHIFT) - 1)
         return Group(batches, transactions, path, end, end, asides)
 
-    def _columns_read(self, name: tuple[str, str], table: ExportedTable, schema: pa.Schema) -> list[str]:
-        about = [one for one in (*_NEEDED, "_gtid", "_server_id", "_xid") if one in schema.names]
-        own = [one for one in schema.names if one not in about and not one.startswith("_position")]
+    def _columns_read(self, table: ExportedTable, schema: pa.Schema) -> list[str]:
+        known = _own_columns(table)
+        own = [one for one in schema.names if one.lower() in known]
+        about = [one for one in (*_NEEDED, *_TOLD) if one in schema.names and one not in own]
         if self.selection.columns and self.selection.where is None:
             wanted: set[str] = set()
             for _, _, definition in table.definitions:
@@ -434,22 +441,25 @@ class _Rows:
         if why is not None:
             raise BinlogError(why, path=self._path, table=self.table.full_name)
 
-    def learn(self, known: dict[int, tuple[Any, ...]]) -> None:
+    def learn(self, transactions: dict[int, tuple[Any, ...]]) -> None:
         """Take what is told of each transaction: time, server, GTID, XID."""
         firsts = np.flatnonzero(np.append(True, self.versions[1:] != self.versions[:-1]))
         chosen = self.rows.take(firsts)
         times = _times(chosen["_commit_timestamp"]).tolist()
-        more = [
-            chosen[name].to_pylist() if name in chosen.column_names else [None] * len(firsts)
-            for name in ("_server_id", "_gtid", "_xid")
-        ]
+        names = {*chosen.column_names} - {column.name.lower() for column in self.table.columns}
+        more = [chosen[name].to_pylist() if name in names else [None] * len(firsts) for name in _TOLD]
         for version, *told in zip(self.versions[firsts].tolist(), times, *more, strict=True):
-            known[version] = tuple(told)
+            transactions[version] = tuple(told)
 
     def batch(
-        self, path: str, transactions: NDArray[np.void], places: dict[int, int], log: ExportedLog
+        self,
+        path: str,
+        transactions: NDArray[np.void],
+        places: dict[int, int],
+        selected: NDArray[np.bool_],
+        log: ExportedLog,
     ) -> ChangeBatch:
-        """The rows that are wanted, as a batch."""
+        """The rows that are wanted, as a batch; `selected`: which transactions are."""
         table, selection = self.table, log.selection
         own = {name.lower(): name for name in self.rows.column_names}
         columns = tuple(column for column in table.columns if column.name.lower() in own)
@@ -457,36 +467,27 @@ class _Rows:
         image = array["image"]
         index = np.array([places[one] for one in self.versions.tolist()], np.uint32)
         image["op"], image["transaction"] = self.ops, index
-        image["position"] = self.versions & ((1 << _FILE_SHIFT) - 1)
+        image["position"] = self.versions & ((1 << FILE_NUMBER_SHIFT) - 1)
         image["row"] = self.ordinals - (self.ops == POSTIMAGE)  # an update is one
         image["timestamp"], image["server_id"] = (transactions[k][index] for k in ("timestamp", "server_id"))
         heap, was = Heap(), np.isin(self.ops, (PREIMAGE, DELETE))
         for column in columns:
             self._fill(column, self.rows[own[column.name.lower()]], array, heap, was)
         by_name = {column.name: column for column in columns}
-        for i, lacking in enumerate(self.rows[_ABSENT].to_pylist()):
+        for i, lacking in enumerate(self.rows[ABSENT].to_pylist()):
             for name in lacking or ():
                 if name in by_name:
                     _set_bit(image["absent_bitmap"], np.array([i]), by_name[name])
         batch = ChangeBatch(table, columns, array, bytes(heap.data), transactions, path=path)
-        kept = np.ones(len(array), np.bool_)
+        kept = selected[index]
         for name, bit in OP_BITS.items():
             if not selection.ops & bit:
                 kept &= ~np.isin(self.ops, [op for op, its in OPS.items() if its.startswith(name)])
         if selection.server_id is not None:
             kept &= image["server_id"] == selection.server_id
-        if selection.selects_gtids:
-            wanted = np.array([_is_wanted(one, selection) for one in self._gtids(transactions)], np.bool_)
-            kept &= wanted[index]
         if selection.where is not None:
             kept &= log.matching(selection.where, batch)
         return batch if kept.all() else only(batch, kept)
-
-    @staticmethod
-    def _gtids(transactions: NDArray[np.void]) -> Iterator[str | None]:
-        from .._gtid_fields import gtid_text
-
-        return (gtid_text(one) for one in transactions)
 
     def _fill(
         self, column: Column, values: pa.ChunkedArray, array: NDArray[np.void], heap: Heap, was: NDArray[Any]
@@ -518,8 +519,13 @@ class _Rows:
         _set_bit(image["absent_bitmap"], np.flatnonzero(doubtful & was), column)
 
 
+def _own_columns(table: ExportedTable) -> set[str]:
+    """The table's own, in any of its definitions, in small letters."""
+    return {column.name.lower() for _, _, definition in table.definitions for column in definition.columns}
+
+
 def _version(number: int, position: int) -> int:
-    return (number << _FILE_SHIFT) + min(position, 1 << _FILE_SHIFT)
+    return (number << FILE_NUMBER_SHIFT) + min(position, 1 << FILE_NUMBER_SHIFT)
 
 
 def _set_bit(bitmap: NDArray[np.uint8], rows: NDArray[np.intp], column: Column) -> None:
@@ -542,31 +548,21 @@ def _fill(
     outcome: int,
     time: int,
     server_id: int | None,
-    gtid: str | None,
+    gtid: AnyGtid | None,
     xid: int | None,
 ) -> None:
-    record["begin_position"] = version & ((1 << _FILE_SHIFT) - 1)
+    record["begin_position"] = version & ((1 << FILE_NUMBER_SHIFT) - 1)
     record["end_position"] = record["begin_position"] + 1  # it has ended; where is not told
     record["timestamp"], record["commit_time"] = time // 1_000_000, time
     record["outcome"] = outcome
     record["server_id"], record["xid"] = server_id or 0, xid or 0
-    if gtid is None:
-        return
-    one = parse_gtid(gtid)
-    if isinstance(one, Gtid):
+    if isinstance(gtid, Gtid):
         record["gtid_kind"] = 1
-        record["uuid"] = np.frombuffer(bytes.fromhex(one.uuid.replace("-", "")), np.uint8)
-        record["tag"], record["sequence_number"] = one.tag.encode(), one.gno
-    else:
-        record["gtid_kind"], record["domain_id"] = 2, one.domain_id
-        record["server_id"], record["sequence_number"] = one.server_id, one.seq_no
-
-
-def _is_wanted(gtid: str | None, selection: Selection) -> bool:
-    if gtid is None:
-        return selection.gtids is None
-    wanted = selection.gtids is None or gtid in selection.gtids
-    return wanted and not (selection.exclude_gtids is not None and gtid in selection.exclude_gtids)
+        record["uuid"] = np.frombuffer(bytes.fromhex(gtid.uuid.replace("-", "")), np.uint8)
+        record["tag"], record["sequence_number"] = gtid.tag.encode(), gtid.gno
+    elif gtid is not None:
+        record["gtid_kind"], record["domain_id"] = 2, gtid.domain_id
+        record["server_id"], record["sequence_number"] = gtid.server_id, gtid.seq_no
 
 
 def _delta(path: str) -> pa.dataset.Dataset:

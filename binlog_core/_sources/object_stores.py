@@ -17,6 +17,7 @@ from .sources import FileSource, Source
 _FIRST_READ_LEN = 4 << 10  # after a seek; four times as many with each read
 _READ_AHEAD_LEN = 8 << 20
 _MARK_LEN = 16
+_LONGEST_JSON = 256 << 20
 
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
@@ -264,8 +265,22 @@ def check_listed(files: list[str], folder: str, path: str) -> None:
             raise BinlogError(f"the store lists {file[:255]!r}, which is not in this folder", path=path)
 
 
+def load_json(filesystem: Any, path: str) -> Any:
+    """What a JSON file holds.
+
+    Raises
+    ------
+    OSError, ValueError, RecursionError
+        It cannot be read, is longer than any that we write, or is not JSON.
+    """
+    with filesystem.open_input_file(path) as file:
+        if (size := file.size()) > _LONGEST_JSON:
+            raise ValueError(f"{size} bytes long: at most {_LONGEST_JSON} are expected")
+        return json.loads(file.read())
+
+
 @contextlib.contextmanager
-def telling(path: str) -> Iterator[None]:
+def telling(path: str, table: str | None = None) -> Iterator[None]:
     """What pyarrow's file systems raise as BinlogError, which names the file."""
     import pyarrow
 
@@ -274,6 +289,5 @@ def telling(path: str) -> Iterator[None]:
     except BinlogError:
         raise
     except (OSError, pyarrow.ArrowException) as error:
-        raise cannot_read(error, f"cannot be read: {type(error).__name__}: {error}", path) from shown_cause(
-            error
-        )
+        told = cannot_read(error, f"cannot be read: {type(error).__name__}: {error}", path)
+        raise told.located(table=table) from shown_cause(error)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Unpack
 
-from .._exports import open_changes
+from .._exports import opener_of
 from ..errors import BinlogError, SchemaError
 from ..report import BinlogWarning
 from .literals import is_plain, prepared
@@ -23,7 +23,7 @@ from .statements import BatchStatements, Literals, StatementMaker, TableStatemen
 
 if TYPE_CHECKING:
     from .._decode.group import Aside
-    from .._exports.reading import ExportedLog
+    from .._exports.reading import ExportedLog, Opener
     from .._options import LogOptions, Target
     from ..batch import ChangeBatch
     from ..log import Log
@@ -258,7 +258,8 @@ def plan_undo(
         rows (TRUNCATE, DROP and such among them), transactions of which the end is not in it, rows of which
         the log has not all old values. As reading the logs does.
     """
-    with open_changes(target, **options) as log:
+    open_changes = opener_of(target, options.get("storage_options"))
+    with open_changes(**options) as log:
         collector = _Collector(log, databases)
         for group in log.groups(asides=True):
             collector.add(group)
@@ -277,7 +278,7 @@ def plan_undo(
         )
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
-        _find_later(target, rows, collector, others)
+        _find_later(open_changes, rows, collector, others)
     return UndoPlan(rows, collector.transactions, collector.notes, mariadb)
 
 
@@ -500,7 +501,9 @@ def _check(row: UndoRow) -> None:
 # ------------------------------------------------------------ who changed it since
 
 
-def _find_later(target: Target, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]) -> None:
+def _find_later(
+    open_changes: Opener, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]
+) -> None:
     """Mark the rows that logs change behind the last change which is taken back."""
     tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
     tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
@@ -515,7 +518,7 @@ def _find_later(target: Target, rows: list[UndoRow], collector: _Collector, opti
     first = collector.first
     with (
         warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass told
-        open_changes(target, start=first, tables=list(names), columns=columns, **options) as log,
+        open_changes(start=first, tables=list(names), columns=columns, **options) as log,
     ):
         maker = StatementMaker(log.format)
         for group in log.groups():

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from .._change_columns import FILE_NUMBER_SHIFT
 from .._reading import files_of
 from .._redaction import shown_url
 from .._sources.archives import EPOCH_SHIFT
@@ -20,7 +21,6 @@ from ..errors import BinlogError, MissingFileError
 if TYPE_CHECKING:
     from .._options import AnyTarget
 
-FILE_NUMBER_SHIFT = 40  # `version_base`: the file's number above, an offset within the file below
 DEFAULT_SPLIT_SIZE = 128 << 20
 
 _MAX_FILE_NUMBER = (1 << 63 - FILE_NUMBER_SHIFT) - 1

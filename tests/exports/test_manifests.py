@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.golden import DATA
 
 from binlog_core import BinlogError
 from binlog_core._exports.manifests import find_export
+from binlog_core._index.files import NAME as INDEX
 
 LOG = DATA / "mysql97/dml_mixed.binlog"
 
@@ -57,6 +59,14 @@ def test_two_logs_of_one_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", [b"", "mysql://root@localhost", "/nowhere", LOG, [LOG, LOG], str(DATA)])
 def test_logs_are_not_exports(target: Any) -> None:
     assert find_export(target) is None
+
+
+def test_a_folder_of_logs_is_told_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bin.000001", "bin.index", INDEX):
+        (tmp_path / name).touch()
+    monkeypatch.delitem(sys.modules, "pyarrow.fs", raising=False)
+    assert find_export(tmp_path) is None
+    assert "pyarrow.fs" not in sys.modules
 
 
 def test_parquet_and_delta_of_others(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,8 @@ from support.golden import DATA, Golden, golden_logs
 from support.writer import Log, Table
 
 from binlog_core import BinlogError
+from binlog_core._exports import reading
+from binlog_core._exports.manifests import find_export
 from binlog_core.history import Version, history, row_as_of
 from binlog_core.replay import UndoPlan, plan_undo
 
@@ -237,6 +240,42 @@ def test_damaged_exports(shop: Path, tmp_path: Path) -> None:
     shutil.rmtree(out / "shop.t")
     with pytest.raises(BinlogError, match="cannot be read"):
         plan_undo(str(out), tables="shop.t")
+
+
+def test_a_file_that_is_damaged(shop: Path, tmp_path: Path) -> None:
+    out = export(shop, tmp_path / "out")
+    (path,) = out.glob("shop.t/*.parquet")
+    data = path.read_bytes()
+    path.write_bytes(data[:4] + bytes(len(data) // 4) + data[4 + len(data) // 4 :])
+    with pytest.raises(BinlogError, match="cannot be read") as caught:
+        plan_undo(str(out), tables="shop.t", partial=True)
+    assert caught.value.table == "shop.t"
+
+
+def test_columns_of_the_table_that_are_called_as_metadata(tmp_path: Path) -> None:
+    own = {"_position": 2, "_file": 3, "_server_id": 4, "_gtid": 5}
+    table = Table("shop", "t", [("id", "INT"), *((name, "INT") for name in own)], primary_key=["id"])
+    log = Log("8.4.0")
+    log.begin("shop")
+    log.delete(table, [{"id": 1, **own}])
+    log.commit()
+    (tmp_path / "bin.000001").write_bytes(log.getvalue())
+    out = str(export(tmp_path / "bin.000001", tmp_path / "out"))
+    (found,) = plan_undo(out, tables="shop.t").rows
+    assert found.before is not None and [*found.before] == ["1", "2", "3", "4", "5"]
+    for needed in ({"server_id": 4}, {"where": "_server_id = 4"}, {"gtids": []}):
+        with pytest.raises(BinlogError, match="has no column"):
+            plan_undo(out, tables="shop.t", **needed)  # type: ignore[arg-type]
+
+
+def test_the_manifest_is_read_once(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = str(export(shop, tmp_path / "out"))
+    read = Mock(wraps=find_export)
+    monkeypatch.setattr(reading, "find_export", read)
+    assert plan_undo(out, ops="delete", partial=True).rows
+    assert history(out, "shop.t", {"id": 2})
+    row_as_of(out, "shop.t", {"id": 2}, 4)
+    assert read.call_count == 3
 
 
 def test_columns_that_an_image_lacks(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import LAKE_COLUMNS
+from ..._exports.manifests import MANIFEST
+from ..._sources.object_stores import load_json
 from ...errors import BinlogError
-from ..lake.destination import load_json, open_filesystem
-from ..lake.parquet import MANIFEST, check_manifest
+from ..lake.destination import open_filesystem
+from ..lake.parquet import check_manifest
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images

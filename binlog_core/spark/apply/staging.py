@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._change_columns import LAKE_COLUMNS
+from ..._change_columns import ABSENT, LAKE_COLUMNS
 from ..rows.fit import STATEMENT
-from ..rows.images import ABSENT
 from ..rows.types import import_pyarrow
 from .jobs import Folder
 from .keys import hashes, numbered, one_array

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
+from ..._change_columns import ABSENT, LAKE_COLUMNS, LAKE_METADATA
 from ..._decode.conditions import bind
 from ..._index.finding import Indexes
 from ..._pushdown import Predicate, PushedFilters
@@ -19,7 +19,6 @@ from ..options import SourceOptions
 from ..plan.parts import Part
 from ..plan.statements import kind_of
 from ..rows.fit import CORRUPT, RESCUED, SPECIAL, STATEMENT, Fitter, FrameSchema, special_fields
-from ..rows.images import ABSENT
 from ..rows.json_rows import DebeziumRows, JsonRows, all_tables_schema
 from ..rows.observers import LoggedStatement
 from ..rows.read_options import ReadOptions

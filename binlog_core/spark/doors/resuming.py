@@ -17,13 +17,14 @@ from typing import Any
 from ..._decode.boundaries import last_checkpoint
 from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
+from ..._sources.object_stores import load_json
 from ..._sources.places import is_url
 from ...archive.files import Files, put
 from ...errors import BinlogError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitResult
 from ..access import Access
-from ..lake.destination import load_json, open_filesystem
+from ..lake.destination import open_filesystem
 from ..lake.results import ExportState, TableResult, WrittenSplit
 from ..plan.parts import check_numbers, index_of, whole_logs
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ... import errors
-from ..._sources.object_stores import arrow_filesystem, telling
+from ..._sources.object_stores import arrow_filesystem, load_json, telling
 from ..._sources.places import is_url
 from ..._tables.described import describe
 from ...errors import BinlogError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .results import FileStatistics, WrittenSplit
 
 _NOTE = ".error.json"
-_LONGEST_JSON = 256 << 20
 _MOST_NOT_COMMITTED = 10_000  # transactions of a log that a manifest names
 _MAX_NAME_LEN = 200  # most file systems take 255 bytes
 _KEPT_LEN = 150
@@ -81,20 +80,6 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     except (OSError, pyarrow.ArrowException) as error:
         raise BinlogError(f"cannot be written to: {error}", path=path) from error
     return filesystem, inner.rstrip("/")
-
-
-def load_json(filesystem: Any, path: str) -> Any:
-    """What a JSON file holds.
-
-    Raises
-    ------
-    OSError, ValueError, RecursionError
-        It cannot be read, is longer than any that we write, or is not JSON.
-    """
-    with filesystem.open_input_file(path) as file:
-        if (size := file.size()) > _LONGEST_JSON:
-            raise ValueError(f"{size} bytes long: at most {_LONGEST_JSON} are expected")
-        return json.loads(file.read())
 
 
 def write_whole(filesystem: Any, path: str, data: bytes) -> None:

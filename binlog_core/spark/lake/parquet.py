@@ -15,6 +15,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ..._exports.manifests import MANIFEST
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ...errors import BinlogError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from .results import FileStatistics, WrittenSplit
 
-MANIFEST = "_manifest.json"
 _MANIFEST_FORMAT = 2
 _MOVING_THREADS = 32
 _STAGING, _REPLACED = ".staging", "replaced"

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ..._exports.manifests import RUNS
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
 from .delta import DeltaLakeTable, delta_options, import_deltalake
@@ -57,7 +58,7 @@ class LakeTables(Destination):
         self.staging = output
         # Task attempts are counted anew in each session: a run that is repeated must not write over its own.
         self.prefix = f"{uuid.uuid4().hex[:12]}-"
-        self._marker = f"{self.path}/_runs/{quote(run_id, safe='')}.json"
+        self._marker = f"{self.path}/{RUNS}/{quote(run_id, safe='')}.json"
         self._kept: set[str] = set()
 
     @property
@@ -78,7 +79,7 @@ class LakeTables(Destination):
     def begin(self) -> None:
         """Make the directory."""
         try:
-            self.filesystem.create_dir(f"{self.path}/_runs", recursive=True)
+            self.filesystem.create_dir(f"{self.path}/{RUNS}", recursive=True)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 

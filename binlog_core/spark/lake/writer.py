@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._change_columns import ABSENT
 from ...batch import OPS
-from ..rows.images import ABSENT
 from ..rows.reader import Chunk
 from .destination import directory_name
 from .results import FileStatistics

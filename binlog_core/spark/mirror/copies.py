@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..._sources.object_stores import load_json
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column
 from ...errors import BinlogError, UnreachableError
@@ -20,7 +21,7 @@ from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
-from ..lake.destination import directory_name, load_json, open_filesystem
+from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile
 from .state import Lake, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted

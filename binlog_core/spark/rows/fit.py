@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..._change_columns import LAKE_COLUMNS, LAKE_METADATA
+from ..._change_columns import ABSENT, LAKE_COLUMNS, LAKE_METADATA
 from ..._json_text import JsonText
 from ..._tables.tables import Table
 from ...errors import SchemaError
 from ...report import Place
 from ...splits import Split
-from .images import ABSENT
 from .observers import LoggedStatement
 from .reader import Chunk
 from .types import import_pyarrow

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Images = Literal["both", "after", "keychange"]
-ABSENT = "_absent"
 
 
 class Selected(NamedTuple):

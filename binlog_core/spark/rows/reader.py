@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._change_columns import LAKE_COLUMNS
+from ..._change_columns import ABSENT, LAKE_COLUMNS
 from ..._decode.group import Group
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection, matches
@@ -27,7 +27,7 @@ from ...conditions import Condition, condition_of
 from ...errors import SchemaError
 from ...gtids import parse_gtid_set
 from ...splits import Split, SplitBounds, SplitResult
-from .images import ABSENT, Images, absent_names, metadata_column, select_images
+from .images import Images, absent_names, metadata_column, select_images
 from .observers import DamageReport, LoggedStatement, StatementRecorder
 from .ordinals import Ordinals, OrdinalsOfAll
 from .prepared import Prepared, XaRows

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from binlog_core import BinlogError
-from binlog_core.spark.lake.parquet import MANIFEST, ParquetDirectory
+from binlog_core._exports.manifests import MANIFEST
+from binlog_core.spark.lake.parquet import ParquetDirectory
 
 DEEP = "[" * 200_000
 

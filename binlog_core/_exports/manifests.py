@@ -34,7 +34,7 @@ class ExportedTable:
     files : list of str
         Parquet files; empty of Delta.
     deltas : list of str
-        Delta tables.
+        Paths or URLs of Delta tables.
     """
 
     definitions: list[tuple[int, int, Table]] = field(default_factory=list)
@@ -140,8 +140,9 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
         for run in runs:
             _add_parquet(found, run)
         if not runs and RUNS in names:
+            base = root if local_path(path) is not None else path.rstrip("/")  # deltalake takes URLs
             for told in _markers(filesystem, f"{root}/{RUNS}"):
-                found.add(told, lambda one: (f"{root}/{_last(one['directory'])}", []))
+                found.add(told, lambda one: (f"{base}/{_last(one['directory'])}", []))
         if found.tables or found.logs:
             return found
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

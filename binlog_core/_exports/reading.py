@@ -35,7 +35,8 @@ from .._decode.selection import (
 )
 from .._format.format_description import FormatDescription
 from .._opening import open as open_log
-from .._sources.log_names import name_within
+from .._sources.deltas import delta_options, import_deltalake
+from .._sources.log_names import name_within, unpacked
 from .._sources.object_stores import telling
 from .._subsets import only
 from .._tables.column_types import Kind
@@ -43,7 +44,7 @@ from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column, Table, record_dtype
 from ..batch import OUTCOMES, ChangeBatch
 from ..conditions import Condition, condition_of, refs_of
-from ..errors import BinlogError, ConditionError, MissingExtraError, SchemaError
+from ..errors import BinlogError, ConditionError, SchemaError
 from ..gtids import Gtid, parse_gtid
 from ..limits import DEFAULT_LIMITS
 from ..position import Position
@@ -126,6 +127,7 @@ class ExportedLog:
                 raise ValueError(f"{name}=: an export tells its tables' definitions itself")
         self._export = export
         self.limits = options.get("limits") or DEFAULT_LIMITS
+        self._storage_options = options.get("storage_options")
         self._fits = False  # of the condition, to some table
         self._misfit: BinlogError | None = None
         self.format = FormatDescription(4, export.server_version)
@@ -215,7 +217,7 @@ class ExportedLog:
             wanted = str(name)
             for matches in (
                 lambda path: path == wanted,
-                lambda path: name_within(path) == name_within(wanted),
+                lambda path: unpacked(name_within(path)) == unpacked(name_within(wanted)),
             ):
                 found = [number for number, path in logs.items() if matches(path)]
                 if len(found) == 1:
@@ -238,7 +240,7 @@ class ExportedLog:
         with self._telling(name):
             by_schema: dict[Any, list[Any]] = {}
             sources = [ds.dataset(table.files, filesystem=self._export.filesystem)] if table.files else []
-            sources += [_delta(path) for path in table.deltas]
+            sources += [_delta(path, self._storage_options) for path in table.deltas]
             for source in sources:
                 for fragment in source.get_fragments():
                     by_schema.setdefault(fragment.physical_schema, []).append(fragment)
@@ -565,14 +567,13 @@ def _fill(
         record["server_id"], record["sequence_number"] = gtid.server_id, gtid.seq_no
 
 
-def _delta(path: str) -> pa.dataset.Dataset:
+def _delta(path: str, options: dict[str, Any] | None) -> pa.dataset.Dataset:
+    import_deltalake()
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
     try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-    except ImportError:
-        raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
-    try:
-        return DeltaTable(path).to_pyarrow_dataset()
+        return DeltaTable(path, storage_options=delta_options(options)).to_pyarrow_dataset()
     except TableNotFoundError as error:
         raise BinlogError(
             "not a Delta table: only exports to Parquet and Delta are read", path=path

@@ -96,13 +96,15 @@ def arrow_filesystem(url: str, options: dict[str, Any] | None = None) -> tuple[A
     return filesystem, (container + parts.path).rstrip("/")
 
 
+def s3_words(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in pyarrow's words."""
+    flat = {**options, **options.get("client_kwargs", {})}
+    return {_S3_NAMES.get(name, name): value for name, value in flat.items() if name != "client_kwargs"}
+
+
 def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
-    nested = given.pop("client_kwargs", {})
-    given.update(nested)
-    found = {_S3_NAMES.get(name, name): value for name, value in given.items()}
-    # pyarrow itself does not look at these.
-    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-    told = next((os.environ[name] for name in variables if os.environ.get(name)), None)
+    found = s3_words(given)
+    told = s3_endpoint()  # which pyarrow itself does not look for
     endpoint = found.setdefault("endpoint_override", told) if told else found.get("endpoint_override")
     if isinstance(endpoint, str) and "://" in endpoint:
         found["scheme"], _, found["endpoint_override"] = endpoint.partition("://")
@@ -112,6 +114,12 @@ def _s3_options(given: dict[str, Any]) -> dict[str, Any]:
         if name in found:
             found[name] = float(found[name])
     return found
+
+
+def s3_endpoint() -> str | None:
+    """That of the environment."""
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    return next((os.environ[name] for name in variables if os.environ.get(name)), None)
 
 
 @lru_cache(maxsize=64)

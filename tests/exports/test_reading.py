@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
 import json
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from support.cli import run
 from support.exported import export
 from support.golden import DATA, Golden, golden_logs
+from support.s3 import CREDENTIALS, store
 from support.writer import Log, Table
 
 from binlog_core import BinlogError
@@ -103,6 +105,38 @@ def test_delta(tmp_path: Path) -> None:
     found = plan_undo(str(out), tables="shop.ledger_b", start=3735, stop=4166)
     assert script(found) == script(wanted)
     assert len(found.ready()) == 4
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_in_an_object_store(format: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = plan_undo(LOG, tables="shop.ledger_b", start=3735, stop=4166)
+    with store("lake") as endpoint:
+        options = {**CREDENTIALS, "endpoint_override": endpoint}
+        out = export(LOG, "s3://lake/out", format=format, storage_options=options)
+        found = plan_undo(out, tables="shop.ledger_b", start=3735, stop=4166, storage_options=options)
+        assert script(found) == script(wanted)
+        (wanted_version,) = history(LOG, "shop.ledger_b", {"id": 1}, stop=4166)[-1:]
+        (version,) = history(out, "shop.ledger_b", {"id": 1}, stop=4166, storage_options=options)[-1:]
+        assert version.change.after == wanted_version.change.after
+        for name, value in {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": CREDENTIALS["access_key"],
+            "AWS_SECRET_ACCESS_KEY": CREDENTIALS["secret_key"],
+            "AWS_REGION": CREDENTIALS["region"],
+        }.items():
+            monkeypatch.setenv(name, value)
+        ran = run("undo", out, "--tables", "shop.ledger_b", "--start", "3735", "--stop", "4166")
+        assert ran.text.count("ledger_b") >= 4
+
+
+def test_a_log_that_was_packed_since(shop: Path, tmp_path: Path) -> None:
+    """By the name of the packed one, or of the one that it was."""
+    packed = tmp_path / "bin.000001.gz"
+    packed.write_bytes(gzip.compress(shop.read_bytes()))
+    for log, name in ((packed, "bin.000001"), (shop, "bin.000001.gz"), (packed, "bin.000001.gz")):
+        out = str(export(log, tmp_path / f"{log.name}-{name}"))
+        found = plan_undo(out, tables="shop.t", start=(name, 4), partial=True)
+        assert [one.key for one in found.rows] == ["id=1"]
 
 
 def test_several_splits_and_logs(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from binlog_core.spark.doors.split_writer import SplitWriter
 from binlog_core.spark.lake.destination import Destination
@@ -13,25 +13,33 @@ from binlog_core.spark.lake.tables import DeltaTables
 from binlog_core.spark.rows.read_options import ReadOptions
 from binlog_core.splits import plan_splits
 
+AnyPath = TypeVar("AnyPath", Path, str)
+
 
 def export(
     logs: Path | Iterable[Path],
-    output: Path,
+    output: AnyPath,
     *,
     format: Literal["parquet", "delta"] = "parquet",
     run_id: str = "run",
     split_size: int | None = None,
+    storage_options: dict[str, Any] | None = None,
     **options: Any,
-) -> Path:
+) -> AnyPath:
     """Write what `export_logs` writes; the output."""
     kinds: dict[str, type[Destination]] = {"parquet": ParquetDirectory, "delta": DeltaTables}
-    destination = kinds[format](str(output), run_id)
+    destination = kinds[format](str(output), run_id, storage_options=storage_options)
     destination.begin()
     reading = ReadOptions(absent=True, statements=True, **options)
     splits = plan_splits(logs, split_size)
     numbers = {path: i for i, path in enumerate(dict.fromkeys(one.path for one in splits))}
     writer = SplitWriter(
-        destination.staging, reading, prefix=destination.prefix, nested=destination.nested, logs=numbers
+        destination.staging,
+        reading,
+        prefix=destination.prefix,
+        nested=destination.nested,
+        logs=numbers,
+        storage_options=storage_options,
     )
     try:
         destination.commit([writer.write(one, "a0") for one in splits])

@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BinlogError, MissingExtraError
+from ..._sources.deltas import import_deltalake
+from ...errors import BinlogError
 from ..rows.types import import_pyarrow, plain_type
 from .table import App, DataFile
 
@@ -24,7 +25,7 @@ class DeltaLakeTable:
     ----------
     uri : str
     options : dict or None
-        Of deltalake: see `delta_options`.
+        Of deltalake: see `_sources.deltas.delta_options`.
 
     Raises
     ------
@@ -242,20 +243,6 @@ class DeltaLakeTable:
         )
 
 
-def import_deltalake() -> None:
-    """See that deltalake is there.
-
-    Raises
-    ------
-    MissingExtraError
-        It is not installed.
-    """
-    try:
-        import deltalake  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("a Delta table needs deltalake: pip install deltalake") from None
-
-
 def delta_filesystem(root: str, options: Mapping[str, str] | None) -> Any:
     """A pyarrow file system whose paths begin at a URL, by deltalake and its options."""
     from deltalake.fs import DeltaStorageHandler
@@ -280,27 +267,6 @@ class _Sink:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
-
-
-def delta_options(options: dict[str, Any] | None) -> dict[str, str] | None:
-    """Options of a store in the words of deltalake."""
-    names = {
-        "access_key": "AWS_ACCESS_KEY_ID",
-        "key": "AWS_ACCESS_KEY_ID",
-        "secret_key": "AWS_SECRET_ACCESS_KEY",
-        "secret": "AWS_SECRET_ACCESS_KEY",
-        "session_token": "AWS_SESSION_TOKEN",
-        "token": "AWS_SESSION_TOKEN",
-        "region": "AWS_REGION",
-        "endpoint_url": "AWS_ENDPOINT_URL",
-        "endpoint_override": "AWS_ENDPOINT_URL",
-    }
-    if not options:
-        return None
-    found = {names.get(name, name): str(value) for name, value in options.items()}
-    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-        found["AWS_ALLOW_HTTP"] = "true"
-    return found
 
 
 def _added(files: Sequence[DataFile], now: int, *, changes: bool = True) -> list[Any]:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ..._exports.manifests import RUNS
+from ..._sources.deltas import delta_options, import_deltalake
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
-from .delta import DeltaLakeTable, delta_options, import_deltalake
+from .delta import DeltaLakeTable
 from .destination import (
     Destination,
     by_table,

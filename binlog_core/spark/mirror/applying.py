@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..._sources.deltas import delta_options
 from ..apply.batch import apply_changes
 from ..apply.delta import DeltaTarget
 from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
-from ..lake.delta import delta_options
 from ..lake.results import FileStatistics, ToldStatement
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow, spark_schema

@@ -9,9 +9,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
+from ..._sources.deltas import delta_options
 from ..apply.files import write_file
 from ..apply.jobs import Folder
-from ..lake.delta import DeltaLakeTable, delta_options
+from ..lake.delta import DeltaLakeTable
 from ..lake.destination import directory_name
 from ..lake.results import FileStatistics, ToldStatement
 from ..rows.fit import STATEMENT, special_fields, widened

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..._decode.selection import matches_name
+from ..._sources.deltas import delta_options
 from ..._sources.object_stores import load_json
 from ...errors import MirrorError
 from ..apply.jobs import Folder
-from ..lake.delta import DeltaLakeTable, delta_options
+from ..lake.delta import DeltaLakeTable
 from ..lake.destination import directory_name, open_filesystem, write_whole
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"

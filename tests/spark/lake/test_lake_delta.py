@@ -13,7 +13,7 @@ deltalake = pytest.importorskip("deltalake")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from binlog_core.spark.lake.delta import DeltaLakeTable, delta_filesystem, delta_options  # noqa: E402
+from binlog_core.spark.lake.delta import DeltaLakeTable, delta_filesystem  # noqa: E402
 from binlog_core.spark.lake.table import DataFile  # noqa: E402
 
 
@@ -71,19 +71,6 @@ def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:
     assert DeltaLakeTable(str(tmp_path / "feed")).special == ["delta.enableChangeDataFeed"]
     deltalake.write_deltalake(str(tmp_path / "plain"), rows)
     assert DeltaLakeTable(str(tmp_path / "plain")).special == []
-
-
-def test_options_of_a_store_in_the_words_of_deltalake() -> None:
-    assert delta_options(None) is delta_options({}) is None
-    given = {"key": "k", "secret": "s", "endpoint_url": "http://minio:9000", "timeout": 5}
-    assert delta_options(given) == {
-        "AWS_ACCESS_KEY_ID": "k",
-        "AWS_SECRET_ACCESS_KEY": "s",
-        "AWS_ENDPOINT_URL": "http://minio:9000",
-        "AWS_ALLOW_HTTP": "true",
-        "timeout": "5",
-    }
-    assert "AWS_ALLOW_HTTP" not in (delta_options({"endpoint_url": "https://minio"}) or {})
 
 
 def test_files_of_a_store_take_buffers_of_arrow(tmp_path: Path) -> None:

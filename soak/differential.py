@@ -7,8 +7,9 @@
 
 Each log has its own seed: tables of random columns of all types, with keys of all kinds or none, rows and
 definitions that change, images that are whole or not. It is read by rows(), arrays (support/arrays.py, by
-NumPy alone), Arrow batches and streams, three threads, splits, from the server, and from an archive. The
-folded rows must be the server's, and all roads must have met the same changes.
+NumPy alone), Arrow batches by way of records and as columns at once, Arrow streams, three threads, splits,
+from the server, and from an archive. The folded rows must be the server's, and all roads must have met the
+same changes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import socket
 import struct
 import sys
 import tempfile
@@ -29,7 +31,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 from archive_kills import connect
 from server import port_of
 
@@ -40,6 +44,7 @@ from support.splits import cut, read_all
 from test_arrow_truth import changes as arrow_changes
 
 import binlog_core
+from binlog_core._core import _rows
 from binlog_core.archive import archive
 
 DATABASE = "differ"
@@ -145,27 +150,34 @@ _SIGNS = {
 }
 
 
-def _text(pick: random.Random, _: str) -> Any:
+def _compressed(pick: random.Random, name: str, version: str) -> str:
+    long = name.startswith("VAR") or name.endswith(("TEXT", "BLOB"))
+    return " COMPRESSED" if "MariaDB" in version and long and pick.random() < 0.3 else ""
+
+
+def _text(pick: random.Random, version: str) -> Any:
     charset = pick.choice(list(_SIGNS))
     size = pick.choice((1, 20, 63, 64, 255, 256, 300))
     name = pick.choice(
         (f"CHAR({min(size, 200)})", f"VARCHAR({size})", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")
     )
     longest = {"C": min(size, 200), "V": size}.get(name[0], 60)
+    packed = _compressed(pick, name, version)
 
     def value(p: random.Random) -> str:
         length = p.choice((0, 1, p.randrange(longest + 1), longest))
         return "".join(p.choice(_SIGNS[charset]) for _ in range(length)).rstrip(" ")
 
-    return f"{name} CHARACTER SET {charset}", "text", value
+    return f"{name}{packed} CHARACTER SET {charset}", "text", value
 
 
-def _bytes(pick: random.Random, _: str) -> Any:
+def _bytes(pick: random.Random, version: str) -> Any:
     size = pick.choice((1, 16, 255))
     name = pick.choice(
         (f"BINARY({size})", f"VARBINARY({size + 1})", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
     )
-    return name, "bytes", lambda p: p.randbytes(p.choice((0, 1, size)))
+    packed = _compressed(pick, name, version)
+    return name + packed, "bytes", lambda p: p.randbytes(p.choice((0, 1, size)))
 
 
 def _members(pick: random.Random, version: str) -> Any:
@@ -212,6 +224,27 @@ def _vector(_: random.Random, version: str) -> Any:
     return "VECTOR(3)", "vector", lambda p: struct.pack("<3f", *(p.randrange(-9, 9) / 4 for _ in range(3)))
 
 
+def _named(pick: random.Random, version: str) -> Any:
+    """MariaDB's types of fixed bytes; of which the server trims zeros at the end."""
+    if "MariaDB" not in version:
+        return None
+    kind = pick.choice(tuple(_FIXED))
+
+    def value(p: random.Random) -> str:
+        size = 4 if kind == "inet4" else 16
+        raw = p.randbytes(p.choice((0, 1, size - 1, size))).ljust(size, b"\0")
+        return str(UUID(bytes=raw)) if kind == "uuid" else socket.inet_ntop(_FAMILIES[kind], raw)
+
+    return kind.upper(), kind, value
+
+
+_FAMILIES = {"inet4": socket.AF_INET, "inet6": socket.AF_INET6}
+_FIXED = {
+    "uuid": lambda text: UUID(text).bytes,
+    "inet4": lambda text: socket.inet_pton(socket.AF_INET, text),
+    "inet6": lambda text: socket.inet_pton(socket.AF_INET6, text),
+}
+
 KINDS_OF = (
     _int,
     _int,
@@ -228,6 +261,7 @@ KINDS_OF = (
     _json,
     _point,
     _vector,
+    _named,
 )
 
 
@@ -259,6 +293,9 @@ class Work:
             self.run(f"SET SESSION binlog_transaction_compression = {pick.choice(('ON', 'OFF', 'OFF'))}")
             partial = self.image == "FULL" and pick.random() < 0.4  # else there is nothing to apply diffs to
             self.run(f"SET SESSION binlog_row_value_options = '{'PARTIAL_JSON' if partial else ''}'")
+        if self.mariadb:
+            self.run(f"SET GLOBAL log_bin_compress = {pick.choice(('ON', 'OFF', 'OFF'))}")
+            self.run("SET GLOBAL log_bin_compress_min_len = 10")
         self.run(f"CREATE DATABASE {DATABASE} CHARACTER SET {pick.choice(('utf8mb4', 'latin1'))}")
         self.run(f"USE {DATABASE}")
         for number in range(pick.randrange(1, 4)):
@@ -412,6 +449,8 @@ def known(value: Any, kind: str) -> Any:
         return None
     if kind == "bytes":
         return (value.encode() if isinstance(value, str) else bytes(value)).rstrip(b"\0")
+    if kind in _FIXED:
+        return _FIXED[kind](value)
     if kind == "bit":
         return int.from_bytes(value, "big")
     if kind == "set":
@@ -432,6 +471,8 @@ def ours(value: Any, kind: str) -> Any:
         return None
     if kind == "bytes":
         return bytes(value).rstrip(b"\0")
+    if kind in _FIXED:
+        return bytes(value)
     if kind in ("int", "bit"):
         return int(value)
     if kind == "decimal":
@@ -531,8 +572,8 @@ def places(changes: Iterable[Any]) -> list[tuple[Any, ...]]:
     ]
 
 
-def read(path: Path, url: str, name: str, folder: Path, work: Work) -> dict[str, Any]:
-    """By each road: the rows that it leaves."""
+def read(path: Path, url: str, name: str, folder: Path, work: Work) -> tuple[dict[str, Any], int]:
+    """By each road: the rows that it leaves; and how many batches were columns at once."""
     given = {"schema": "ddl"}
     roads: dict[str, Any] = {}
     with binlog_core.open(path, **given) as log:
@@ -555,7 +596,50 @@ def read(path: Path, url: str, name: str, folder: Path, work: Work) -> dict[str,
         plain = places(log.rows())
     split = places(read_all(cut(path, 1500))[0])
     roads["splits"] = roads["rows"] if split == plain else difference(split, plain)
-    return roads
+    wrong, at_once = arrow_differences(path, **given)
+    roads["arrow"] = wrong or roads["arrow"]
+    return roads, at_once
+
+
+def arrow_of(path: Path, least: int, **given: Any) -> tuple[list[tuple[str, pa.RecordBatch, list[Any]]], int]:
+    """Batches of a few records, as columns at once from `least` records on; and how many were."""
+    before = _rows.columns_from(least)
+    found, at_once = [], 0
+    try:
+        with binlog_core.open(path, limits=binlog_core.Limits(group_rows=8), **given) as log:
+            for batch in log.batches():
+                made = batch.to_arrow()
+                made.validate(full=True)
+                at_once += batch.run_list is not None
+                found.append((batch.table.full_name, made, batch.invalid_dates.tolist()))
+    finally:
+        _rows.columns_from(before)
+    return found, at_once
+
+
+def arrow_differences(path: Path, **given: Any) -> tuple[str, int]:
+    """What columns at once and streams have that batches by way of records do not; batches at once."""
+    records, none = arrow_of(path, 1 << 30, **given)
+    columns, at_once = arrow_of(path, 1, **given)
+    assert not none
+    if columns != records:
+        return f"columns at once: {difference(columns, records)}", at_once
+    for table in {name for name, _, _ in records}:
+        parts = [part for name, part, _ in records if name == table]
+        if any(part.schema != parts[0].schema for part in parts):
+            continue  # a stream has one schema
+        for least, threads in ((1, 1), (1, 3), (1 << 30, 1)):
+            before = _rows.columns_from(least)
+            try:
+                with binlog_core.open(
+                    path, threads=threads, limits=binlog_core.Limits(group_rows=8), **given
+                ) as log:
+                    stream = pa.table(log.batches(table))
+            finally:
+                _rows.columns_from(before)
+            if stream != pa.Table.from_batches(parts):
+                return f"stream of {table}, {threads} threads, at once from {least}", at_once
+    return "", at_once
 
 
 def difference(found: list[Any], wanted: list[Any]) -> str:
@@ -563,8 +647,8 @@ def difference(found: list[Any], wanted: list[Any]) -> str:
     return f"{len(found)} changes of {len(wanted)}; {first!r:.600}"
 
 
-def log_of(port: int, seed: int) -> tuple[list[str], int, int]:
-    """What is wrong with one log, and its changes and bytes."""
+def log_of(port: int, seed: int) -> tuple[list[str], Counter[str]]:
+    """What is wrong with one log; the rows that it leaves, its bytes, its batches that were columns at once."""
     url = f"mysql://root@127.0.0.1:{port}"
     with (
         closing(connect(port)) as connection,
@@ -582,7 +666,7 @@ def log_of(port: int, seed: int) -> tuple[list[str], int, int]:
         cursor.execute("FLUSH BINARY LOGS")
         path = Path(folder) / name
         path.write_bytes(b"\xfebin" + b"".join(dump(name, url)))
-        roads = read(path, url, name, Path(folder) / "archive", work)
+        roads, at_once = read(path, url, name, Path(folder) / "archive", work)
         wrong = []
         for road, found in roads.items():
             if isinstance(found, str):
@@ -594,7 +678,7 @@ def log_of(port: int, seed: int) -> tuple[list[str], int, int]:
                     wrong.append(
                         f"{road}: {table}: {list(more)[:1]!r:.900} instead of {list(less)[:1]!r:.900}"
                     )
-        return wrong, sum(map(len, truth.values())), path.stat().st_size
+        return wrong, Counter(rows=sum(map(len, truth.values())), size=path.stat().st_size, at_once=at_once)
 
 
 def main() -> int:
@@ -606,18 +690,18 @@ def main() -> int:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     bad: list[int] = []
-    rows = size = 0
+    figures: Counter[str] = Counter()
     began = time.monotonic()
     with port_of(arguments.port) as port:
         for seed in range(arguments.seed, arguments.seed + arguments.logs):
             try:
-                wrong, count, length = log_of(port, seed)
+                wrong, found = log_of(port, seed)
+                figures += found
             except KeyboardInterrupt:
                 seed -= 1
                 break
             except Exception:
-                wrong, count, length = [traceback.format_exc()], 0, 0
-            rows, size = rows + count, size + length
+                wrong = [traceback.format_exc()]
             if wrong:
                 bad.append(seed)
                 print(f"seed {seed}:", *wrong, sep="\n  ", flush=True)
@@ -626,7 +710,8 @@ def main() -> int:
     seconds = time.monotonic() - began
     done = seed - arguments.seed + 1
     print(
-        f"{done} logs from seed {arguments.seed}, {size:,} bytes, {rows:,} rows at the end, {seconds:.0f} s; wrong: {bad or 'none'}"
+        f"{done} logs from seed {arguments.seed}, {figures['size']:,} bytes, {figures['rows']:,} rows at the end,"
+        f" {figures['at_once']:,} batches as columns at once, {seconds:.0f} s; wrong: {bad or 'none'}"
     )
     return 1 if bad else 0
 

@@ -122,16 +122,8 @@ def judge(store: str, rows: dict[int, tuple[Any, ...]]) -> dict[str, int]:
     return figures
 
 
-def soak(port: int, logs: str, seconds: float, pause: float, folder: Path) -> int:
-    store = str(folder / "changes.sqlite")
-    with closing(sqlite3.connect(store)) as db:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute(
-            "CREATE TABLE changes"
-            " (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
-        )
-        db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
-        db.commit()
+def prepare(port: int, folder: str, *stores: str) -> None:
+    """The server's table, and a checkpoint where it begins: in a log of this folder."""
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS soak")
         cursor.execute("CREATE DATABASE soak")
@@ -141,12 +133,30 @@ def soak(port: int, logs: str, seconds: float, pause: float, folder: Path) -> in
         )
         connection.commit()
         file, position = end_of_logs(cursor)
-    folder_of_logs = logs if os.path.isdir(logs) else os.path.dirname(logs)
-    with closing(sqlite3.connect(store)) as db:
-        # What the logs hold from before is another table's, whose keys were the same.
-        db.execute("INSERT INTO checkpoint VALUES (?, ?)", (os.path.join(folder_of_logs, file), position))
-        db.commit()
+    for store in stores:
+        with closing(sqlite3.connect(store)) as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute(
+                "CREATE TABLE changes"
+                " (number INTEGER PRIMARY KEY, file TEXT, position INT, op TEXT, tbl TEXT, old, new)"
+            )
+            db.execute("CREATE TABLE checkpoint (file TEXT, position INT)")
+            # What the logs hold from before is another table's, whose keys were the same.
+            db.execute("INSERT INTO checkpoint VALUES (?, ?)", (os.path.join(folder, file), position))
+            db.commit()
 
+
+def rows_of(port: int) -> tuple[str, int, dict[int, tuple[Any, ...]]]:
+    """Where the logs end, and the server's table."""
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        file, position = end_of_logs(cursor)
+        cursor.execute("SELECT id, writer, value, text FROM soak.t")
+        return file, position, {row[0]: row for row in cursor.fetchall()}
+
+
+def soak(port: int, logs: str, seconds: float, pause: float, folder: Path) -> int:
+    store = str(folder / "changes.sqlite")
+    prepare(port, logs if os.path.isdir(logs) else os.path.dirname(logs), store)
     stop = threading.Event()
     done = [0] * WRITERS
     writers = [threading.Thread(target=write, args=(port, n, stop, done, pause)) for n in range(WRITERS)]
@@ -170,10 +180,7 @@ def soak(port: int, logs: str, seconds: float, pause: float, folder: Path) -> in
     for writer in writers:
         writer.join()
 
-    with closing(connect(port)) as connection, connection.cursor() as cursor:
-        file, position = end_of_logs(cursor)
-        cursor.execute("SELECT id, writer, value, text FROM soak.t")
-        rows = {row[0]: row for row in cursor.fetchall()}
+    file, position, rows = rows_of(port)
     patience = time.monotonic() + 120
     while reader.poll() is None and time.monotonic() < patience and not reached(store, file, position):
         time.sleep(0.2)

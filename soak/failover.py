@@ -1,24 +1,29 @@
 """A primary is killed while it is read and archived; its replica takes over, and every row has come once.
 
-    python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID' [--lost]
+    python soak/failover.py --primary 3306 --replica 3307 --kill 'kill -9 PID' [--lost] [--mirror 60]
 
 Two servers of one vendor on 127.0.0.1 with nothing in their logs but their own beginnings, with GTIDs and
 log_slave_updates, where root has no password. The command kills the primary: while it has a transaction open,
 and in the middle of another that it sends to the readers. That one is on the replica; or, with --lost, it is
 not, and who has rows of it is told so.
+
+With --mirror a mirror follows instead, eight writers change its tables, and the primary is killed so many
+seconds after it began. At the end the lake is what the replica has, and ``verify`` agrees; or, with --lost,
+each run of the mirror is told so, and no table of the lake changes any more.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +191,76 @@ def soak(primary: int, replica: int, kill: str, lost: bool) -> int:
     return 0 if all(found.values()) and as_meant and cut < _LARGE[0] * _LARGE[1] else 1
 
 
+def mirrored(primary: int, replica: int, kill: str, lost: bool, seconds: float) -> int:
+    import mirror_kills as kills
+
+    replicate(primary, replica)
+    mariadb = "MariaDB" in run(replica, "SELECT VERSION()")[0][0]
+    state = "@@gtid_binlog_pos" if mariadb else "@@gtid_executed"
+    kills.prepare(primary)
+    stop, moved = threading.Event(), threading.Event()
+
+    def write(number: int) -> None:
+        for port, end in ((primary, moved), (replica, stop)):
+            with suppress(Exception):  # its server is killed
+                kills.write(port, number, end)
+            moved.wait()
+
+    def equal() -> bool:
+        return bool(run(primary, f"SELECT {state}") == run(replica, f"SELECT {state}"))
+
+    with tempfile.TemporaryDirectory() as name:
+        lake = Path(name) / "lake"
+        hosts = f"mysql://root@127.0.0.1:{primary},127.0.0.1:{replica}?reconnect={10 if lost else 60}"
+        arguments = [hosts, str(lake), "--tables", kills.PATTERN]
+
+        def mirror(*more: str) -> subprocess.Popen[str]:
+            command = [sys.executable, "-m", "binlog_core.cli", "mirror", *arguments, *more]
+            return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+        def versions() -> dict[str, int]:
+            return {path.parent.name: len(list(path.glob("*.json"))) for path in lake.glob("*/_delta_log")}
+
+        writers = [threading.Thread(target=write, args=(n,), daemon=True) for n in range(8)]
+        for writer in writers:
+            writer.start()
+        following = mirror()
+        until(lambda: list(lake.glob("_mirror/state.json")))
+        time.sleep(seconds)
+        print(f"killed: {kills.stages(lake)}", flush=True)
+        if lost:
+            run(replica, "STOP SLAVE" if mariadb else "STOP REPLICA")
+            logs = lake / "_mirror" / "archive"
+            before = size_of(logs)
+            until(lambda: size_of(logs) > before + 10_000)
+            subprocess.run(kill, shell=True, check=True)
+        else:
+            with closing(connect(primary)) as connection, connection.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+                until(equal)
+                subprocess.run(kill, shell=True, check=True)
+            run(replica, "STOP SLAVE" if mariadb else "STOP REPLICA")
+        moved.set()
+        if lost:
+            told = [following.communicate()[1]]
+            had = versions()
+            told += [mirror("--until", "now").communicate()[1]]
+            stop.set()
+            print(*(one.splitlines()[-1] for one in told), sep="\n")
+            return 0 if had == versions() and all("lacks transactions" in one for one in told) else 1
+        time.sleep(seconds)
+        stop.set()
+        for writer in writers:
+            writer.join()
+        following.send_signal(signal.SIGINT)
+        print(following.communicate()[1], end="")
+        if mirror("--until", "now").wait():
+            return 1
+        wrong = kills.differences(replica, lake)
+        print(f"failover; not as SELECT has them: {', '.join(wrong) or 'none'}", flush=True)
+        return 1 if wrong else kills.command(replica, lake, "verify")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--primary", type=int, required=True)
@@ -194,10 +269,16 @@ def main() -> int:
     parser.add_argument(
         "--lost", action="store_true", help="the transaction that is cut is not on the replica"
     )
+    parser.add_argument(
+        "--mirror", type=float, help="a mirror, and seconds after which the primary is killed"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
-    return soak(arguments.primary, arguments.replica, arguments.kill, arguments.lost)
+    servers = arguments.primary, arguments.replica, arguments.kill, arguments.lost
+    if arguments.mirror is not None:
+        return mirrored(*servers, arguments.mirror)
+    return soak(*servers)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
+from ..._sources.archives import timeline_among
+from ..._sources.places import place_of as place_at
+from ..._sources.timeline import NAME
 from ...errors import BinlogError, MirrorError
 from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
@@ -75,6 +78,15 @@ class LogPlan(BinlogStreamReader):
     def logs(self) -> list[Split]:
         """The archive's logs."""
         return self._logs()
+
+    def server(self) -> dict[str, Any]:
+        """The one whose logs the archive ends with: its address, UUID and server id."""
+        (archive,) = self._paths
+        place = place_at(archive, self.access.storage_options)
+        timeline = timeline_among(place, [f"{archive.rstrip('/')}/{NAME}"])
+        assert timeline is not None
+        assert timeline.last is not None
+        return timeline.last.server
 
     def version(self, offset: Offset) -> int:
         """An offset's place as one number, which orders all places."""

@@ -15,7 +15,7 @@ from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
 from .copies import plan_copy
 from .digests import DIGEST, digest_schema, digested
-from .marks import place_of
+from .marks import check_server, place_of
 from .mirroring import Mirroring
 from .state import Lake, TableState
 from .values import SESSION, SelectList, quoted
@@ -98,10 +98,11 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
     try:
         found = tuple(viewed.values())
         sessions = sum(len(one.chunks) for one in found)
-        viewer = Viewer(work.address, work.address.password, folder, found, sessions, work.old)
+        viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
         mark, seen = view(work.session, viewer)
         asked = time.time()
         work.archive()
+        check_server(viewer.server, work.server)
         chosen = [one for one in tables if one.full_name in viewed]
         plan = work.plan(chosen)
         logs = plan.logs()

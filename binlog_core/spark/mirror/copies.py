@@ -23,6 +23,7 @@ from ...server.address import Address
 from ...server.connection import Connection
 from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile
+from .marks import connected
 from .state import Lake, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted
 
@@ -72,6 +73,7 @@ class CopyChunk:
     folder: str
     number: int
     copy: str
+    server: str
     selection: SelectList = field(repr=False)
     condition: str = field(repr=False)
 
@@ -193,14 +195,15 @@ class Copier:
 
     def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
         """Copy each chunk; an error is a result, so that other tables go on."""
-        connection = None
+        connection, server = None, ""
         filesystem, directory = open_filesystem(self.lake, self.storage_options)
         try:
             for chunk in chunks:
                 for left in reversed(range(_TRIES)):
                     try:
-                        if connection is None:
-                            connection = Connection(replace(self.address, password=self.password))
+                        if connection is None or server != chunk.server:
+                            server = chunk.server
+                            connection = connected(replace(self.address, password=self.password), server)
                             connection.query(SESSION)
                         yield self._copy(connection, chunk, filesystem, directory)
                         break
@@ -292,7 +295,7 @@ def run_copies(
         selection = SelectList.of(schema, mariadb=mariadb)
         folder = directory_name(state.database, state.name)
         chunks += [
-            CopyChunk(name, folder, number, copy.id, selection, condition)
+            CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
             for number, condition in enumerate(copy.chunks)
             if number not in done
         ]

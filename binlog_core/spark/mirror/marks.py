@@ -14,7 +14,9 @@ from ..._sources.log_names import name_within
 from ...errors import MirrorError, PrivilegeError, UnsafeServerError
 from ...events import GtidEvent, PreviousGtidsEvent
 from ...gtids import GtidSet
+from ...server.address import Address
 from ...server.connection import Connection, Facts
+from ...server.refusals import clean_text
 from ...server.start import status_of
 from ...splits import Split
 from ..access import Access
@@ -28,15 +30,56 @@ class Mark:
 
     Parameters
     ----------
+    server : str
+        Whose it is, see `identity`: another one may lack what this one had shown, or call its logs the same.
     gtids : str or None
         MySQL with GTIDs: what it has executed.
     file, offset : str and int, or None
         Else.
     """
 
+    server: str
     gtids: str | None = None
     file: str | None = None
     offset: int | None = None
+
+
+def identity(uuid: str | None, server_id: int) -> str:
+    """Who a server is: its UUID, or MariaDB's server id."""
+    return uuid or str(server_id)
+
+
+def connected(address: Address, server: str) -> Connection:
+    """A connection to a server that was met before.
+
+    Raises
+    ------
+    MirrorError
+        Another one answers.
+    """
+    connection = Connection(address)
+    try:
+        facts = connection.facts()
+        check_server(server, identity(facts.uuid, facts.server_id))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_server(server: str, here: str) -> None:
+    """What is read of a server's tables is of use with its own log alone.
+
+    Raises
+    ------
+    MirrorError
+        It is of another one.
+    """
+    if here != server:
+        raise MirrorError(
+            f"the server {clean_text(server)} was read, and now it is {clean_text(here)}: expected one that"
+            " stays the same while its tables are read"
+        )
 
 
 def check_settings(connection: Connection) -> None:
@@ -66,8 +109,9 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
     PrivilegeError
         MySQL without GTIDs: it takes RELOAD.
     """
+    server = identity(facts.uuid, facts.server_id)
     if not facts.mariadb and facts.gtids:
-        return Mark(gtids=facts.executed)
+        return Mark(server, gtids=facts.executed)
     if facts.mariadb:
         connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
@@ -78,17 +122,16 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
         finally:
             connection.query("ROLLBACK")
         if found.get("binlog_snapshot_file"):
-            return Mark(
-                file=found["binlog_snapshot_file"], offset=int(found["binlog_snapshot_position"] or 0)
-            )
+            offset = int(found["binlog_snapshot_position"] or 0)
+            return Mark(server, file=found["binlog_snapshot_file"], offset=offset)
     connection.query("FLUSH TABLES WITH READ LOCK", right="RELOAD")
     try:
-        return position_mark(connection)
+        return position_mark(connection, server)
     finally:
         connection.query("UNLOCK TABLES")
 
 
-def position_mark(connection: Connection) -> Mark:
+def position_mark(connection: Connection, server: str) -> Mark:
     """Where the server stands: a safe mark only while nobody can commit."""
     status = status_of(connection)
     if status is None:
@@ -97,7 +140,7 @@ def position_mark(connection: Connection) -> Mark:
             " user",
             path=connection.name,
         )
-    return Mark(file=status.file, offset=status.offset)
+    return Mark(server, file=status.file, offset=status.offset)
 
 
 def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:

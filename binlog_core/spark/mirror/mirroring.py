@@ -6,11 +6,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BinlogError, SchemaError, ServerError
+from ...errors import BinlogError, MirrorError, SchemaError, ServerError
 from ...report import BinlogWarning
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
@@ -21,7 +21,7 @@ from .changes import Decoded, LogPlan, decode, definition_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .history import History
 from .joining import compact
-from .marks import Mark, check_settings, place_of, take_mark
+from .marks import Mark, check_server, check_settings, identity, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import SESSION
 
@@ -80,7 +80,8 @@ class Mirroring:
         self._lake = lake
         self.state = state
         self.address = address
-        self.archive = archiving
+        self._archiving = archiving
+        self.server = ""  # the one whose logs the archive ends with: see `marks.identity`
         self._stop = stop
         self._told = told
         self._history = History(session, lake, state.id) if state.history else None
@@ -121,6 +122,14 @@ class Mirroring:
         return LogPlan(self.state.archive, names, self._lake.storage_options, walking(self.session))
 
     # ------------------------------------------------------------ the server
+
+    def archive(self) -> None:
+        """Bring the archive up to where the server stands, and ask the server that it is of from now on."""
+        self._archiving()
+        server = self.plan(()).server()
+        self.server = identity(server["uuid"], server["server_id"])
+        hosts = sorted(self.address.hosts, key=lambda one: f"{one[0]}:{one[1]}" != server["address"])
+        self.address = replace(self.address, hosts=tuple(hosts))
 
     def _examine(self) -> None:
         with Connection(self.address) as connection:
@@ -183,6 +192,11 @@ class Mirroring:
             self.session, self._lake, self.address, copies, mariadb=self.mariadb, rate=self._rate
         )
         self.archive()
+        for name, (_, copy) in copies.items():
+            try:  # what of its log is not in the archive was in no other server's
+                check_server(copy.mark["server"], self.server)
+            except MirrorError as error:
+                found[name] = error
         plan = self.plan(copying)
         begins = self._begins(plan, [copies[name] for name, one in found.items() if isinstance(one, list)])
         exact = plan.end()

@@ -19,7 +19,7 @@ from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow
 from .copies import batches_of
 from .digests import digest_schema, digested
-from .marks import Mark, position_mark
+from .marks import Mark, connected, position_mark
 from .values import SESSION, SelectList, quoted
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Viewer:
     into : Folder
         For the files of the rows' numbers.
     tables : tuple of Viewed
+    server : str
+        The one to read.
     sessions : int
         That open a view.
     everything : bool
@@ -88,6 +90,7 @@ class Viewer:
     password: str | None = field(repr=False)
     into: Folder
     tables: tuple[Viewed, ...]
+    server: str
     sessions: int
     everything: bool
 
@@ -127,17 +130,17 @@ class Viewer:
         met, mark = 0, None
         with ExitStack() as locked:
             try:
-                viewing = opened.enter_context(Connection(address))
+                viewing = opened.enter_context(connected(address, self.server))
                 viewing.query(SESSION)
                 viewing.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 if first:
-                    locking = locked.enter_context(Connection(address))
+                    locking = locked.enter_context(connected(address, self.server))
                     self._lock(locking)
                 meet()
                 met = 1
                 viewing.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
                 if first:
-                    mark = position_mark(locking)
+                    mark = position_mark(locking, self.server)
                 return viewing, mark
             finally:
                 for _ in range(met, 2):

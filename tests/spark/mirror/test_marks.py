@@ -44,15 +44,15 @@ def facts(*, mariadb: bool, gtids: bool, executed: str = "") -> Facts:
 def test_a_mark_is_what_every_later_select_sees() -> None:
     server: Any = Server({})
     assert take_mark(server, facts(mariadb=False, gtids=True, executed=f"{GTIDS}:1-5")) == Mark(
-        gtids=f"{GTIDS}:1-5"
+        "1", gtids=f"{GTIDS}:1-5"
     )
     assert server.asked == []
     snapshot = [("binlog_snapshot_file", "bin.000007"), ("binlog_snapshot_position", "1234")]
     server = Server({"SHOW STATUS": snapshot})
-    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark(file="bin.000007", offset=1234)
+    assert take_mark(server, facts(mariadb=True, gtids=True)) == Mark("1", file="bin.000007", offset=1234)
     assert [sql.split()[0] for sql in server.asked] == ["START", "SHOW", "ROLLBACK"]
     server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
-    assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark(file="bin.000008", offset=55)
+    assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark("1", file="bin.000008", offset=55)
     assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
 
 
@@ -85,13 +85,16 @@ def archive(folder: Path) -> tuple[list[Split], list[int]]:
 
 def test_where_a_mark_is_in_an_archive(tmp_path: Path) -> None:
     logs, begins = archive(tmp_path)
-    assert place_of(Mark(file="bin.000002", offset=99), logs, Access()) == (1, 99)
-    assert place_of(Mark(file="bin.000002", offset=99), [Split("in/bin.000002.zst")], Access()) == (0, 99)
+    assert place_of(Mark("1", file="bin.000002", offset=99), logs, Access()) == (1, 99)
+    assert place_of(Mark("1", file="bin.000002", offset=99), [Split("in/bin.000002.zst")], Access()) == (
+        0,
+        99,
+    )
     with pytest.raises(MirrorError, match=r"does not hold the server's log bin\.000009"):
-        place_of(Mark(file="bin.000009", offset=4), logs, Access())
-    assert place_of(Mark(gtids=f"{GTIDS}:1-4"), logs, Access()) == (1, begins[4])
-    assert place_of(Mark(gtids=f"{GTIDS}:1-2"), logs, Access()) == (0, begins[2])
+        place_of(Mark("1", file="bin.000009", offset=4), logs, Access())
+    assert place_of(Mark("1", gtids=f"{GTIDS}:1-4"), logs, Access()) == (1, begins[4])
+    assert place_of(Mark("1", gtids=f"{GTIDS}:1-2"), logs, Access()) == (0, begins[2])
     with pytest.raises(MirrorError, match="begins behind the copy's mark"):
-        place_of(Mark(gtids=f"{GTIDS}:1-2"), logs[1:], Access())
-    everything = place_of(Mark(gtids=f"{GTIDS}:1-6"), logs, Access())
+        place_of(Mark("1", gtids=f"{GTIDS}:1-2"), logs[1:], Access())
+    everything = place_of(Mark("1", gtids=f"{GTIDS}:1-6"), logs, Access())
     assert everything == (1, Path(logs[1].path).stat().st_size)

@@ -19,11 +19,19 @@ pytest.importorskip("pymysql")
 
 from deltalake import DeltaTable
 
-from binlog_core import PurgedError
+from binlog_core import MirrorError, PurgedError
+from binlog_core.schema.given import parse_create_table
+from binlog_core.server.address import Address
+from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
 from binlog_core.spark.mirror import TableStatus, mirror, status
+from binlog_core.spark.mirror.copies import Copier
+from binlog_core.spark.mirror.marks import Mark, connected
+from binlog_core.spark.mirror.values import SelectList
+from binlog_core.spark.mirror.viewing import Viewed, Viewer
 
 Sql = Callable[[str], Any]
+Other = Callable[[], None]
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +61,17 @@ def sql(url: str) -> Iterator[Sql]:
         run("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
         run("INSERT INTO t VALUES (1, 1), (2, 2)")
         yield run
+
+
+@pytest.fixture
+def other(sql: Sql) -> Iterator[Other]:
+    """The server becomes another one of the same history, as a replica of MariaDB that takes over."""
+
+    def take_over() -> None:
+        sql(f"SET GLOBAL server_id = {sql('SELECT @@global.server_id')[0][0] + 1}")
+
+    yield take_over
+    sql("SET GLOBAL server_id = 1")
 
 
 def mirrored(url: str, lake: Path) -> list[TableStatus]:
@@ -117,3 +136,66 @@ def test_another_writers_commit_is_not_overwritten(
     assert met == [2]
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert rows_of(tmp_path) == [(1, 11), (3, 13)]
+
+
+def test_another_server_goes_on_behind_a_failover(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
+    mirrored(url, tmp_path)
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    other()
+    sql("INSERT INTO t VALUES (3, 3)")
+    sql("CREATE TABLE later (id INT PRIMARY KEY)")
+    sql("INSERT INTO later VALUES (1)")
+    assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
+    assert rows_of(tmp_path) == [(1, 5), (2, 2), (3, 3)]
+    assert rows_of(tmp_path, "later") == [(1,)]
+    assert (tmp_path / "_mirror" / "archive" / "timeline-2").is_dir()
+
+
+@pytest.mark.parametrize("when", ["before", "behind"])
+def test_a_copy_is_of_one_server(
+    when: str, url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server takes over around the reading of chunks: what it lacks of the other's rows no log tells."""
+    copied: list[str] = []
+
+    def run(self: Copier, chunks: Any) -> Any:
+        copied.append("begun")
+        if len(copied) == 1 and when == "before":
+            other()
+        yield from real(self, chunks)
+        if len(copied) == 1 and when == "behind":
+            sql("SET sql_log_bin = 0")  # lost with the server that it was of
+            sql("DELETE FROM t WHERE id = 1")
+            sql("SET sql_log_bin = 1")
+            other()
+
+    real = Copier.__call__
+    monkeypatch.setattr(Copier, "__call__", run)
+    assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
+    assert len(copied) == 2
+    assert rows_of(tmp_path) == [(1, 1), (2, 2)][when == "behind" :]
+
+
+def test_a_server_that_is_never_the_same_parks_what_is_to_be_copied(
+    url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*arguments: Any) -> Any:
+        other()
+        return connected(*arguments)
+
+    monkeypatch.setattr("binlog_core.spark.mirror.copies.connected", late)
+    (one,) = mirrored(url, tmp_path)
+    assert one.stage == "parked"
+    assert "expected one that stays the same while its tables are read" in str(one.reason)
+
+
+def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
+    definition = parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "refused", "t")
+    selection = SelectList.of(definition, mariadb=True)
+    tables = (Viewed("refused.t", selection, selection.schema, ("id",), ()),)
+    viewer = Viewer(Address.of(url), None, Folder(str(tmp_path)), tables, "1", 1, False)
+    assert [type(one) for one in viewer([0])] == [Mark]
+    other()
+    (error,) = viewer([0])
+    assert isinstance(error, MirrorError)
+    assert "the server 1 was read, and now it is 2" in str(error)

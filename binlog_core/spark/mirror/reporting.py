@@ -180,18 +180,16 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     now = time.time()
     out = []
     archive: _ArchiveEnd | None = None
-    places = {
-        one.place: state.offsets.get(one.place, {}).get(GTIDS)
-        for one in state.tables.values()
-        if one.place is not None
-    }
+    # What was dropped is at the end of its log, wherever that goes on.
+    there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
+    places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
     if places and not quick:
         with contextlib.suppress(BinlogError):  # nothing is there yet, or it lies where this machine is not
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri = lake.table(one)
         known: dict[str, Any] = {} if quick else _committed(lake.opened(one))
-        place = one.place
+        place = there.get(name)
         if place is not None:
             gtids = places[place]
             known |= archive.behind(place, gtids) if archive is not None else {}

@@ -26,18 +26,20 @@ def test_how_tables_are(tmp_path: Path) -> None:
     for one in (
         TableState("shop", "t", "following", place, as_of=time.time() - 60),
         TableState("shop", "b", "parked", reason="a row"),
+        TableState("shop", "a", "dropped", place),
     ):
         state.tables[one.full_name] = one
     state.offsets[place] = {"gtids": "0-1-9"}
     deltalake.write_deltalake(lake.table(state.tables["shop.t"]), pa.table({"id": [1, 2, 3]}))
-    parked, followed = statuses(lake, state)
+    dropped, parked, followed = statuses(lake, state)
+    assert (dropped.log, dropped.lag_bytes) == (None, None)
     assert (parked.table, parked.stage, parked.reason, parked.rows) == ("shop.b", "parked", "a row", None)
     assert (parked.lag_seconds, parked.log) == (None, None)
     assert (followed.log, followed.position, followed.gtids) == (7, 120, "0-1-9")
     assert (followed.rows, followed.version, followed.uri) == (3, 0, f"{tmp_path}/shop.t")
     assert followed.lag_seconds is not None and followed.lag_seconds >= 60
     assert followed.committed is not None
-    assert [one.rows for one in statuses(lake, state, quick=True)] == [None, None]
+    assert [one.rows for one in statuses(lake, state, quick=True)] == [None, None, None]
     assert (followed.lag_bytes, followed.lag_transactions) == (None, None)  # there is no archive
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import fcntl
 import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -98,9 +99,10 @@ class ParquetDirectory(Destination):
     ) -> None:
         super().__init__(output, run_id, storage_options=storage_options)
         self._manifest: dict[str, Any] | None = None
-        self._replaces = self._check(overwrite)
+        self._overwrite, self._lock = overwrite, -1
         parent, _, name = self.path.rpartition("/")
         self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{_STAGING}"
+        self._replaces = self._check(overwrite)
         scheme = output.rstrip("/").removesuffix(self.path) if is_url(output) else ""
         self.staging = f"{scheme}{self._staging}/written"  # as workers open it
         self._renames = renames(self.filesystem)
@@ -158,12 +160,22 @@ class ParquetDirectory(Destination):
         ]
 
     def begin(self) -> None:
-        """Make the staging directory; those that killed runs have left go."""
+        """Make the staging directory; those that killed runs have left go.
+
+        Raises
+        ------
+        BinlogError
+            It cannot be made, or another export writes to the output.
+        """
         try:
-            for path in self._remains():
-                self.filesystem.delete_dir(path)
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
+            # Who begins takes a lock first and looks for others then: of two at once at most one goes on.
+            self._lock = self._locked(self._staging)
+            self._replaces = self._check(self._overwrite)
+            for path in self._remains():
+                if path != self._staging:
+                    self.filesystem.delete_dir(path)
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
@@ -252,9 +264,40 @@ class ParquetDirectory(Destination):
             if info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
         ]
 
+    def _locked(self, path: str) -> int:
+        """A descriptor that keeps a directory of this machine for this run until it ends; -1: it has none.
+
+        Raises
+        ------
+        BinlogError
+            Another run keeps it.
+        """
+        if self.filesystem.type_name != "local":
+            return -1
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # it has ended
+            return -1
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise BinlogError(
+                "another export writes to this output: wait for its end, or choose another output",
+                path=self.output,
+            ) from None
+        except OSError:  # some file systems have no locks
+            os.close(descriptor)
+            return -1
+        return descriptor
+
     def _bring_back(self) -> None:
         """Bring back the output that a killed run was about to replace."""
         for path in self._remains():
+            if path == self._staging:
+                continue
+            if (lock := self._locked(path)) >= 0:
+                os.close(lock)
             if self._is_there(f"{path}/{_REPLACED}") and not self._is_there(self.path):
                 self.filesystem.move(f"{path}/{_REPLACED}", self.path)
 
@@ -262,6 +305,9 @@ class ParquetDirectory(Destination):
         """Delete the staging directory."""
         with contextlib.suppress(OSError):
             self.filesystem.delete_dir(self._staging)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 def _versioned(files: list[FileStatistics]) -> list[tuple[int, str]]:

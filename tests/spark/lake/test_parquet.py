@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,55 @@ def test_what_killed_runs_left_goes_and_what_they_were_replacing_comes_back(tmp_
     output = tmp_path / "out"
     run(output, 1).commit([])
     killed = run(output, 2)
+    os.close(killed._lock)  # as the end of its process does
     assert output.rename(Path(killed.notes).parent / "replaced").exists()
     with pytest.raises(BinlogError, match="the output exists"):
         ParquetDirectory(str(output), "run 3")
     assert run_id(output) == "run 1"
     run(output, 4).commit([])
     assert run_id(output) == "run 4"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_two_exports_at_once_to_one_output(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    run(output, 1).commit([])
+    late = ParquetDirectory(str(output), "late", overwrite=True)
+    into = run(output, 2)
+    real = into.filesystem
+
+    def refused() -> None:
+        with pytest.raises(BinlogError, match="another export writes to this output"):
+            late.begin()
+        late.abort()
+        with pytest.raises(BinlogError, match="another export writes to this output"):
+            ParquetDirectory(str(output), "run 3", overwrite=True)
+
+    class Between:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def move(self, old: str, new: str) -> None:
+            if new == str(output):
+                refused()
+            real.move(old, new)
+
+    refused()
+    into.filesystem = Between()
+    into.commit([])
+    assert run_id(output) == "run 2"
+    late.begin()
+    late.commit([])
+    assert run_id(output) == "late"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_output_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    late = ParquetDirectory(str(output), "late")
+    run(output, 1).commit([])
+    with pytest.raises(BinlogError, match="the output exists"):
+        late.begin()
+    late.abort()
+    assert run_id(output) == "run 1"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

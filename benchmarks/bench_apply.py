@@ -21,7 +21,7 @@ from measure import LINES
 from binlog_core.spark import apply_changes, read_changes
 from binlog_core.spark.apply import batch as batches
 from binlog_core.spark.apply.changes import Changes
-from binlog_core.spark.apply.delta import DeltaTarget
+from binlog_core.spark.apply.file_target import FileTarget
 from binlog_core.spark.apply.jobs import Here
 
 _ROUNDS = 3
@@ -70,7 +70,7 @@ def test_apply(
 
         monkeypatch.setattr(owner, what, run)
 
-    for owner, what in ((Changes, "stage"), (Changes, "fold"), (DeltaTarget, "_commit")):
+    for owner, what in ((Changes, "stage"), (Changes, "fold"), (FileTarget, "_commit")):
         timed(owner, what)
     number = 0
 

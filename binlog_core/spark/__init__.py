@@ -6,6 +6,7 @@ Importing this needs neither pyspark nor pyarrow.
 from ..splits import Split, plan_splits
 from .apply.batch import Applied, ApplyStopped, apply_changes
 from .apply.current import CurrentTable, write_current
+from .apply.file_target import IcebergTarget
 from .apply.spark_sql import SparkTarget
 from .doors.dataframe import changes_df, primary_key, read_changes, register, splits_df, table_schema
 from .doors.export import export_logs
@@ -23,6 +24,7 @@ __all__ = [
     "CurrentTable",
     "ExportResult",
     "ExportState",
+    "IcebergTarget",
     "Progress",
     "ReadOptions",
     "SourceOptions",

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._change_columns import LAKE_COLUMNS
 from ...errors import BinlogError
+from ..lake.delta import DeltaLakeTable
 from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
 from ..rows.types import arrow_schema, import_pyarrow, told_key
 from .alterations import Check
 from .changes import Changes
-from .delta import DeltaTarget
+from .file_target import FileTarget
 from .jobs import Folder, Here, Jobs, OnSpark
 from .staging import AppliedStatement, Stager
 from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
@@ -100,8 +101,9 @@ def apply_changes(
         Of the data source with ``table``, ``images=both`` and ``ddl=rows``. The workers fold a DataFrame and
         write; a table is folded in this process.
     target : str, path or MergeTarget
-        Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; or a
-        ``SparkTarget``, a table that Spark itself merges into. Workers must reach it.
+        Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; an
+        ``IcebergTarget``, written by pyiceberg likewise; or a ``SparkTarget``, a table that Spark itself
+        merges into. Workers must reach it.
     key_columns : sequence of str or None
         Columns that tell rows apart; None: the primary key, where the log tells it.
     app_id, batch_id : str and int, or None
@@ -136,14 +138,15 @@ def apply_changes(
 
     Notes
     -----
-    All of a batch is one commit, but for columns that are only added: they come before it. A column that is
-    dropped stays and is null.
+    All of a batch is one commit, but for columns that are only added: in Delta they come before it. A column
+    that is dropped stays and is null.
     """
     if (app_id is None) != (batch_id is None):
         raise ValueError("app_id and batch_id: both or none")
     into: MergeTarget
     if isinstance(target, str | os.PathLike):
-        into = DeltaTarget(os.fspath(target), storage_options or {})
+        path, options = os.fspath(target), storage_options or None
+        into = FileTarget(DeltaLakeTable(path, options), Folder(path, options, delta=True))
     else:
         into = target
     app = None if app_id is None or batch_id is None else (app_id, batch_id)

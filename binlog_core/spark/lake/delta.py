@@ -50,7 +50,7 @@ class DeltaLakeTable:
 
     @property
     def exists(self) -> bool:
-        """It is there."""
+        """See `FileTable`."""
         return self._delta is not None
 
     @property
@@ -63,7 +63,7 @@ class DeltaLakeTable:
 
     @property
     def special(self) -> list[str]:
-        """What only Spark writes of it."""
+        """See `FileTable`."""
         if self._delta is None:
             return []
         protocol, metadata = self._delta.protocol(), self._delta.metadata()
@@ -80,7 +80,7 @@ class DeltaLakeTable:
         return found
 
     def files(self) -> list[DataFile]:
-        """Its files with the bounds of their columns; of one that tells no count of rows it is -1."""
+        """See `FileTable`."""
         if self._delta is None:
             return []
         found = []
@@ -97,14 +97,34 @@ class DeltaLakeTable:
         return self._delta.to_pyarrow_dataset()
 
     @property
+    def rows(self) -> int:
+        """See `FileTable`."""
+        counts = [file.rows for file in self.files()]
+        return sum(counts) if min(counts, default=0) >= 0 else int(self.dataset().count_rows())
+
+    @property
     def version(self) -> int:
-        """Number of the last commit."""
+        """See `FileTable`."""
         return int(self._delta.version())
 
     def last_commit(self) -> dict[str, Any]:
-        """What the last commit says of itself; nothing where there is none."""
+        """See `FileTable`."""
         told: list[dict[str, Any]] = [] if self._delta is None else self._delta.history(1)
         return told[0] if told else {}
+
+    def reopened(self) -> DeltaLakeTable:
+        """See `FileTable`."""
+        return DeltaLakeTable(self.uri, self._options)
+
+    def kept(self, columns: pa.Schema) -> pa.Schema:
+        """See `FileTable`."""
+        return columns
+
+    def takes(self, columns: pa.Schema) -> bool:
+        """See `FileTable`."""
+        return all(
+            columns.field(one.name).type == one.type for one in self.columns if one.name in columns.names
+        )
 
     # ------------------------------------------------------------ what becomes of it
 
@@ -203,7 +223,7 @@ class DeltaLakeTable:
         self._open()
 
     def empty(self) -> None:
-        """Delete its rows, where it is there."""
+        """See `FileTable`."""
         if self._delta is not None:
             self._delta.delete()
             self._open()

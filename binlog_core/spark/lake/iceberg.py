@@ -1,33 +1,74 @@
-"""A table of an Iceberg catalog through pyiceberg: no JVM."""
+"""A table of an Iceberg catalog through pyiceberg: no JVM. All that is asked of one, and committed to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..._sources.deltas import delta_options
 from ...errors import BinlogError, MissingExtraError
 from ..rows.types import import_pyarrow, plain_type
-from .table import App, DataFile
+from .table import App, CommitInDoubtError, DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _APP, _BATCH = "binlog_core.app_id", "binlog_core.batch_id"
+_EPOCH = dt.date(1970, 1, 1)
+_READING_THREADS = 16  # of Parquet footers
+_STORE = {  # the words of deltalake in those of pyiceberg
+    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
+    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
+    "AWS_SESSION_TOKEN": "s3.session-token",
+    "AWS_REGION": "s3.region",
+    "AWS_ENDPOINT_URL": "s3.endpoint",
+}
+_MERGED = "commit.manifest.min-count-to-merge"
+_MOST_MANIFESTS = "16"  # of a table that we make, before they are put together
 
 
 class IcebergLakeTable:
-    """A table of a catalog, which may not be there yet.
+    """A table of a catalog, which may not be there yet; seen as it is when opened, and after own commits.
 
     Parameters
     ----------
     catalog : pyiceberg.catalog.Catalog
-    identifier : (str, str)
+    identifier : tuple of str
         Namespace and name.
+    location : str or None
+        Path or URL of its directory; a table of this name that lies elsewhere is another one. None: wherever
+        the catalog has it.
     """
 
-    def __init__(self, catalog: Any, identifier: tuple[str, str]) -> None:
+    def __init__(self, catalog: Any, identifier: tuple[str, ...], location: str | None = None) -> None:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
         self._catalog, self._identifier = catalog, identifier
-        self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
+        self._location = None if location is None else location.rstrip("/")
+        self._table: Any = None
+        self._planned: dict[str, Any] | None = None
+        with contextlib.suppress(NoSuchNamespaceError, NoSuchTableError):
+            table = catalog.load_table(identifier)
+            if location is None or table.location().rstrip("/") == self._location:
+                self._table = table
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def uri(self) -> str:
+        """See `FileTable`."""
+        if self._table is not None:
+            return str(self._table.location()).rstrip("/")
+        return self._location or ""
+
+    @property
+    def exists(self) -> bool:
+        """See `FileTable`."""
+        return self._table is not None
 
     @property
     def columns(self) -> pa.Schema:
@@ -37,31 +78,252 @@ class IcebergLakeTable:
             return pa.schema([])
         return pa.schema([(one.name, plain_type(one.type)) for one in self._table.schema().as_arrow()])
 
+    @property
+    def special(self) -> list[str]:
+        """See `FileTable`."""
+        if self._table is None:
+            return []
+        tasks = self._tasks()
+        found = {
+            "partitions": any(spec.fields for spec in self._table.specs().values()),
+            "columns that take no null": any(one.required for one in self._table.schema().fields),
+            "delete files": any(task.delete_files for task in tasks.values()),
+            "files other than Parquet": any(task.file.file_format != "PARQUET" for task in tasks.values()),
+            "files outside of its directory": any(self._path(name) == name for name in tasks),
+        }
+        return [name for name, there in found.items() if there]
+
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
-        if self._table is None:
-            return None
-        told = [one.summary.additional_properties for one in self._table.snapshots() if one.summary]
+        told = [_told_by(one) for one in self._table.snapshots()] if self._table is not None else []
         return max((int(one[_BATCH]) for one in told if one.get(_APP) == app_id), default=None)
 
+    def files(self) -> list[DataFile]:
+        """See `FileTable`."""
+        found = []
+        for name, file in ((name, task.file) for name, task in self._tasks().items()):
+            least, most = dict(self._bounds(file.lower_bounds)), dict(self._bounds(file.upper_bounds))
+            found.append(DataFile(name, file.record_count, file.file_size_in_bytes, least, most))
+        return found
+
+    @property
+    def rows(self) -> int:
+        """See `FileTable`."""
+        return sum(file.rows for file in self.files())
+
+    @property
+    def version(self) -> int:
+        """See `FileTable`."""
+        return int(self._table.current_snapshot().snapshot_id)
+
+    def last_commit(self) -> dict[str, Any]:
+        """See `FileTable`."""
+        snapshot = None if self._table is None else self._table.current_snapshot()
+        return {} if snapshot is None else {**_told_by(snapshot), "timestamp": snapshot.timestamp_ms}
+
+    def reopened(self) -> IcebergLakeTable:
+        """See `FileTable`."""
+        return IcebergLakeTable(self._catalog, self._identifier, self._location)
+
+    def kept(self, columns: pa.Schema) -> pa.Schema:
+        """See `FileTable`."""
+        return import_pyarrow().schema([(one.name, kept_type(one.type)) for one in columns])
+
+    def takes(self, columns: pa.Schema) -> bool:
+        """See `FileTable`."""
+        return not self._retyped(columns)
+
+    def _retyped(self, columns: pa.Schema) -> list[str]:
+        """Columns that cannot get these types in place."""
+        wanted = {one.name: one.type for one in self.kept(columns)}
+        return [
+            one.name
+            for one in self.columns
+            if (kind := wanted.get(one.name, one.type)) != one.type and not promoted(one.type, kind)
+        ]
+
+    def _tasks(self) -> dict[str, Any]:
+        """How pyiceberg reads each file, by its path in the table's directory."""
+        if self._planned is None:
+            tasks = () if self._table is None else self._table.scan().plan_files()
+            self._planned = {task.file.file_path.removeprefix(f"{self.uri}/"): task for task in tasks}
+        return self._planned
+
+    def _path(self, name: str) -> str:
+        return name if "://" in name or name.startswith("/") else f"{self.uri}/{name}"
+
+    def _bounds(self, kept: Mapping[int, bytes] | None) -> Iterator[tuple[str, Any]]:
+        """Those of columns that files are chosen by."""
+        from pyiceberg.types import DateType, IntegerType, LongType, StringType
+
+        for one in self._table.schema().fields:
+            data = (kept or {}).get(one.field_id)
+            if data is None:
+                continue
+            if isinstance(one.field_type, IntegerType | LongType | DateType):  # an int may be a long now
+                number = int.from_bytes(data, "little", signed=True)
+                with contextlib.suppress(OverflowError):
+                    date = isinstance(one.field_type, DateType)
+                    yield one.name, _EPOCH + dt.timedelta(number) if date else number
+            elif isinstance(one.field_type, StringType):
+                yield one.name, data.decode()
+
+    # ------------------------------------------------------------ what becomes of it
+
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
-        """See `GrowingTable`; names of files are URIs. Types that are wider here become the table's."""
-        if self._table is None:
-            self._catalog.create_namespace_if_not_exists(self._identifier[:1])
-            self._table = self._catalog.create_table_if_not_exists(self._identifier, columns)
+        """See `GrowingTable`; names of files may be URIs. Types that are wider here become the table's."""
+        self._commit(files, (), columns, app, None, alone=False)
+
+    def exchange(
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
+        *,
+        changes: bool = True,
+    ) -> None:
+        """See `FileTable`."""
+        self._commit(added, removed, columns, app, told)
+
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
+    ) -> None:
+        """See `FileTable`."""
+        self._commit(files, self.files(), columns, app, told, exact=True)
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """See `FileTable`."""
         with self._table.transaction() as transaction:
-            with transaction.update_schema() as update:
-                update.union_by_name(columns)
-            # Their names are new, so there is no need to look through the whole table for them.
-            transaction.add_files(
-                [one.name for one in files],
-                snapshot_properties={_APP: app[0], _BATCH: str(app[1])},
-                check_duplicate_files=False,
+            self._fit(transaction, columns, exact=False)
+
+    def empty(self) -> None:
+        """See `FileTable`."""
+        if self._table is not None:
+            self._commit((), self.files(), self.columns, None, None)
+
+    def _commit(
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None,
+        *,
+        exact: bool = False,
+        alone: bool = True,
+    ) -> None:
+        """One commit, of one snapshot, with the schema that its files need."""
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            CommitStateUnknownException,
+            ValidationException,
+        )
+
+        told = {**self._app(app), **(told or {})}
+        tasks = self._tasks()
+        try:
+            transaction = self._created(columns) if self._table is None else self._table.transaction()
+            with transaction:
+                if self._table is not None:
+                    self._fit(transaction, columns, exact=exact)
+                if transaction.table_metadata.name_mapping() is None:  # our files have no ids of columns
+                    names = transaction.table_metadata.schema().name_mapping
+                    transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
+                update = transaction.update_snapshot(snapshot_properties=told)
+                # What overwrites holds what others have committed meanwhile against what it was made of.
+                with update.overwrite() if alone else update.merge_append() as snapshot:
+                    for data_file in self._described(transaction, added):
+                        snapshot.append_data_file(data_file)
+                    for file in removed:
+                        snapshot.delete_data_file(tasks[file.name].file)
+                metadata = transaction.table_metadata
+                most = int(metadata.properties.get(_MERGED, 100))
+                if len(metadata.current_snapshot().manifests(self._io(transaction))) > most:
+                    with transaction.update_snapshot(snapshot_properties=told).merge_append():
+                        pass
+        except CommitStateUnknownException as error:
+            raise CommitInDoubtError(
+                f"the catalog does not say whether the commit was made: {error}", path=self.uri
+            ) from error
+        except (CommitFailedException, ValidationException) as error:
+            raise BinlogError(
+                "another writer has committed to the table meanwhile: nothing of this is in it"
+                f" ({type(error).__name__}: {error})",
+                path=self.uri,
+            ) from error
+        self._table, self._planned = self._catalog.load_table(self._identifier), None
+
+    def _created(self, columns: pa.Schema) -> Any:
+        """A transaction that makes the table."""
+        if self._catalog.table_exists(self._identifier):
+            there = self._catalog.load_table(self._identifier).location()
+            raise BinlogError(
+                f"the catalog has another table {'.'.join(self._identifier)}, in {there}", path=self.uri
             )
+        self._catalog.create_namespace_if_not_exists(self._identifier[:-1])
+        return self._catalog.create_table_transaction(
+            self._identifier,
+            self.kept(columns),
+            location=self._location,
+            properties={_MERGED: _MOST_MANIFESTS},
+        )
+
+    def _fit(self, transaction: Any, columns: pa.Schema, *, exact: bool) -> None:
+        """Add columns and widen types; `exact`: have these columns alone, in their order."""
+        columns = self.kept(columns)
+        gone = [one for one in self.columns.names if one not in columns.names] + self._retyped(columns)
+        if exact and gone:
+            with transaction.update_schema() as update:  # another type is another column of the same name
+                for name in gone:
+                    update.delete_column(name)
+        with transaction.update_schema() as update:
+            update.union_by_name(columns)
+            if exact:
+                update.move_first(columns.names[0])
+                for before, name in pairwise(columns.names):
+                    update.move_after(name, before)
+
+    def _described(self, transaction: Any, files: Sequence[DataFile]) -> list[Any]:
+        """Files as pyiceberg knows them, by their footers."""
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+        io, metadata = self._io(transaction), transaction.table_metadata
+        with ThreadPoolExecutor(_READING_THREADS) as threads:
+            paths = [self._path(file.name) for file in files]
+            return list(threads.map(lambda path: parquet_file_to_data_file(io, metadata, path), paths))
+
+    def _io(self, transaction: Any) -> Any:
+        # Private to pyiceberg 0.12: of a table that is being made only the transaction knows it.
+        return transaction._table.io
+
+    def _app(self, app: App | None) -> dict[str, str]:
+        """What a commit says of who makes it; without it, of who did: old snapshots expire."""
+        if app is not None:
+            return {_APP: app[0], _BATCH: str(app[1])}
+        last = self.last_commit()
+        return {name: last[name] for name in (_APP, _BATCH) if name in last}
 
 
-def load_iceberg_catalog(catalog: Mapping[str, str] | str | None) -> Any:
+def _told_by(snapshot: Any) -> dict[str, str]:
+    return dict(snapshot.summary.additional_properties) if snapshot.summary else {}
+
+
+def load_iceberg_catalog(
+    catalog: Mapping[str, str] | str | None, storage_options: dict[str, Any] | None = None
+) -> Any:
     """A catalog by its properties, or by its name in pyiceberg's configuration.
+
+    Parameters
+    ----------
+    catalog : mapping, str or None
+    storage_options : dict or None
+        Of the tables' store, where the properties do not tell.
 
     Raises
     ------
@@ -74,13 +336,20 @@ def load_iceberg_catalog(catalog: Mapping[str, str] | str | None) -> Any:
         from pyiceberg.catalog import load_catalog
     except ImportError:
         raise MissingExtraError("format=iceberg needs pyiceberg: pip install pyiceberg") from None
+    properties: dict[str, str] = dict(catalog) if isinstance(catalog, Mapping) else {}
+    name = properties.pop("name", "default") if isinstance(catalog, Mapping) else catalog
+    store = delta_options(storage_options) or {}
+    told = {_STORE[word]: value for word, value in store.items() if word in _STORE}
     try:
-        if isinstance(catalog, Mapping):
-            properties = {"name": "default", **catalog}
-            return load_catalog(properties.pop("name"), **properties)
-        return load_catalog(catalog)
+        return load_catalog(name, **{**told, **properties})
     except Exception as error:
         raise BinlogError(f"the catalog cannot be opened: {type(error).__name__}: {error}") from error
+
+
+def kept_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Iceberg has for one of ours: it knows no whole numbers of 8 and 16 bits."""
+    pa = import_pyarrow()
+    return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
 
 
 def promoted(here: pa.DataType, wanted: pa.DataType) -> bool:

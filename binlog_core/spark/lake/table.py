@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...errors import BinlogError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -55,3 +57,91 @@ class GrowingTable(LakeTable, Protocol):
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
         """Make the table of these columns, or add those that it lacks, and the files, in one commit."""
         ...
+
+
+class FileTable(LakeTable, Protocol):
+    """One whose files are added and removed by name, each time in one commit; `told`: what that says besides.
+
+    It is seen as it is when it is opened, and after own commits. Where another writer has committed meanwhile
+    a commit is an error, and nothing of it is in the table.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Where its files lie."""
+        ...
+
+    @property
+    def exists(self) -> bool:
+        """It is there."""
+        ...
+
+    @property
+    def special(self) -> list[str]:
+        """What only Spark writes of it."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of the last commit, which a reader goes back to."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many it has."""
+        ...
+
+    def files(self) -> list[DataFile]:
+        """Its files with the bounds of their columns; of one that tells no count of rows it is -1."""
+        ...
+
+    def last_commit(self) -> dict[str, Any]:
+        """What the last commit says of itself, its `timestamp` in milliseconds; {}: there is none."""
+        ...
+
+    def reopened(self) -> FileTable:
+        """It as it is now."""
+        ...
+
+    def kept(self, columns: pa.Schema) -> pa.Schema:
+        """Columns in the types that it has for them."""
+        ...
+
+    def takes(self, columns: pa.Schema) -> bool:
+        """Whether its columns get these types without its files being written anew."""
+        ...
+
+    def exchange(
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
+        *,
+        changes: bool = True,
+    ) -> None:
+        """Add and remove files, and add columns that it lacks; `changes` False: it has the same rows."""
+        ...
+
+    def replace(
+        self,
+        files: Sequence[DataFile],
+        columns: pa.Schema,
+        app: App | None,
+        told: dict[str, str] | None = None,
+    ) -> None:
+        """Make it anew, of these files and columns alone."""
+        ...
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """Add those that it lacks."""
+        ...
+
+    def empty(self) -> None:
+        """Delete its rows, where it is there."""
+        ...
+
+
+class CommitInDoubtError(BinlogError):
+    """A commit may have been made or not: its files have to stay."""

@@ -28,9 +28,9 @@ from .destination import (
     directory_name,
     result_of,
 )
-from .iceberg import IcebergLakeTable, load_iceberg_catalog, promoted
+from .iceberg import IcebergLakeTable, kept_type, load_iceberg_catalog, promoted
 from .results import TableResult
-from .table import App, DataFile, GrowingTable
+from .table import App, CommitInDoubtError, DataFile, GrowingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,6 +131,8 @@ class LakeTables(Destination):
         self._kept.update(file.name for file in files)  # from here on a commit may name them
         try:
             appended = self._append(database, table, place, files)
+        except CommitInDoubtError:
+            raise
         except BaseException:
             # A commit that failed, or was interrupted, may have been made.
             if self._table(database, table, place).applied(self._app[0]) is None:
@@ -285,7 +287,7 @@ class IcebergTables(LakeTables):
         *,
         storage_options: dict[str, Any] | None = None,
     ) -> None:
-        self._catalog = load_iceberg_catalog(catalog)
+        self._catalog = load_iceberg_catalog(catalog, storage_options)
         super().__init__(output, run_id, storage_options=storage_options)
 
     def _told(self, database: str, table: str, place: int) -> str:
@@ -295,9 +297,7 @@ class IcebergTables(LakeTables):
         return IcebergLakeTable(self._catalog, _identifier(database, table, place))
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
-        """Iceberg has no whole numbers of 8 and 16 bits."""
-        pa = import_pyarrow()
-        return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
+        return kept_type(kind)
 
     def _widest(self, have: pa.DataType, kind: pa.DataType) -> pa.DataType | None:
         return have if have == kind or promoted(kind, have) else kind if promoted(have, kind) else None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._sources.deltas import delta_options
 from ..apply.batch import apply_changes
-from ..apply.delta import DeltaTarget
+from ..apply.file_target import FileTarget
 from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics, ToldStatement
@@ -83,11 +82,7 @@ def apply_round(
             continue
         apply_changes(
             changes,
-            DeltaTarget(
-                lake.table(state),
-                delta_options(lake.storage_options) or {},
-                told=told if batch.below == end else None,
-            ),
+            FileTarget(lake.opened(state), lake.folder(state), told=told if batch.below == end else None),
             key_columns=keys,
             app_id=app_id,
             batch_id=batch.below,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.golden import DATA
+from support.lake_forms import FORMS, DeltaForm, IcebergForm
 from support.lake_tables import plain
 from support.server import connect, logged, needs_server
 from support.workload import Workload
@@ -33,6 +34,7 @@ from binlog_core.spark.apply.jobs import Here  # noqa: E402
 from binlog_core.spark.doors.changes import ChangeReader, infer_schema  # noqa: E402
 from binlog_core.spark.doors.dataframe import primary_key  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
+from binlog_core.spark.lake.iceberg import IcebergLakeTable  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 from binlog_core.spark.plan.parts import plan_parts  # noqa: E402
 from binlog_core.spark.rows.types import arrow_schema, spark_schema  # noqa: E402
@@ -56,6 +58,16 @@ def batch_of(log: Log, path: Path, **options: str) -> Any:
 def rows_of(target: Path) -> list[dict[str, Any]]:
     rows = DeltaTable(str(target)).to_pyarrow_table().to_pylist()
     return sorted(rows, key=lambda row: row["id"])
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaForm | IcebergForm:
+    found: DeltaForm | IcebergForm = FORMS[request.param](tmp_path)
+    return found
+
+
+def rows_in(form: DeltaForm | IcebergForm, target: Path) -> list[dict[str, Any]]:
+    return sorted(form.read(target).to_pylist(), key=lambda row: row["id"])
 
 
 class Source:
@@ -123,18 +135,19 @@ class Source:
 
 @pytest.mark.parametrize("minimal", [False, True], ids=["full", "minimal"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_target_equals_the_source_after_each_batch(tmp_path: Path, seed: int, minimal: bool) -> None:
+def test_the_target_equals_the_source_after_each_batch(
+    tmp_path: Path, form: DeltaForm | IcebergForm, seed: int, minimal: bool
+) -> None:
     source = Source(seed, minimal)
     target = tmp_path / "target"
     for number in range(5):
         log = source.log(number, 25)
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
-        told = apply_changes(batch, str(target), key_columns=["id"], app_id="test", batch_id=number)
-        assert not told.skipped
-        assert rows_of(target) == source.state
-        again = apply_changes(batch, str(target), key_columns=["id"], app_id="test", batch_id=number)
-        assert again == Applied(skipped=True)
-        assert rows_of(target) == source.state
+        told: dict[str, Any] = {"key_columns": ["id"], "app_id": "test", "batch_id": number}
+        assert not apply_changes(batch, form.target(target), **told).skipped
+        assert rows_in(form, target) == source.state
+        assert apply_changes(batch, form.target(target), **told) == Applied(skipped=True)
+        assert rows_in(form, target) == source.state
 
 
 def test_a_column_that_is_added(tmp_path: Path) -> None:
@@ -202,14 +215,16 @@ def test_what_an_alter_does_to_rows_that_are_there(
     assert rows_of(target) == [wanted]
 
 
-def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Path) -> None:
+def test_names_are_exchanged_and_checks_see_where_a_value_came_from(
+    tmp_path: Path, form: DeltaForm | IcebergForm
+) -> None:
     text = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "VARCHAR(20)")]
     table, target = Table("shop", "t", text, primary_key=["id"]), tmp_path / "target"
     log = Log("8.0.36")
     log.begin()
     log.insert(table, [{"id": 1, "a": "x", "b": "trailing "}])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
     log = Log("8.0.36")
     log.begin()
     log.update(
@@ -223,13 +238,13 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Pa
     batch = batch_of(log, tmp_path / "bin.000002")
     log.query("ALTER TABLE t MODIFY a CHAR(20)", "shop", status=STRICT)
     with pytest.raises(ApplyStopped, match=r"char changes values"):
-        apply_changes(batch_of(log, tmp_path / "bin.000002"), target)
-    assert rows_of(target) == [{"id": 1, "a": "x", "b": "trailing "}]
-    apply_changes(batch, target)
-    assert rows_of(target) == [{"id": 1, "a": "trailing ", "b": "y"}]
+        apply_changes(batch_of(log, tmp_path / "bin.000002"), form.target(target))
+    assert rows_in(form, target) == [{"id": 1, "a": "x", "b": "trailing "}]
+    apply_changes(batch, form.target(target))
+    assert rows_in(form, target) == [{"id": 1, "a": "trailing ", "b": "y"}]
 
 
-def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path) -> None:
+def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")
     log.query("DROP TABLE IF EXISTS t", "shop")  # nothing is lost: dumps begin like this
@@ -237,8 +252,8 @@ def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path) -> None:
     log.begin()
     log.insert(T, [ROW])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
-    assert rows_of(target) == [ROW]
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
+    assert rows_in(form, target) == [ROW]
     log = Log("8.0.36")
     log.query("DROP TABLE t", "shop")
     log.query("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b BIGINT)", "shop")
@@ -247,9 +262,9 @@ def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path) -> None:
     log.commit()
     batch = batch_of(log, tmp_path / "bin.000002")
     with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
-        apply_changes(batch, target)
-    assert apply_changes(batch, target, on_drop="empty").truncated
-    assert rows_of(target) == [{**ROW, "id": 2}]
+        apply_changes(batch, form.target(target))
+    assert apply_changes(batch, form.target(target), on_drop="empty").truncated
+    assert rows_in(form, target) == [{**ROW, "id": 2}]
 
 
 def test_create_select_is_followed_by_its_rows(tmp_path: Path) -> None:
@@ -284,13 +299,13 @@ def test_create_select_is_followed_by_its_rows(tmp_path: Path) -> None:
         assert [row["id"] for row in rows_of(target)] == [1, 2]
 
 
-def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path) -> None:
+def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")
     log.begin()
     log.insert(T, [ROW])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
     log.query("ALTER TABLE t MODIFY b VARCHAR(20)", "shop", status=STRICT)
     log.begin()
     changed = Table(
@@ -298,11 +313,11 @@ def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path) -> None:
     )
     log.insert(changed, [{"id": 2, "a": "y", "b": "six"}])
     log.commit()
-    apply_changes(batch_of(log, tmp_path / "bin.000001"), target)
-    assert rows_of(target) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
+    apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
+    assert rows_in(form, target) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
 
 
-def test_an_insert_that_lacks_columns(tmp_path: Path) -> None:
+def test_an_insert_that_lacks_columns(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
     target = tmp_path / "target"
     log = Log("10.11.6-MariaDB")
     log.begin()
@@ -310,9 +325,9 @@ def test_an_insert_that_lacks_columns(tmp_path: Path) -> None:
     log.commit()
     batch = batch_of(log, tmp_path / "bin.000001")
     with pytest.raises(ApplyStopped, match=r"lacks the columns a.*defaults="):
-        apply_changes(batch, target)
-    apply_changes(batch, target, defaults={"a": "none"})
-    assert rows_of(target) == [{"id": 1, "a": "none", "b": 3}]
+        apply_changes(batch, form.target(target))
+    apply_changes(batch, form.target(target), defaults={"a": "none"})
+    assert rows_in(form, target) == [{"id": 1, "a": "none", "b": 3}]
 
 
 def test_a_lax_server_may_have_cut_values(tmp_path: Path) -> None:
@@ -628,14 +643,19 @@ def two_inserts() -> Log:
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("made", [True, False], ids=["made", "not made"])
 def test_a_commit_that_says_nothing_may_have_been_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], made: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: DeltaForm | IcebergForm,
+    error: type[BaseException],
+    made: bool,
 ) -> None:
     """Its files stay; those of one that was not made go. Either way the batch is applied once."""
     log = two_inserts()
     batch = batch_of(log, tmp_path / "log")
     target = tmp_path / "table"
-    apply_changes(batch.slice(0, 1), target, app_id="a", batch_id=1)
-    commit = DeltaLakeTable._commit
+    apply_changes(batch.slice(0, 1), form.target(target), app_id="a", batch_id=1)
+    owner = {"delta": DeltaLakeTable, "iceberg": IcebergLakeTable}[form.name]
+    commit = owner._commit  # type: ignore[attr-defined]
 
     def unheard(*arguments: Any, **settings: Any) -> None:
         if made:
@@ -643,11 +663,11 @@ def test_a_commit_that_says_nothing_may_have_been_made(
         raise error
 
     with monkeypatch.context() as patch, pytest.raises((BinlogError, KeyboardInterrupt)):
-        patch.setattr(DeltaLakeTable, "_commit", unheard)
-        apply_changes(batch.slice(1), target, app_id="a", batch_id=2)
-    assert [row["id"] for row in rows_of(target)] == ([1, 2] if made else [1])
-    assert apply_changes(batch.slice(1), target, app_id="a", batch_id=2).skipped is made
-    assert [row["id"] for row in rows_of(target)] == [1, 2]
+        patch.setattr(owner, "_commit", unheard)
+        apply_changes(batch.slice(1), form.target(target), app_id="a", batch_id=2)
+    assert [row["id"] for row in rows_in(form, target)] == ([1, 2] if made else [1])
+    assert apply_changes(batch.slice(1), form.target(target), app_id="a", batch_id=2).skipped is made
+    assert [row["id"] for row in rows_in(form, target)] == [1, 2]
     assert len(list(target.glob("*.parquet"))) == 2
 
 

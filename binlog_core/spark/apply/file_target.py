@@ -1,16 +1,16 @@
-"""A Delta table as the target of changes, through deltalake: no JVM."""
+"""A table of files as the target of changes, through deltalake or pyiceberg: no JVM."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError
-from ..lake.delta import DeltaLakeTable
-from ..lake.table import App, DataFile
+from ..lake.iceberg import IcebergLakeTable, load_iceberg_catalog
+from ..lake.table import App, CommitInDoubtError, DataFile, FileTable
 from ..rows.fit import widened
 from ..rows.types import import_pyarrow
 from .alterations import Check
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class DeltaTarget:
-    """A Delta table; made by the first commit where there is none.
+class FileTarget:
+    """A table of a lake; made by the first commit where there is none.
 
     Workers write the new rows, and anew those files of the table that have rows of the keys that changed; the
     commit removes and adds files.
 
     Parameters
     ----------
-    path : str
-        Path or URL.
-    storage_options : dict
-        Of deltalake.
+    table : FileTable
+    place : Folder
+        Its directory.
     told : dict or None
         What its commits say of themselves.
 
@@ -43,25 +42,15 @@ class DeltaTarget:
     ------
     BinlogError
         The table is partitioned, or has a feature that only Spark writes.
-    MissingExtraError
-        deltalake is not installed.
     """
 
-    def __init__(
-        self, path: str, storage_options: dict[str, str], *, told: dict[str, str] | None = None
-    ) -> None:
-        self._path, self._options, self._told = path, storage_options, told
-        self._table = DeltaLakeTable(path, storage_options)
-        if found := self._table.special:
+    def __init__(self, table: FileTable, place: Folder, *, told: dict[str, str] | None = None) -> None:
+        self._table, self.place, self._told = table, place, told
+        if found := table.special:
             raise BinlogError(
-                f"the Delta table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
-                path=path,
+                f"the table has {', '.join(found)}, which only Spark writes here: use a SparkTarget",
+                path=table.uri,
             )
-
-    @property
-    def place(self) -> Folder:
-        """Its directory."""
-        return Folder(self._path, self._options or None, delta=True)
 
     @property
     def columns(self) -> pa.Schema:
@@ -105,7 +94,7 @@ class DeltaTarget:
             Keys that were written, and deleted.
         """
         here, effects, jobs = self.columns, changes.effects, changes.jobs
-        wanted = import_pyarrow().schema([*_merged(here, schema)])
+        wanted = self._table.kept(import_pyarrow().schema([*_merged(here, schema)]))
         known = [file for file in self._table.files() if effects.cleared is None]
         workspace = changes.stager.place
         place = replace(self.place, attempt=f"{uuid.uuid4().hex[:12]}-")
@@ -113,7 +102,7 @@ class DeltaTarget:
             place.make()
             sunk = changes.fold(FileSink(changes.schema, wanted, changes.keys, place, workspace))
             written = [one.data for one in sunk if one.data is not None]
-            every = bool(effects.values) or _retyped(here, schema)
+            every = bool(effects.values) or not self._table.takes(wanted)
             rewriter = Rewriter(place, workspace, wanted, changes.keys, tuple(sunk), effects.values, every)
             replaced = jobs.run(rewriter, [file for file in known if rewriter.concerns(file)])
             written += [file for one in replaced for file in one.new]
@@ -125,6 +114,8 @@ class DeltaTarget:
                 self._commit(wanted, written, [f for f in known if f.name in touched], anew, changes.app)
             elif len(wanted) > len(here):
                 self._table.add_columns(wanted)
+        except CommitInDoubtError:
+            raise
         except BaseException:
             self._delete_uncommitted(place)
             place.unmake()
@@ -139,16 +130,17 @@ class DeltaTarget:
         anew: bool,
         app: App | None,
     ) -> None:
-        from deltalake.exceptions import DeltaError
-
         try:
             if anew:
                 self._table.replace(written, schema, app, self._told)
             else:
                 self._table.exchange(written, removed, schema, app, self._told)
-        except DeltaError as error:
+        except (BinlogError, OSError):
+            raise
+        except Exception as error:  # of deltalake, pyiceberg and the stores below them
             raise BinlogError(
-                f"the commit failed, nothing of the batch is applied: {error}", path=self._path
+                f"the commit failed, nothing of the batch is applied: {type(error).__name__}: {error}",
+                path=self._table.uri,
             ) from error
 
     def _delete_uncommitted(self, place: Folder) -> None:
@@ -157,11 +149,50 @@ class DeltaTarget:
 
         # What nobody knows stays.
         with contextlib.suppress(Exception):  # of the store
-            named = {file.name for file in DeltaLakeTable(self._path, self._options).files()}
+            named = {file.name for file in self._table.reopened().files()}
             filesystem = place.open()
             for info in filesystem.get_file_info(FileSelector("")):
                 if info.base_name.startswith(place.file_prefix) and info.base_name not in named:
                     filesystem.delete_file(info.base_name)
+
+
+class IcebergTarget(FileTarget):
+    """A table of an Iceberg catalog that changes are merged into by pyiceberg, without a JVM.
+
+    Parameters
+    ----------
+    table : str
+        ``namespace.name``.
+    catalog : mapping, str or None
+        Properties for ``pyiceberg.catalog.load_catalog``, or the catalog's name in pyiceberg's configuration.
+    location : str or None
+        Path or URL of the directory of a table that is not there yet.
+    storage_options : dict or None
+        Credentials and endpoint of its store, as of `binlog_core.open`.
+
+    Raises
+    ------
+    ValueError
+        The table is not there, and `location` is missing.
+    BinlogError
+        The catalog cannot be opened, or the table is partitioned, or has what only Spark writes.
+    MissingExtraError
+        pyiceberg is not installed.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        catalog: Mapping[str, str] | str | None = None,
+        *,
+        location: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        loaded = load_iceberg_catalog(catalog, storage_options)
+        found = IcebergLakeTable(loaded, tuple(table.split(".")), location)
+        if not found.uri:
+            raise ValueError(f"the catalog has no table {table}: give location= to make it")
+        super().__init__(found, Folder(found.uri, storage_options))
 
 
 def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: Sequence[str]) -> None:
@@ -172,14 +203,6 @@ def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: S
             f"partial images change {partial} rows, of which the target has {completed}, by"
             f" {', '.join(keys)}: begin with a copy of the table, or with its first log"
         )
-
-
-def _retyped(here: pa.Schema, wanted: pa.Schema) -> bool:
-    """Whether a column of the table is too narrow."""
-    return any(
-        field.name in wanted.names and _wider(field.type, wanted.field(field.name).type) != field.type
-        for field in here
-    )
 
 
 def _merged(here: pa.Schema, wanted: pa.Schema) -> Iterator[pa.Field]:

@@ -1,0 +1,69 @@
+"""Changes into tables that are sets of files: what is refused before, and what a lost answer leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.lake_forms import IcebergForm
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from binlog_core import BinlogError  # noqa: E402
+from binlog_core.spark import IcebergTarget, apply_changes  # noqa: E402
+
+
+def inserts(*keys: int, first: int = 1) -> Any:
+    """A transaction for each row."""
+    count = len(keys)
+    return pa.table(
+        {
+            "id": pa.array(keys, pa.int32()),
+            "_change_type": ["insert"] * count,
+            "_commit_version": list(range(first, first + count)),
+            "_change_ordinal": [0] * count,
+        }
+    )
+
+
+APPLY: dict[str, Any] = {"key_columns": ["id"], "without_statements": True}
+
+
+def test_a_table_that_is_not_there_needs_a_place(tmp_path: Path) -> None:
+    form = IcebergForm(tmp_path)
+    with pytest.raises(ValueError, match=r"no table shop\.t: give location="):
+        IcebergTarget("shop.t", form.catalog)
+    apply_changes(inserts(1), form.target(tmp_path / "t"), **APPLY)
+    apply_changes(inserts(2), IcebergTarget("shop.t", form.catalog), **APPLY)  # the catalog tells it
+    assert sorted(form.read(tmp_path / "t")["id"].to_pylist()) == [1, 2]
+
+
+def test_a_partitioned_table_is_left_to_spark(tmp_path: Path) -> None:
+    form = IcebergForm(tmp_path)
+    apply_changes(inserts(1), form.target(tmp_path / "t"), **APPLY)
+    with form.table(tmp_path / "t").update_spec() as update:
+        update.add_identity("id")
+    with pytest.raises(BinlogError, match=r"has partitions.*SparkTarget"):
+        form.target(tmp_path / "t")
+
+
+def test_files_stay_where_nobody_knows_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.exceptions import CommitStateUnknownException
+    from pyiceberg.table import Transaction
+
+    form = IcebergForm(tmp_path)
+    target = tmp_path / "t"
+    apply_changes(inserts(1), form.target(target), **APPLY)
+    before = set(target.glob("*.parquet"))
+
+    def lost(self: Any) -> None:
+        raise CommitStateUnknownException("502 Bad Gateway")
+
+    with monkeypatch.context() as patch, pytest.raises(BinlogError, match="does not say whether the commit"):
+        patch.setattr(Transaction, "commit_transaction", lost)
+        apply_changes(inserts(2), form.target(target), **APPLY)
+    assert len(set(target.glob("*.parquet")) - before) == 1
+    apply_changes(inserts(2), form.target(target), **APPLY)
+    assert sorted(form.read(target)["id"].to_pylist()) == [1, 2]

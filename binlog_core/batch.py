@@ -22,7 +22,7 @@ from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
 from ._tables.tables import image_dtype as image_dtype
 from ._tables.tables import record_dtype as record_dtype
-from .arrow.batch import NO_POLARS, ArrowBatch, json_documents
+from .arrow.batch import NO_POLARS, ArrowBatch, json_documents, made_together
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
 from .errors import DecodeError, MissingExtraError, SchemaError
@@ -343,6 +343,8 @@ class ChangeBatch(Records):
         DecodeError, SchemaError
             As in :meth:`export`.
         """
+        if not options and (shared := self.from_shelf(made_together)) is not None:
+            return shared
         try:
             import pyarrow  # noqa: F401
         except ImportError:

@@ -18,7 +18,8 @@ class Limits:
     Parameters
     ----------
     group_rows : int
-        Records (row images) after which a group of batches is handed over.
+        Records (row images) after which a group of batches is handed over; of a thousand tables and more four
+        times as many, and of the two that follow four times as much.
     group_bytes : int
         The same, in bytes of rows events; of few tables less, 1 MiB for each. An event is never divided.
     group_memory : int

@@ -1,7 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
@@ -59,6 +60,9 @@ class Records:
     @property
     def run_list(self) -> Buffer | None: ...
     def take_columns(self, layout: Layout) -> object | None: ...
+    def from_shelf(
+        self, make: Callable[[Any, NDArray[np.void]], pyarrow.RecordBatch | None]
+    ) -> pyarrow.RecordBatch | None: ...
     def position_of(self, record: int) -> int: ...
     def __len__(self) -> int: ...
 

@@ -166,6 +166,26 @@ class ArrowBatch:
         return stream_capsule(struct_field(fields), iter((array,)))
 
 
+def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
+    """Records of several batches of a group for pyarrow, in the form of one of them, with no option.
+
+    Returns
+    -------
+    pyarrow.RecordBatch or None
+        None: not possible; by itself each batch says why, if it is at fault.
+    """
+    try:
+        import pyarrow
+
+        form = ArrowBatch(batch)._form
+        _, array = export_batch(
+            form.layout, records, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
+        )
+    except (ImportError, DecodeError, SchemaError):
+        return None
+    return pyarrow.RecordBatch._import_from_c(array_address(array), form.schema)
+
+
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
     """Numbers of the records that `rows` chooses among `count`.
 

@@ -2,7 +2,7 @@
 # could only be made through Python.
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 
@@ -119,11 +119,13 @@ cdef class Wishes:
 
     cdef dict layouts               # by the identity of the plan: plan and Layout; None: records
     cdef set refused                # identities of plans whose batches were columns, and were asked for records
+    cdef set together               # … and of which several batches were asked for Arrow
     cdef uint64_t version
 
     def __cinit__(self):
         self.layouts = {}
         self.refused = set()
+        self.together = set()
         self.version = 1
 
     cdef int wish(self, object plan, object layout) except -1:
@@ -149,6 +151,66 @@ cdef void destroy_columns(object capsule) noexcept:
     free(made)
 
 
+cdef class Records
+
+
+cdef enum:
+    SHELVED = 64                    # batches on a shelf
+    SHELVED_ROWS = 256              # of each, at most: the import of a larger one costs less than its rows
+
+
+@cython.final
+@cython.no_gc       # it refers to nothing that refers back
+cdef class Shelf:
+    """Small batches of one plan and one group. They become Arrow together, each a slice, since importing one costs
+    more than its rows. It does not keep them."""
+
+    cdef void* batches[SHELVED]         # NULL: gone
+    cdef int count
+    cdef object transactions            # of all
+    cdef size_t arrow_bytes
+    cdef bint asked                     # one was asked for its columns
+    cdef bint made                      # or cannot be, or somebody is at it
+    cdef object slice                   # of what was made: its method; None: each by itself
+
+    cdef int put(self, Records records) except -1:
+        records.shelf = <PyObject*> self
+        records.shelf_place = self.count
+        Py_INCREF(self)                 # until the batch goes
+        self.transactions = records.transactions
+        self.arrow_bytes = records.arrow_bytes
+        self.batches[self.count] = <void*> records
+        self.count += 1
+        return 0
+
+    cdef int make(self, object make) except -1:
+        # make(batch, records) gives an array of the records of all that are still as they were
+        cdef list together = []
+        cdef Records records
+        cdef cnp.npy_intp rows = 0
+        cdef int i
+        self.made = True
+        for i in range(self.count):
+            if self.batches[i] != NULL:
+                records = <Records> self.batches[i]
+                if records.is_shelved():
+                    together.append(records)
+                    rows += records.count
+        if len(together) < 2:
+            return 0
+        out = np.empty(rows, (<Records> together[0]).definition.dtype)
+        rows = 0
+        for records in together:
+            memcpy(<uint8_t*> cnp.PyArray_DATA(out) + rows * records.definition.dtype.itemsize, records.data,
+                   <size_t> (records.count * records.definition.dtype.itemsize))
+            records.shelf_first = rows
+            rows += records.count
+        shared = make(together[0], out)
+        if shared is not None:
+            self.slice = shared.slice
+        return 0
+
+
 cdef class Records:
     """The attributes of a ChangeBatch. Its table and its array are made when they are first asked for, since
     a group of many tables has thousands of batches, of which few may be of interest."""
@@ -171,9 +233,53 @@ cdef class Records:
     cdef Memory memory
     cdef uint8_t* data              # in memory
     cdef cnp.npy_intp count
+    cdef PyObject* shelf            # a Shelf, or NULL; not for the garbage collector, which might clear it too early
+    cdef int shelf_place
+    cdef cnp.npy_intp shelf_first   # its first record in what the shelf became; -1: it is not there
 
     def __cinit__(self):
         self.arrow_bytes = ARROW_BYTES
+        self.shelf_first = -1
+
+    def __dealloc__(self):
+        if self.shelf != NULL:
+            (<Shelf> self.shelf).batches[self.shelf_place] = NULL
+            Py_DECREF(<Shelf> self.shelf)
+
+    cdef bint is_shelved(self) noexcept:
+        # Whether nobody can have changed it since it was put there
+        return (self.own_array is None and self.columns is self.definition.columns and self.buffer is self.wire
+                and self.json_diffs is NO_JSON_DIFFS and self.transactions is (<Shelf> self.shelf).transactions
+                and self.arrow_bytes == (<Shelf> self.shelf).arrow_bytes)
+
+    def from_shelf(self, make):
+        """What its columns are in Arrow, with no option, as part of what several batches became together.
+
+        Parameters
+        ----------
+        make : callable
+            Makes a ``pyarrow.RecordBatch`` of a batch's form, given that batch and an array of records, or None.
+
+        Returns
+        -------
+        pyarrow.RecordBatch or None
+            None: it is to be made by itself.
+        """
+        cdef Shelf shelf
+        cdef uintptr_t plan
+        if self.shelf == NULL or not self.is_shelved():
+            return None
+        shelf = <Shelf> self.shelf
+        if not shelf.made:
+            plan = <uintptr_t> <PyObject*> self.definition.plan
+            if not shelf.asked and plan not in self.wishes.together:
+                shelf.asked = True      # it may be the only one that is of interest
+                return None
+            self.wishes.together.add(plan)
+            shelf.make(make)
+        if shelf.slice is None or self.shelf_first < 0:
+            return None
+        return shelf.slice(self.shelf_first, self.count)
 
     @property
     def plan(self):

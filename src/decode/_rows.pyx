@@ -528,6 +528,7 @@ cdef class Decoder(Place):
         cdef list out = []
         cdef list special = []
         cdef list chunks = []
+        cdef list shelves = [None] * self.loop.plan_count
         cdef group_t* group = &self.loop.group
         cdef uint32_t batch_count = group.batch_count
         self.finish_columns()
@@ -550,6 +551,8 @@ cdef class Decoder(Place):
                 records.wire = records.buffer
                 records.transactions = transactions
                 records.path = path
+                if batch.count <= SHELVED_ROWS and batch.sink == NULL and not batch.copies:
+                    self.put_on_shelf(records, self.loop.tables.definitions[batch.definition].plan, shelves)
                 out.append(records)
                 if len(<cnp.ndarray> records.invalid) or self.loop.plans[
                         self.loop.tables.definitions[batch.definition].plan].compressed:
@@ -558,6 +561,13 @@ cdef class Decoder(Place):
             self.loop.tables.definitions[batch.definition].last_count = batch.count
             release_batch(batch)
         return out, special, transactions
+
+    cdef int put_on_shelf(self, Records records, uint32_t plan, list shelves) except -1:
+        cdef Shelf shelf = <Shelf> shelves[plan]
+        if shelf is None or shelf.count == SHELVED:
+            shelf = Shelf.__new__(Shelf)
+            shelves[plan] = shelf
+        return shelf.put(records)
 
     cdef object take_transactions(self):
         # Of the group; the one that is open goes on in the next.

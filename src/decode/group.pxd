@@ -6,7 +6,7 @@ from libc.string cimport memset
 from arrow.sink cimport new_sink
 from batch.gathered cimport batch_t
 from batch.records cimport transaction_t
-from decode.loop cimport loop_t
+from decode.loop cimport group_t, loop_t
 from decode.plan cimport ROOM, plan_t
 from decode.table_cache cimport definition_t
 from memory.items cimport room_for_one
@@ -19,15 +19,23 @@ cdef enum:
     # Bytes of rows events to a batch: values of text are read again when columns are made of it, and should be in
     # the processor's caches still. Not so where many tables share a group, since each batch has its price, too.
     BATCH_WIRE = 1 << 20
+    # Batches from which on a group may have SCALED times as much of everything, since each has its price
+    MANY_BATCHES = 1024
+    SCALED = 4
     # Bytes. A chunk lives as long as one of its batches does: few, so that little is held for one that is kept.
     CHUNK = 32 << 10
     LENT_MOST = 2 << 10
 
 
+cdef inline bint is_over(const group_t* group, uint64_t has, uint64_t most) noexcept nogil:
+    return has >= most and (group.batch_count < MANY_BATCHES or has // SCALED >= most)
+
+
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
-    cdef uint64_t enough = min(loop.group.max_wire, <uint64_t> max(loop.group.batch_count, 1) * BATCH_WIRE)
-    return (loop.group.records >= loop.group.max_records or loop.group.memory >= loop.group.max_memory
-            or (loop.group.wire >= enough and (loop.group.records != 0 or loop.group.transactions.length != 0)))
+    cdef const group_t* group = &loop.group
+    cdef uint64_t enough = min(group.max_wire, <uint64_t> max(group.batch_count, 1) * BATCH_WIRE)
+    return (is_over(group, group.records, group.max_records) or is_over(group, group.memory, group.max_memory)
+            or (is_over(group, group.wire, enough) and (group.records != 0 or group.transactions.length != 0)))
 
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:

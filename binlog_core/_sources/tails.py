@@ -60,7 +60,10 @@ class TailPart(NamedTuple):
 
 
 def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
-    """The names in a folder that are not those of parts, and the logs that are there in parts only."""
+    """The names in a folder that are not those of parts, and the logs that are there in parts only.
+
+    Also those of which the first part is gone: to open them is an error, to leave them out would hide it.
+    """
     parts, others = set(), []
     for path in paths:
         if (part := TailPart.of(path)) is not None:
@@ -68,7 +71,7 @@ def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
         else:
             others.append(path)
     closed = {path.removesuffix(".zst") for path in others}
-    return others, {part.log for part in parts if part.begin == 0 and part.log not in closed}
+    return others, {part.log for part in parts if part.log not in closed}
 
 
 def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
@@ -105,7 +108,7 @@ def open_tail(place: Place, path: str) -> Source | None:
     except BinlogError:
         return None
     if behind is not None:
-        end = chain[-1].end
+        end = chain[-1].end if chain else 0
         raise BinlogError(
             f"the log's bytes {end} to {behind} are missing from the store, which has later ones",
             path=path,
@@ -116,10 +119,9 @@ def open_tail(place: Place, path: str) -> Source | None:
 
 def _behind(names: Iterable[str], log: str, chain: list[TailPart]) -> int | None:
     """Where parts of a log go on that do not join to its chain; None: there are none."""
-    if not chain:
-        return None
+    end = chain[-1].end if chain else 0
     parts = (part for one in names if (part := TailPart.of(one)) is not None and part.log == log)
-    return min((part.begin for part in parts if chain[-1].end < part.begin < part.end), default=None)
+    return min((part.begin for part in parts if end < part.begin < part.end), default=None)
 
 
 def _listed(place: Place, path: str) -> tuple[set[str], list[TailPart]]:

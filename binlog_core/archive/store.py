@@ -423,9 +423,9 @@ class Uploader:
 
 
 def _logs_of(names: list[str]) -> list[str]:
-    """The logs among the names in a folder, the growing one too."""
+    """The logs among the names in a folder, the growing one too, if its beginning is there."""
     whole, growing = without_parts(names)
-    return logs_among([*whole, *growing])
+    return logs_among([*whole, *(log for log in growing if chain_of(names, log))])
 
 
 def _bare(name: str) -> str:

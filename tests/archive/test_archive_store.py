@@ -291,6 +291,22 @@ def test_parts_behind_one_that_is_missing_come_anew(tmp_path: Path) -> None:
     assert ids(target) == list(range(1, 13))
 
 
+def test_a_growing_log_without_its_beginning_is_not_left_out(tmp_path: Path) -> None:
+    """As a store leaves it that removes what is old."""
+    target = f"memory://{tmp_path.name}/db1", None
+    server = busy(FakeServer(), 12)
+    archive(server, target, tmp_path / "spool")
+    (tail,) = (name for name in held(target) if name.startswith(".tail-"))
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    size = int(tail.rpartition("-")[2])
+    store.pipe_file(f"{target[0]}/.tail-{server.current}.100-{size}", held(target)[tail][100:])
+    store.rm(f"{target[0]}/{tail}")
+    with pytest.raises(binlog_core.BinlogError, match="bytes 0 to 100 are missing from the store"):
+        ids(target)
+    archive(server, target, tmp_path / "other")
+    assert ids(target) == list(range(1, 13))
+
+
 def test_a_copy_of_a_store_on_a_disk(tmp_path: Path) -> None:
     target = f"memory://{tmp_path.name}/db1", None
     server = busy(FakeServer(), 12)

@@ -58,6 +58,8 @@ cdef class ChangeIterator:
         if self.heap == NULL:
             raise MemoryError
         for i, reader in enumerate(self.readers):
+            if reader is None:
+                raise TypeError("readers: expected RowReader, not None")
             if reader.record_count:
                 self.heap[self.left].reader = <uint32_t> i
                 self.put(&self.heap[self.left], reader)
@@ -123,7 +125,10 @@ cdef class Changes:
         self.groups = groups
         self.opened = opened
         if opened is not None:
-            self.closed = PyByteArray_AS_STRING(opened.flag)
+            flag = opened.flag
+            if not isinstance(flag, bytearray):
+                raise TypeError(f"opened: expected a flag in a bytearray, not {type(flag).__name__}")
+            self.closed = PyByteArray_AS_STRING(flag)
 
     def __iter__(self):
         return self

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from support.jsonb_encoder import encode, expected
 
 import binlog_core
-from binlog_core._core._values import ChangeIterator, RowChange, RowReader, ValuePlan, shortcuts
+from binlog_core._core._values import ChangeIterator, Changes, RowChange, RowReader, ValuePlan, shortcuts
 from binlog_core._tables.column_types import Kind
 from binlog_core._tables.tables import Column, Table, record_dtype
 from binlog_core.batch import INVALID_DATE_DTYPE, JSON_DIFF_DTYPE, TRANSACTION_DTYPE, ChangeBatch
@@ -742,6 +743,10 @@ def test_what_was_not_made_cannot_be_used() -> None:
             kind.__new__(kind)
     with pytest.raises(TypeError):
         ChangeIterator([1])
+    with pytest.raises(TypeError):
+        ChangeIterator([None])
+    with pytest.raises(TypeError, match="expected a flag"):
+        Changes(iter([]), SimpleNamespace(flag=None))
     with pytest.raises(TypeError):
         RowReader(make_batch([integer(4)], [[1]]), "no plan")
 

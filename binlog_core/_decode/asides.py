@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._format.statements import kind_of_aside
+from ..conditions import Condition
+from .conditions import may_concern
 from .group import Aside
 
 if TYPE_CHECKING:
     from .._core._rows import Decoder
+    from .selection import Selection
 
 _MOST = 4096  # of a group
 _STATEMENT_BYTES = 4096  # that are kept
@@ -20,11 +23,12 @@ class Asides:
     Parameters
     ----------
     loop : Decoder
-    wanted : bool
+    selection : Selection
     """
 
-    def __init__(self, loop: Decoder, *, wanted: bool) -> None:
-        self.wanted = wanted
+    def __init__(self, loop: Decoder, selection: Selection) -> None:
+        self.wanted = selection.asides
+        self._where = selection.where if isinstance(selection.where, Condition) else None
         self._loop = loop
         self._found: list[Aside] = []
 
@@ -44,10 +48,16 @@ class Asides:
             self._found.append(Aside(kind, *place, text, database, int(loop.transaction_position)))
 
     def note_statement(self, statement: bytes, database: bytes) -> None:
-        """The statement at hand, unless it says nothing besides the rows."""
+        """The statement at hand, unless it says nothing besides the rows, or is of a session left out."""
         if self.wanted and (kind := kind_of_aside(statement)) is not None:
+            if kind == "statement" and self._where is not None and not self._may_concern(self._where):
+                return
             text = statement[:_STATEMENT_BYTES].decode("utf-8", "replace")
             self.note(kind, text, database.decode("utf-8", "replace"))
+
+    def _may_concern(self, where: Condition) -> bool:
+        server_id, thread_id = self._loop.event_bytes()[5:9], self._loop.event_body()[:4]
+        return may_concern(where, int.from_bytes(server_id, "little"), int.from_bytes(thread_id, "little"))
 
     def lose(self, position: int, text: str, row: int = 0) -> None:
         """Rows that were logged there are not handed over."""

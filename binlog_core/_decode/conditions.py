@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -133,6 +134,26 @@ def bind(condition: Condition, table: Table) -> BoundCondition:
     return BoundCondition(root, frozenset(binder.used))
 
 
+def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
+    """Whether what a session did may match, as far as its server and its thread (0: not known) tell."""
+    image = np.array([(server_id, 0)], [("server_id", "<u4"), ("transaction", "<u4")])
+    transactions = np.array([(thread_id,)], [("thread_id", "<u4")])
+    session: Any = SimpleNamespace(count=1, image=image, batch=SimpleNamespace(transactions=transactions))
+
+    def state(node: Node) -> int:
+        if isinstance(node, Not):
+            return TRUE - state(node.part)
+        if isinstance(node, All):
+            return min(map(state, node.parts))
+        if isinstance(node, Any_):
+            return max(map(state, node.parts))
+        if node.ref.pseudo and node.ref.name in ("_server_id", "_thread_id"):
+            return int(states_of(_pseudo(node), session)[0])
+        return UNKNOWN
+
+    return state(condition.tree) != FALSE
+
+
 class _Binder:
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -147,7 +168,7 @@ class _Binder:
             return Negated(self.node(node.part))
         ref = node.ref
         if ref.pseudo:
-            return self._pseudo(node)
+            return _pseudo(node)
         column = self._column(ref)
         if isinstance(node, Changed):
             return ChangedTest("", column)
@@ -252,47 +273,47 @@ class _Binder:
             return span_of(op, Fraction(float_key(value)))
         return span_of(op, Fraction(value) * 10**column.scale)
 
-    # -- about the change
 
-    def _pseudo(self, node: Node) -> BoundNode:
-        assert isinstance(node, Comparison | OneOf | Like | IsNull)
-        name = node.ref.name
-        if isinstance(node, IsNull):
-            if name == "_thread_id":
-                return MetaTest("", name, (Span(0, 0),))
-            return GtidTest("", None) if name == "_gtid" else Constant("", FALSE)
-        literals = _literals(node)
-        if any(literal.value is None for literal in literals):
-            left = tuple(literal for literal in literals if literal.value is not None)
-            unknown = Constant("", UNKNOWN)
-            return Joined(False, (unknown, self._pseudo(OneOf(node.ref, left)))) if left else unknown
-        if name in ("_gtid", "_change_type"):
-            texts: list[str] = []
-            for literal in literals:
-                if not isinstance(literal.value, str):
-                    raise _pseudo_misfit(name, literal, "a text in quotes")
-                texts.append(literal.value)
-            if name == "_gtid":
-                return GtidTest("", *_text_test(node, tuple(texts)))
-            return OpTest("", _ops(node, texts, literals))
-        if isinstance(node, Like):
-            raise _pseudo_misfit(name, None, "a comparison, in or between")
-        op = node.op if isinstance(node, Comparison) else "="
-        spans = []
+def _pseudo(node: Node) -> BoundNode:
+    """A test of something about the change."""
+    assert isinstance(node, Comparison | OneOf | Like | IsNull)
+    name = node.ref.name
+    if isinstance(node, IsNull):
+        if name == "_thread_id":
+            return MetaTest("", name, (Span(0, 0),))
+        return GtidTest("", None) if name == "_gtid" else Constant("", FALSE)
+    literals = _literals(node)
+    if any(literal.value is None for literal in literals):
+        left = tuple(literal for literal in literals if literal.value is not None)
+        unknown = Constant("", UNKNOWN)
+        return Joined(False, (unknown, _pseudo(OneOf(node.ref, left)))) if left else unknown
+    if name in ("_gtid", "_change_type"):
+        texts: list[str] = []
         for literal in literals:
-            if name in ("_server_id", "_thread_id"):
-                if isinstance(literal.value, str | bytes):
-                    raise _pseudo_misfit(name, literal, "a number")
-                assert literal.value is not None
-                span = span_of(op, Fraction(literal.value))
-                known = name == "_server_id" or (span.low is not None and span.low > 0)
-                spans.append(span if known else replace(span, low=1))
-                continue
-            fields = fields_of(literal, zone=True)
-            if fields is None:
-                raise _pseudo_misfit(name, literal, "a text such as '2026-11-21 08:00:00', maybe with a zone")
-            spans.append(moments(op, fields, days=False))
-        return MetaTest("", name, tuple(spans))
+            if not isinstance(literal.value, str):
+                raise _pseudo_misfit(name, literal, "a text in quotes")
+            texts.append(literal.value)
+        if name == "_gtid":
+            return GtidTest("", *_text_test(node, tuple(texts)))
+        return OpTest("", _ops(node, texts, literals))
+    if isinstance(node, Like):
+        raise _pseudo_misfit(name, None, "a comparison, in or between")
+    op = node.op if isinstance(node, Comparison) else "="
+    spans = []
+    for literal in literals:
+        if name in ("_server_id", "_thread_id"):
+            if isinstance(literal.value, str | bytes):
+                raise _pseudo_misfit(name, literal, "a number")
+            assert literal.value is not None
+            span = span_of(op, Fraction(literal.value))
+            known = name == "_server_id" or (span.low is not None and span.low > 0)
+            spans.append(span if known else replace(span, low=1))
+            continue
+        fields = fields_of(literal, zone=True)
+        if fields is None:
+            raise _pseudo_misfit(name, literal, "a text such as '2026-11-21 08:00:00', maybe with a zone")
+        spans.append(moments(op, fields, days=False))
+    return MetaTest("", name, tuple(spans))
 
 
 def _pseudo_misfit(name: str, literal: Literal | None, wanted: str) -> ConditionError:

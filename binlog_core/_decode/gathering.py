@@ -80,7 +80,7 @@ class Gathering:
         report: Report,
         skip_errors: bool,
     ) -> None:
-        self.asides = Asides(loop, wanted=selection.asides)
+        self.asides = Asides(loop, selection)
         self.done_records = selection.done_records or source.done_records
         self._done_gtid = None if selection.done_records else source.done_gtid
         self._source = source

@@ -66,3 +66,27 @@ def test_a_group_does_not_wait_for_rows_where_there_are_many(monkeypatch: pytest
         groups = [[aside.position for aside in group.asides] for group in opened.groups(asides=True)]
     assert sum(groups, []) == places
     assert len(groups) > 3
+
+
+@pytest.mark.parametrize(
+    ("where", "there"),
+    [
+        ("_thread_id = 8", "ACX"),
+        ("_thread_id in (7, 9)", "BX"),
+        ("_thread_id between 1 and 9", "ABCX"),
+        ("not _thread_id = 8", "BX"),
+        ("_thread_id = 8 and id = 1", "ACX"),
+        ("_thread_id = 99 and id = 1", "X"),
+        ("_thread_id = 99 or id = 1", "ABCX"),
+        ("_thread_id is null", "X"),
+        ("_server_id = 1 and _thread_id = 7", "BX"),
+        ("_server_id = 2", ""),
+        ("id = 1", "ABCX"),
+    ],
+)
+def test_statements_of_sessions_that_a_condition_leaves_out_are_not_there(where: str, there: str) -> None:
+    """X is of a thread that is not known, so it may be of any."""
+    log = Log("8.4.0", server_id=1)
+    for name, thread in (("A", 8), ("B", 7), ("C", 8), ("X", 0)):
+        log.query(f"DROP TABLE {name}", "shop", thread=thread)
+    assert [one.text[-1] for one in asides_of(log.getvalue(), where=where)] == list(there)

@@ -230,6 +230,19 @@ def test_statements_are_named(statement: str) -> None:
     assert f"use shop; {statement}" in out.getvalue().decode()
 
 
+def test_statements_of_other_threads_are_no_obstacle() -> None:
+    log = Log("8.4.0")
+    for thread in (7, 8):
+        log.query("BEGIN", "shop", thread=thread)
+        log.update(T, [(row(thread), row(thread, 5))])
+        log.commit()
+    log.query("TRUNCATE TABLE x", "shop", thread=8)
+    made = plan_undo(log.getvalue(), where="_thread_id in (7)")
+    assert [(one.key, one.state) for one in made.rows] == [("id=7", "ready")]
+    with pytest.raises(BinlogError, match="TRUNCATE TABLE x"):
+        plan_undo(log.getvalue(), where="_thread_id in (8)")
+
+
 def test_rows_by_condition_of_a_folder_of_logs(tmp_path: Path) -> None:
     first = log_of([("update", [(row(i), row(i, 5)) for i in range(1, 5)])])
     second = log_of([("delete", [row(2, 5), row(4, 5)])])

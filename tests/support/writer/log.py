@@ -141,11 +141,18 @@ class Log:
         return self.event(n.STOP, b"")
 
     def query(
-        self, sql: str | bytes, database: str = "", *, status: bytes = b"", error: int = 0, flags: int = 0
+        self,
+        sql: str | bytes,
+        database: str = "",
+        *,
+        status: bytes = b"",
+        error: int = 0,
+        flags: int = 0,
+        thread: int = 7,
     ) -> int:
         text = sql.encode() if isinstance(sql, str) else sql
         name = database.encode()
-        body = struct.pack("<IIBH", 7, 0, len(name), error)
+        body = struct.pack("<IIBH", thread, 0, len(name), error)
         if self.binlog_version == 4:
             body += struct.pack("<H", len(status)) + status
         return self.event(n.QUERY, body + name + b"\0" + text, flags=flags)

@@ -22,6 +22,7 @@ if sys.byteorder != "little":
 MODULES = [
     "wire/_table_map",
     "wire/_packets",
+    "wire/_result_set",
     "decode/_rows",
     "batch/_spans",
     "arrow/_columns",

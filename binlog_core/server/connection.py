@@ -14,11 +14,12 @@ from ..errors import AuthenticationError, MissingExtraError, ProtocolError, Serv
 from .address import Address
 from .compressed import Frames, compressed
 from .refusals import clean_text, is_passing, refusal
+from .result_set import RECEIVED, Rows, result_rows
 
 _HANDSHAKE_BYTES = 1 << 20
 _ANSWER_BYTES = 64 << 20  # SHOW BINARY LOGS of a million logs, a GTID set of a million intervals
 _OTHER_NAME = (62, 64)  # OpenSSL: X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
-_ROW_BYTES = 4 << 30  # a LONGBLOB
+_ROW_BYTES = 4 << 30  # a row of LONGBLOBs
 _COM_QUERY = 3
 _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
@@ -266,8 +267,8 @@ class Connection:
         except Exception as exc:
             raise self._error(exc, "a question", right=right) from None
 
-    def stream(self, sql: str, *, patience: float = 600.0) -> Iterator[tuple[bytes | None, ...]]:
-        """The rows of a statement as they come, every value in the bytes that the server sends.
+    def stream(self, sql: str, *, patience: float = 600.0, most: int = RECEIVED) -> Iterator[Rows]:
+        """The rows of a statement as they come, many at a time.
 
         Until all are read the connection answers nothing else; who stops before closes it.
 
@@ -275,25 +276,32 @@ class Connection:
         ----------
         sql : str
         patience : float
-            Seconds that the server may take for a row.
+            Seconds that the server may be silent.
+        most : int
+            Bytes that are received together, if no row is longer.
 
         Raises
         ------
         ServerError
         """
-        connection = self._connection
+        frames, sock = self.frames, self._connection._sock
+
+        def receive(room: memoryview) -> int:
+            self._bounds.renew(patience, _ROW_BYTES)
+            if frames is None:
+                return int(sock.recv_into(room))
+            while not (got := frames.take(room)):
+                if not (count := sock.recv_into(frames.room())):
+                    return 0
+                frames.received(count)
+            return got
+
         try:
             self._bounds.renew(patience, _ANSWER_BYTES)
-            connection._execute_command(_COM_QUERY, sql)
-            columns = connection._read_packet().read_length_encoded_integer()
-            for _ in range(columns + 1):  # their definitions, and an end
-                connection._read_packet()
-            while True:
-                self._bounds.renew(patience, _ROW_BYTES)
-                packet = connection._read_packet()
-                if packet.is_eof_packet():
-                    return
-                yield tuple([packet.read_length_coded_string() for _ in range(columns)])
+            self._connection._execute_command(_COM_QUERY, sql)
+            if frames is not None:
+                frames.expect(1)
+            yield from result_rows(receive, most=most, numbered=frames is None)
         except Exception as exc:
             raise self._error(exc, "a question", right="SELECT") from None
 

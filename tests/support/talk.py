@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 GREETING = (
@@ -16,6 +16,36 @@ GREETING = (
 def packet(number: int, payload: bytes) -> bytes:
     """A packet of the protocol."""
     return len(payload).to_bytes(3, "little") + bytes([number]) + payload
+
+
+def field(value: bytes | None) -> bytes:
+    """A field of a row in the text protocol."""
+    if value is None:
+        return b"\xfb"
+    if len(value) < 251:
+        return bytes([len(value)]) + value
+    width, mark = (2, 252) if len(value) < 1 << 16 else (3, 253) if len(value) < 1 << 24 else (8, 254)
+    return bytes([mark]) + len(value).to_bytes(width, "little") + value
+
+
+def result_set(rows: Iterable[Sequence[bytes | None]], columns: int) -> bytes:
+    """The answer to a statement that has rows."""
+    end = b"\xfe\0\0\2\0"
+    payloads = [
+        bytes([columns]),
+        *[b"\3def"] * columns,
+        end,
+        *(b"".join(map(field, row)) for row in rows),
+        end,
+    ]
+    out, number = [], 1
+    for payload in payloads:
+        for at in range(
+            0, len(payload) + 1, 0xFFFFFF
+        ):  # one that fills its last piece has an empty one behind it
+            out.append(packet(number % 256, payload[at : at + 0xFFFFFF]))
+            number += 1
+    return b"".join(out)
 
 
 @contextmanager

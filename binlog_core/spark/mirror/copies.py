@@ -10,6 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ from ...schema.given import parse_create_table
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
+from ...server.result_set import RECEIVED
 from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile
+from ..rows.types import import_pyarrow
 from .marks import connected
 from .state import Lake, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 64 << 20  # of the server's own estimate
 _LEAST_ROWS, _MOST_ROWS = 1000, 1 << 20
-_BATCH_ROWS = 1 << 16
-_BATCH_BYTES = 16 << 20
+_SAMPLE = 1 << 13
+_GROUP_BYTES = 16 << 20  # of a row group, as Arrow holds it
 _TRIES = 3  # of a chunk whose connection is lost
 _PAUSE = 1.0
 _ORDERED = frozenset(
@@ -134,7 +137,8 @@ def _conditions(connection: Connection, table: str, key: Sequence[Column], size:
     while True:
         sql = f"SELECT {order} FROM {table}"
         sql += f" WHERE {least}" if least else ""
-        rows = list(connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}"))
+        found = connection.stream(f"{sql} ORDER BY {order} LIMIT 1 OFFSET {size - 1}")
+        rows = [row for one in found for row in one.tuples()]
         if not rows:
             yield least
             return
@@ -184,7 +188,7 @@ class Copier:
     lake : str
     storage_options : dict or None
     rate : float or None
-        Bytes of values that it reads in a second, at most.
+        Bytes that it receives in a second, at most.
     """
 
     address: Address
@@ -230,17 +234,22 @@ class Copier:
         table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
-        count = 0
+        count, writer = 0, None
         try:
             filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
             with filesystem.open_output_stream(f"{directory}/{chunk.folder}/{name}") as sink:
-                writer = pyarrow.parquet.ParquetWriter(
-                    sink, selection.schema, store_schema=False, store_decimal_as_integer=True
-                )
-                for batch in batches_of(connection, sql, selection, rate=self.rate):
-                    writer.write_batch(batch, row_group_size=max(batch.num_rows, 1))
-                    count += batch.num_rows
-                writer.close()
+                for rows in _groups(_ahead(batches_of(connection, sql, selection, rate=self.rate))):
+                    writer = writer or pyarrow.parquet.ParquetWriter(
+                        sink,
+                        selection.schema,
+                        store_schema=False,
+                        store_decimal_as_integer=True,
+                        use_dictionary=_repeating(rows),
+                    )
+                    writer.write_table(rows, row_group_size=rows.num_rows)
+                    count += rows.num_rows
+                if writer is not None:
+                    writer.close()
                 size = sink.tell()
             done = Copied(chunk.table, chunk.number, name, count, size)
             notes = f"{directory}/_mirror/{_COPIES}/{chunk.copy}"
@@ -255,22 +264,50 @@ class Copier:
 def batches_of(
     connection: Connection, sql: str, selection: SelectList, *, rate: float | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT, as the lake has them; `rate`: bytes of values a second, at most."""
-    rows: list[tuple[bytes | None, ...]] = []
-    size = 0
-    most = _BATCH_BYTES if rate is None else min(_BATCH_BYTES, max(rate * _PAUSE, 1))
+    """The rows of a SELECT, as the lake has them; `rate`: bytes that are received a second, at most."""
+    most = RECEIVED if rate is None else max(min(RECEIVED, int(rate * _PAUSE)), 1)
     next_at = time.monotonic()
-    for row in connection.stream(sql):
-        rows.append(row)
-        size += sum(len(value) for value in row if value is not None)
-        if len(rows) >= _BATCH_ROWS or size >= most:
-            yield selection.batch(rows)
-            if rate is not None:  # what is not taken from the line waits at the server
-                next_at += size / rate
-                time.sleep(max(next_at - time.monotonic(), 0))
-            rows, size = [], 0
-    if rows:
+    for rows in connection.stream(sql, most=most):
+        size = rows.size
         yield selection.batch(rows)
+        if rate is not None:  # what is not taken from the line waits at the server
+            next_at += size / rate
+            time.sleep(max(next_at - time.monotonic(), 0))
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each comes while what was made of those before it is written."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
+def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gathered into row groups."""
+    pa, waiting, size = import_pyarrow(), [], 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _GROUP_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _repeating(rows: pa.Table) -> list[str]:
+    """The columns whose values come again: a dictionary of others costs a third more, and is given up."""
+    import pyarrow.compute as pc
+
+    types, out = import_pyarrow().types, []
+    for name, column in zip(rows.column_names, rows.slice(0, _SAMPLE), strict=True):
+        if types.is_list(column.type):
+            out.append(f"{name}.list.element")
+        elif not types.is_nested(column.type) and pc.count_distinct(column).as_py() <= len(column) // 2:
+            out.append(name)
+    return out
 
 
 # ---------------------------------------------------------------- on the driver

@@ -7,19 +7,19 @@ whether it was copied or replayed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..._tables import charsets
+from ..._core import _result_set as core
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column, Table
+from ...arrow.text import converter, encoding_of, utf8_table
 from ...errors import DecodeError, SchemaError
 from ...schema.table_definitions import ColumnSchema, TableSchema
 from ...schema.without_rows import table_without_rows
+from ...server.result_set import Rows
 from ..rows.types import import_pyarrow, lake_schema, lake_type
 
 if TYPE_CHECKING:
@@ -31,9 +31,13 @@ SESSION = (
     " net_write_timeout = 3600, net_read_timeout = 3600"
 )
 FIXED_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
-_DATE_LEN = 10
-_NUMBERS = frozenset((Kind.INT, Kind.DECIMAL, Kind.YEAR))
 _UNSIGNED = frozenset((Kind.BIT, Kind.ENUM, Kind.SET))
+_TEMPORAL = {
+    Kind.DATE: core.DATE,
+    Kind.DATETIME: core.DATETIME,
+    Kind.TIMESTAMP: core.DATETIME,
+    Kind.TIME: core.TIME,
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class SelectList:
         own = lake_schema(self.table.columns)
         return pa.schema([own.field(i) for i in range(len(self.table.columns))])
 
-    def batch(self, rows: Sequence[tuple[bytes | None, ...]]) -> pa.RecordBatch:
+    def batch(self, rows: Rows) -> pa.RecordBatch:
         """Rows as the lake has them.
 
         Raises
@@ -81,12 +85,11 @@ class SelectList:
             A value is none of its column's type.
         """
         pa = import_pyarrow()
-        values = zip(*rows, strict=True) if rows else [()] * len(self.table.columns)
         arrays = []
-        for column, one in zip(self.table.columns, values, strict=True):
+        for number, column in enumerate(self.table.columns):
             try:
-                arrays.append(converted(pa.array(one, pa.binary()), column))
-            except (ValueError, OverflowError) as error:  # pyarrow's are such
+                arrays.append(_converted(rows, number, column))
+            except (ValueError, OverflowError, IndexError) as error:  # pyarrow's are such
                 raise DecodeError(
                     f"the server sends what is not a {column.kind.name}: {type(error).__name__}",
                     table=self.table.full_name,
@@ -113,39 +116,32 @@ def _expression(column: Column, known: ColumnSchema) -> str:
     return name
 
 
-def converted(values: pa.Array, column: Column) -> pa.Array:
-    """A column as the server sends it, in the type that it has in the lake.
-
-    Parameters
-    ----------
-    values : pyarrow.Array of binary
-    column : Column
-
-    Raises
-    ------
-    ValueError
-        A value is none of that type.
-    """
+def _converted(rows: Rows, number: int, column: Column) -> pa.Array:
+    """A column as the server sends it, in the type that it has in the lake."""
     pa = import_pyarrow()
     kind, wanted = column.kind, lake_type(column)
-    if kind in _NUMBERS:
-        return values.cast(pa.string()).cast(wanted)
+    if (kind is Kind.INT and column.dtype.kind == "u") or kind in _UNSIGNED:
+        numbers = _column(rows, number, core.UNSIGNED, pa.uint64())
+        if kind is Kind.ENUM:
+            return _members(numbers, column, wanted)
+        if kind is Kind.SET:
+            return _sets(numbers, column, wanted)
+        return numbers.cast(pa.uint8()).cast(wanted) if wanted == pa.bool_() else numbers.cast(wanted)
+    if kind in (Kind.INT, Kind.YEAR):
+        return _column(rows, number, core.SIGNED, pa.int64()).cast(wanted)
+    if pa.types.is_decimal(wanted):
+        return _column(rows, number, core.DECIMAL, wanted, precision=column.precision, scale=column.scale)
+    if kind in _TEMPORAL:
+        return _column(rows, number, _TEMPORAL[kind], wanted)
+    if kind is Kind.TEXT and encoding_of(column.charset) == "table":
+        charset, keeps_ascii = utf8_table(column.charset or "")
+        return _column(rows, number, core.BYTES, wanted, charset=charset, keeps_ascii=keeps_ascii)
+    values = _column(rows, number, core.BYTES, pa.binary())
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         return values.cast(pa.string()).cast(pa.float64()).cast(wanted)
-    if kind is Kind.BIT:
-        text = values.cast(pa.string())
-        return text.cast(pa.uint8()).cast(wanted) if wanted == pa.bool_() else text.cast(wanted)
-    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
-        return _dates(values, column.fsp if kind is not Kind.DATE else -1).cast(wanted)
-    if kind is Kind.TIME:
-        return _times(values)
-    if kind is Kind.ENUM:
-        return _members(values, column, wanted)
-    if kind is Kind.SET:
-        return _sets(values, column, wanted)
     if kind is Kind.TEXT:
         return _text(values, column)
-    if kind is Kind.JSON:
+    if kind in (Kind.JSON, Kind.DECIMAL):
         return values.cast(pa.string())
     if kind is Kind.GEOMETRY:
         return _geometries(values, wanted)
@@ -155,78 +151,27 @@ def converted(values: pa.Array, column: Column) -> pa.Array:
     return values
 
 
-def _fixed(values: pa.Array, length: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Values of one length as rows of bytes, and which of them are NULL (those are zeros)."""
-    import pyarrow.compute as pc
-
-    nulls = np.asarray(values.is_null())
-    filled = pc.fill_null(values, b"0" * length)
-    data = np.frombuffer(b"".join(filled.to_pylist()), np.uint8)
-    if len(data) != length * len(values):
-        raise ValueError("a value of another length")
-    return data.reshape(len(values), length), nulls
-
-
-def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Rows of decimal digits as numbers."""
-    if digits.size and (digits.min() < ord("0") or digits.max() > ord("9")):
-        raise ValueError("a digit was expected")
-    out = np.zeros(len(digits), np.int64)
-    for i in range(digits.shape[1]):
-        out = out * 10 + (digits[:, i] - ord("0"))
-    return out
-
-
-def _dates(values: pa.Array, fsp: int) -> pa.Array:
-    """``2026-11-22 10:11:12.123`` as timestamps; null where no calendar has the date."""
+def _column(rows: Rows, number: int, format: int, wanted: pa.DataType, **options: Any) -> pa.Array:
     pa = import_pyarrow()
-    length = _DATE_LEN if fsp < 0 else 19 + (fsp > 0) + fsp
-    text, nulls = _fixed(values, length)
-    year, month, day = _number(text[:, 0:4]), _number(text[:, 5:7]), _number(text[:, 8:10])
-    wrong = nulls | (year < 1) | (month < 1) | (month > 12) | (day < 1)
-    months = np.where(wrong, 0, (year - 1970) * 12 + month - 1).astype("M8[M]")
-    days = months.astype("M8[D]") + np.where(wrong, 0, day - 1)
-    wrong |= days.astype("M8[M]") != months
-    if fsp < 0:
-        return pa.array(days, pa.date32(), mask=wrong)
-    micros = _number(text[:, 11:13]) * 3600 + _number(text[:, 14:16]) * 60 + _number(text[:, 17:19])
-    micros *= 1_000_000
-    if fsp:
-        micros += _number(text[:, 20:]) * 10 ** (6 - fsp)
-    return pa.array(days.astype("M8[us]") + micros, pa.timestamp("us"), mask=wrong)
+    null_count, *buffers = rows.column(number, format, **options)
+    if format != core.BYTES:
+        del buffers[1]  # offsets
+    held = [None if one is None else pa.py_buffer(one) for one in buffers]
+    return pa.Array.from_buffers(wanted, rows.count, held, null_count)
 
 
-def _times(values: pa.Array) -> pa.Array:
-    """``-838:59:59.5`` as microseconds."""
-    import pyarrow.compute as pc
-
+def _members(numbers: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     pa = import_pyarrow()
-    pattern = r"^(?P<sign>-?)(?P<h>\d+):(?P<m>\d+):(?P<s>\d+)\.?(?P<f>\d*)$"
-    parts = pc.extract_regex(values.cast(pa.string()), pattern)
-    if parts.null_count != values.null_count:
-        raise ValueError("a time was expected")
-    hours, minutes, seconds = (pc.struct_field(parts, name).cast(pa.int64()) for name in "hms")
-    fraction = pc.utf8_rpad(pc.struct_field(parts, "f"), 6, "0").cast(pa.int64())
-    whole = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60), seconds)
-    micros = pc.add(pc.multiply(whole, 1_000_000), fraction)
-    negative = pc.equal(pc.struct_field(parts, "sign"), "-")
-    return pc.if_else(negative, pc.negate(micros), micros).cast(pa.int64())
-
-
-def _members(values: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
-    pa = import_pyarrow()
-    numbers = values.cast(pa.string()).cast(pa.int32())
     if column.members is None:
         return numbers.cast(wanted)
-    return pa.array(["", *column.members], pa.string()).take(numbers).cast(wanted)
+    return pa.array(["", *column.members], pa.string()).take(numbers)
 
 
-def _sets(values: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
+def _sets(masks: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
     pa = import_pyarrow()
-    text = values.cast(pa.string())
     if column.members is None:
-        return text.cast(wanted)
-    masks = text.cast(pa.uint64()).dictionary_encode()
+        return masks.cast(wanted)
+    masks = masks.dictionary_encode()
     members = column.members
     known = [
         [name for i, name in enumerate(members) if mask >> i & 1] for mask in masks.dictionary.to_pylist()
@@ -236,12 +181,12 @@ def _sets(values: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array:
 
 def _text(values: pa.Array, column: Column) -> pa.Array:
     pa = import_pyarrow()
-    charset = charsets.get(column.charset or "")
-    if charset is None:
-        raise ValueError("text in an unknown character set")
-    if charset.name in ("utf8mb4", "utf8mb3", "ascii"):
+    if encoding_of(column.charset) == "utf8":
         return values.cast(pa.string())
-    return pa.array([None if one is None else charset.decode(one) for one in values.to_pylist()], pa.string())
+    convert = converter(column, "raise")
+    return pa.array([None if one is None else convert(one) for one in values.to_pylist()], pa.binary()).cast(
+        pa.string()
+    )
 
 
 def _geometries(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +11,14 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
+from support.talk import result_set  # noqa: E402
+
+from binlog_core.server.result_set import Rows, result_rows  # noqa: E402
 from binlog_core.spark.mirror.copies import batches_of, plan_copy  # noqa: E402
 from binlog_core.spark.mirror.state import TableState  # noqa: E402
 from binlog_core.spark.mirror.values import SelectList  # noqa: E402
 
+ROW_LEN = 10  # of three digits, with the packet's header
 CREATE = "CREATE TABLE `t` (`a` INT, `b` INT, `c` {}, PRIMARY KEY (`a`, `b`, `c`))"
 
 
@@ -33,9 +38,10 @@ class Server:
         assert "AVG_ROW_LENGTH" in sql
         return [(self.row_length,)]
 
-    def stream(self, sql: str) -> Iterator[tuple[bytes | None, ...]]:
-        for row in self.tables.execute(sql):
-            yield tuple(None if value is None else str(value).encode() for value in row)
+    def stream(self, sql: str, *, most: int = 1 << 20) -> Iterator[Rows]:
+        found = self.tables.execute(sql)
+        rows = [tuple(None if value is None else str(value).encode() for value in row) for row in found]
+        yield from result_rows(io.BytesIO(result_set(rows, len(found.description))).readinto, most=most)
 
 
 def test_each_row_is_in_one_chunk() -> None:
@@ -63,12 +69,10 @@ def test_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     server: Any = Server([(1, 2, i) for i in range(5)])
     selection = SelectList.of(parse_create_table(server.create, "shop", "t"), mariadb=True)
-    monkeypatch.setattr("binlog_core.spark.mirror.copies._BATCH_ROWS", 2)
+    monkeypatch.setattr("binlog_core.spark.mirror.copies.RECEIVED", 2 * ROW_LEN)
     found = list(batches_of(server, "SELECT * FROM shop.t", selection))
-    assert [batch.num_rows for batch in found] == [2, 2, 1]
+    assert max(batch.num_rows for batch in found) == 2
     assert [row["c"] for batch in found for row in batch.to_pylist()] == list(range(5))
-    monkeypatch.setattr("binlog_core.spark.mirror.copies._BATCH_BYTES", 3)
-    assert len(list(batches_of(server, "SELECT * FROM shop.t", selection))) == 5
 
 
 def test_rows_come_no_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +92,6 @@ def test_rows_come_no_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(copies, "time", clock)
     server: Any = Server([(1, i, 7) for i in range(9)])
     selection = SelectList.of(parse_create_table(server.create, "shop", "t"), mariadb=True)
-    found = list(batches_of(server, "SELECT * FROM shop.t", selection, rate=6.0))
-    assert [len(one) for one in found] == [2, 2, 2, 2, 1]  # what comes in a second, three bytes a row
-    assert clock.now == 104
+    found = list(batches_of(server, "SELECT * FROM shop.t", selection, rate=2.0 * ROW_LEN))
+    assert max(len(one) for one in found) == 2  # what comes in a second
+    assert 104.5 <= clock.now <= 105  # nine rows, two a second, and the packet that ends them

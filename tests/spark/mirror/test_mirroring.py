@@ -136,7 +136,8 @@ def test_a_row_has_the_same_values_whether_copied_or_replayed(
     with Connection(Address.of(SERVER)) as connection:
         connection.query(SESSION)
         columns = ", ".join(selection.expressions)
-        copied = selection.batch(list(connection.stream(f"SELECT {columns} FROM {DATABASE}.t ORDER BY id")))
+        (rows,) = connection.stream(f"SELECT {columns} FROM {DATABASE}.t ORDER BY id")
+        copied = selection.batch(rows)
     logged = [
         batch.select(copied.schema.names)
         for split in plan_splits(tmp_path)

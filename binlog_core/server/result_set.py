@@ -1,0 +1,117 @@
+"""Rows of a statement as they come over the line: many at a time, and columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import _result_set as core
+from ..errors import ProtocolError
+
+RECEIVED = 4 << 20  # bytes at a time: what does not fit into the nearer caches is read twice
+_MOST = (1 << 31) - 1  # bytes of a row; a server sends none above 1 GiB (max_allowed_packet)
+_LOST = 2013
+
+
+class Rows:
+    """Rows that were received together; good until the next ones are asked for.
+
+    Attributes
+    ----------
+    count : int
+    size : int
+        Bytes of their packets.
+    """
+
+    def __init__(self, rows: core.ResultRows, buffer: bytearray) -> None:
+        self._rows, self._buffer = rows, buffer
+        self.count, self.size = rows.rows, rows.unread
+
+    def column(
+        self, number: int, format: int, **options: Any
+    ) -> tuple[int, NDArray[np.uint8] | None, NDArray[np.int32] | None, NDArray[Any]]:
+        """One column: how many are NULL, and Arrow's buffers: validity, offsets, values.
+
+        Parameters
+        ----------
+        number : int
+            From 0.
+        format : int
+            What becomes of the texts: see ``_core._result_set``.
+        **options
+            Of ``ResultRows.column``.
+
+        Raises
+        ------
+        ValueError
+            A text is not one of the format.
+        """
+        return self._rows.column(self._buffer, number, format, **options)
+
+    def tuples(self) -> Iterator[tuple[bytes | None, ...]]:
+        """The rows, every value in the bytes that the server sends."""
+        columns = []
+        for number in range(self._rows.columns):
+            _, validity, offsets, data = self.column(number, core.BYTES)
+            assert offsets is not None
+            ends, text = offsets.tolist(), data.tobytes()
+            values: list[bytes | None] = [text[ends[i] : ends[i + 1]] for i in range(self.count)]
+            if validity is not None:
+                there = np.unpackbits(validity, count=self.count, bitorder="little")
+                values = [one if ok else None for one, ok in zip(values, there, strict=True)]
+            columns.append(values)
+        return zip(*columns, strict=True)
+
+
+def result_rows(
+    receive: Callable[[memoryview], int], *, most: int = RECEIVED, numbered: bool = True
+) -> Iterator[Rows]:
+    """The rows of the result set that comes next.
+
+    Parameters
+    ----------
+    receive : callable
+        Receives into a buffer; how many bytes: 0, the line is lost.
+    most : int
+        Bytes to a buffer, if no row is longer.
+    numbered : bool
+        See ``ResultRows``.
+
+    Raises
+    ------
+    ProtocolError
+        It is not a result set.
+    pymysql.Error
+        The server refuses; the line is lost.
+    """
+    from pymysql import err
+
+    rows, buffer, fill = core.ResultRows(numbered=numbered), bytearray(most), 0
+    status = core.MORE
+    while status == core.MORE:
+        if fill == len(buffer):
+            if rows.rows:
+                yield Rows(rows, buffer)
+            if not rows.unread:  # a row that is longer than the buffer
+                if len(buffer) == _MOST:
+                    raise ProtocolError("the server sends a row of more than 2 GiB")
+                buffer = buffer + bytearray(min(len(buffer), _MOST - len(buffer)))
+            with memoryview(buffer) as view:
+                view[: fill - rows.unread] = view[rows.unread : fill]
+            fill -= rows.unread
+            rows.clear()
+        with memoryview(buffer) as view, view[fill:] as room:
+            got = receive(room)
+        if not got:
+            raise err.OperationalError(_LOST, "Lost connection to MySQL server during query")
+        fill += got
+        status = rows.take(buffer, fill)
+    if status == core.REFUSED:
+        err.raise_mysql_exception(bytes(buffer[rows.unread - rows.refusal_len : rows.unread]))
+    if status != core.ENDED or fill != rows.unread:
+        raise ProtocolError("what the server sends is not a result set of the text protocol")
+    if rows.rows:
+        yield Rows(rows, buffer)

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -231,13 +232,15 @@ class Copier:
 
         selection = chunk.selection
         name = f"copy-{chunk.copy}-{chunk.number:06}-{uuid.uuid4().hex[:8]}.parquet"
+        path = f"{directory}/{chunk.folder}/{name}"
         table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
         count, writer = 0, None
         try:
             filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
-            with filesystem.open_output_stream(f"{directory}/{chunk.folder}/{name}") as sink:
+            with ExitStack() as undone, filesystem.open_output_stream(path) as sink:
+                undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(batches_of(connection, sql, selection, rate=self.rate))):
                     writer = writer or pyarrow.parquet.ParquetWriter(
                         sink,
@@ -251,6 +254,8 @@ class Copier:
                 if writer is not None:
                     writer.close()
                 size = sink.tell()
+                sink.close()
+                undone.pop_all()
             done = Copied(chunk.table, chunk.number, name, count, size)
             notes = f"{directory}/_mirror/{_COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
@@ -259,6 +264,11 @@ class Copier:
             return done
         except OSError as error:
             raise BinlogError(f"the lake cannot be written: {error}", path=self.lake) from error
+
+
+def _delete(filesystem: Any, path: str) -> None:
+    with suppress(OSError):
+        filesystem.delete_file(path)
 
 
 def batches_of(

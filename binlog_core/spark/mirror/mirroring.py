@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
 _MOST_FAILURES = 3  # in a row, before a table is parked
+_AGAIN = 300.0  # seconds after which what could not be read or written is tried again
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _GONE = frozenset((1146, 1049))  # no such table, no such database
@@ -81,6 +82,7 @@ class Mirroring:
         self.state = state
         self.address = address
         self._archiving = archiving
+        self._again_at = 0.0
         self.server = ""  # the one whose logs the archive ends with: see `marks.identity`
         self._stop = stop
         self._told = told
@@ -93,6 +95,10 @@ class Mirroring:
     def until_now(self) -> None:
         """Bring all tables to where the server stands now, or behind it."""
         self._examine()
+        if time.monotonic() >= self._again_at:
+            for one in self.state.tables.values():
+                one.try_again()
+            self._again_at = time.monotonic() + _AGAIN
         asked = time.time()
         self.archive()
         while True:
@@ -217,7 +223,7 @@ class Mirroring:
             return
         state.failures += 1
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
-            state.park(str(error))
+            state.park(str(error), again=not isinstance(error, SchemaError))
 
     def _begins(self, plan: LogPlan, copies: list[tuple[TableState, Copy]]) -> dict[Mark, Offset]:
         """Where the log goes on behind each mark, with the definitions of what was copied there."""
@@ -429,7 +435,7 @@ class Mirroring:
         except Exception as error:  # of deltalake and the stores below it
             state.failures += 1
             if state.failures >= _MOST_FAILURES:
-                state.park(f"it cannot be written: {type(error).__name__}: {error}")
+                state.park(f"it cannot be written: {type(error).__name__}: {error}", again=True)
         else:
             return True
         return False

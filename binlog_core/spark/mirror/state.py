@@ -52,6 +52,8 @@ class TableState:
         Seconds since 1970: what the server had committed by then is in it.
     history : int or None
         Its history has all up to here; another place than the table's: it has a gap.
+    again : str or None
+        Parked: the stage that it goes on in when it is tried again; None: it is not.
     compacted : float
         Seconds since 1970: when its small files were last looked for.
     """
@@ -67,6 +69,7 @@ class TableState:
     keyless: bool = False
     as_of: float | None = None
     history: int | None = None
+    again: Stage | None = None
     compacted: float = 0.0
 
     @property
@@ -74,9 +77,15 @@ class TableState:
         """``database.table``."""
         return f"{self.database}.{self.name}"
 
-    def park(self, reason: str) -> None:
-        """It stops, and the others go on."""
+    def park(self, reason: str, *, again: bool = False) -> None:
+        """It stops, and the others go on; `again`: the fault may not be there for ever."""
+        self.again = self.stage if again else None
         self.stage, self.reason = "parked", reason
+
+    def try_again(self) -> None:
+        """It goes on from where it stopped, if that may help."""
+        if self.stage == "parked" and self.again is not None:
+            self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
 
     def copy_anew(self) -> None:
         """It is copied from the beginning."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +21,12 @@ pytest.importorskip("pymysql")
 
 from deltalake import DeltaTable
 
-from binlog_core import MirrorError, PurgedError
+from binlog_core import BinlogError, MirrorError, PurgedError
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
-from binlog_core.spark.mirror import TableStatus, mirror, status
+from binlog_core.spark.mirror import TableStatus, mirror, mirroring, status
 from binlog_core.spark.mirror.copies import Copier
 from binlog_core.spark.mirror.marks import Mark, connected
 from binlog_core.spark.mirror.values import SelectList
@@ -74,9 +76,9 @@ def other(sql: Sql) -> Iterator[Other]:
     sql("SET GLOBAL server_id = 1")
 
 
-def mirrored(url: str, lake: Path) -> list[TableStatus]:
+def mirrored(url: str, lake: Path, archive: Path | None = None) -> list[TableStatus]:
     session: Any = Here()
-    return mirror(url, lake, tables="refused.*", until="now", spark=session)
+    return mirror(url, lake, tables="refused.*", archive=archive, until="now", spark=session)
 
 
 def rows_of(lake: Path, table: str = "t") -> list[tuple[Any, ...]]:
@@ -199,3 +201,68 @@ def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: O
     (error,) = viewer([0])
     assert isinstance(error, MirrorError)
     assert "the server 1 was read, and now it is 2" in str(error)
+
+
+Room = Callable[[int], Path]
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    """A file system of its own, with so many KiB that are free."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def left(free: int) -> Path:
+        kind = ["-t", "tmpfs", "-o", "size="]
+        if place.is_mount():
+            used = shutil.disk_usage(place).used
+            kind, free = ["-o", "remount,size="], free + used // 1024
+        command = ["mount", *kind[:-1], f"{kind[-1]}{free}k", "tmpfs", str(place)]
+        if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
+            pytest.skip("only root may mount a file system")
+        return place
+
+    yield left
+    if place.is_mount():
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_full_disk_stops_a_table_until_there_is_room(
+    url: str, sql: Sql, room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE large (id INT PRIMARY KEY, v VARBINARY(99))")
+    sql("INSERT INTO large SELECT seq, CONCAT(MD5(seq), MD5(-seq)) FROM seq_1_to_15000")  # 1 MB, not less
+    lake, archive = room(500) / "lake", tmp_path / "archive"
+
+    def large() -> list[tuple[int, bytes]]:
+        return [(number, text) for number, text in sql("SELECT * FROM large ORDER BY id")]
+
+    def stops_large() -> None:
+        stopped, small = mirrored(url, lake, archive)
+        assert (stopped.stage, small.stage) == ("parked", "following")
+        assert "No space left on device" in str(stopped.reason)
+
+    stops_large()  # in the copy
+    assert list((lake / "refused.large").iterdir()) == []
+    assert rows_of(lake) == [(1, 1), (2, 2)]
+    room(20_000)
+    assert {one.stage for one in mirrored(url, lake, archive)} == {"following"}
+    copied = large()
+    assert rows_of(lake, "large") == copied
+
+    sql("UPDATE large SET v = CONCAT(REVERSE(v), MD5(id))")
+    sql("UPDATE t SET v = 5")
+    room(500)
+    with pytest.raises(BinlogError, match="No space left on device"):  # in what all tables are made of
+        mirrored(url, lake, archive)
+    room(20_000)
+    apply = mirroring.apply_round
+    monkeypatch.setattr(mirroring, "apply_round", lambda *these: room(500) and apply(*these))
+    stops_large()  # in its new files
+    assert rows_of(lake, "large") == copied
+    assert rows_of(lake) == [(1, 5), (2, 5)]
+
+    monkeypatch.undo()
+    room(20_000)
+    assert {one.stage for one in mirrored(url, lake, archive)} == {"following"}
+    assert rows_of(lake, "large") == large() != copied

@@ -22,6 +22,7 @@ from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
 from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, plan_copy
+from binlog_core.spark.mirror.marks import identity
 from binlog_core.spark.mirror.state import TableState
 from binlog_core.spark.mirror.values import SESSION, SelectList
 
@@ -29,10 +30,11 @@ ROUNDS = 5
 DATABASE = "mirror_bench"
 _QUERY = 3
 _END = 9  # bytes of the packet that ends a result set
+_GROUP = ", LPAD(FLOOR(RAND() * 1e11), 11, '0')"
 TABLES = {
     "sysbench": (
         "id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL",
-        "NULL, RAND() * 1e6, LEFT(REPEAT(RAND(), 9), 119), LEFT(REPEAT(RAND(), 5), 59)",
+        f"NULL, RAND() * 1e6, CONCAT_WS('-'{_GROUP * 10}), CONCAT_WS('-'{_GROUP * 5})",
     ),
     "lineitem": (
         "id BIGINT PRIMARY KEY AUTO_INCREMENT, part BIGINT, supplier INT, number TINYINT,"
@@ -99,13 +101,15 @@ def copy(address: Address, size: int) -> None:
             prepare(connection, name, size)
             planned = plan_copy(connection, TableState(DATABASE, name), {}, mariadb=True)
             server = Server(connection)
+            facts = connection.facts()
+            told = identity(facts.uuid, facts.server_id)
         selection = SelectList.of(parse_create_table(planned.definition, DATABASE, name), mariadb=True)
         sql = f"SELECT {', '.join(selection.expressions)} FROM {DATABASE}.{name}"
         with tempfile.TemporaryDirectory() as folder:
             ways: dict[str, Callable[[], int]] = {
                 "receive": partial(receive, address, sql),
                 "into Arrow": partial(into_arrow, address, sql, selection),
-                "copied": partial(copied, address, folder, name, selection),
+                "copied": partial(copied, address, folder, name, told, selection),
             }
             best: dict[str, tuple[float, float, float]] = {}
             got: dict[str, int] = {}
@@ -134,8 +138,8 @@ def into_arrow(address: Address, sql: str, selection: SelectList) -> int:
         return sum(batch.num_rows for batch in batches_of(connection, sql, selection))
 
 
-def copied(address: Address, folder: str, name: str, selection: SelectList) -> int:
-    chunk = CopyChunk(name, name, 0, "bench", selection, "")
+def copied(address: Address, folder: str, name: str, server: str, selection: SelectList) -> int:
+    chunk = CopyChunk(name, name, 0, "bench", server, selection, "")
     (done,) = Copier(address, address.password, folder)([chunk])
     assert done.error is None, done.error
     return done.rows

@@ -248,6 +248,8 @@ class Copier:
                         store_schema=False,
                         store_decimal_as_integer=True,
                         use_dictionary=_repeating(rows),
+                        compression="zstd",  # at this level as quick as snappy, or quicker, and half the size
+                        compression_level=1,
                     )
                     writer.write_table(rows, row_group_size=rows.num_rows)
                     count += rows.num_rows

@@ -322,7 +322,7 @@ cdef int take_checked(Decoder decoder, int options) except -1:
         # The same without the arrays, which cost more than all the rest.
         for i in range(decoder.loop.group.batch_count):
             definition = &decoder.loop.tables.definitions[decoder.loop.group.batches[i].definition]
-            definition.batch[decoder.loop.group.batches[i].copies] = -1
+            definition.batch = -1
             definition.last_count = decoder.loop.group.batches[i].count
             release_batch(&decoder.loop.group.batches[i])
         release_chunks(&decoder.loop)

@@ -557,7 +557,7 @@ cdef class Decoder(Place):
                 if len(<cnp.ndarray> records.invalid) or self.loop.plans[
                         self.loop.tables.definitions[batch.definition].plan].compressed:
                     special.append(len(out) - 1)
-            self.loop.tables.definitions[batch.definition].batch[batch.copies] = -1
+            self.loop.tables.definitions[batch.definition].batch = -1
             self.loop.tables.definitions[batch.definition].last_count = batch.count
             release_batch(batch)
         return out, special, transactions

@@ -1,18 +1,19 @@
 # The rows of an event into the columns of its batch or, where that is impossible, the whole batch into records.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.string cimport memcpy
 
 from arrow.copy_spans cimport BINLOG_STEP
 from arrow.sink cimport free_sink
 from batch.gathered cimport batch_t
-from batch.records cimport OP_UPDATE_PREIMAGE, image_t
+from batch.records cimport OP_UPDATE_PREIMAGE, image_t, span_t
 from batch.runs cimport run_t
 from decode.columnar cimport rows_for_columns, take_images, take_tile
 from decode.event_rows cimport strip_event
 from decode.image_set cimport fill_image_set
 from decode.loop cimport event_t, loop_t, window_t
-from decode.plan cimport image_set_t, plan_t, rows_t
-from memory.memory cimport reserve
+from decode.plan cimport WIRE_SPAN, WIRE_SPAN1, image_set_t, plan_t, rows_t
+from memory.memory cimport append, reserve
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, PARTIAL_UPDATE_ROWS_EVENT, WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor
 from wire.rows cimport is_rows_v0
@@ -66,6 +67,39 @@ cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
                           loop.windows[0].data)
     batch.runs.length = 0
     return status
+
+
+cdef inline int leave_buffer(loop_t* loop, batch_t* batch) noexcept nogil:
+    # The batch goes on with values that do not last, as those of a compressed event: all of them come to its heap
+    cdef const plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
+    cdef uint8_t* record
+    cdef uint32_t i, k
+    cdef int status = DECODE_OK
+    if batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
+        return DECODE_NO_MEMORY
+    record = batch.records.data
+    for i in range(batch.count):
+        if plan.raw:
+            status = move_to_heap(loop, batch, record + plan.image_len)
+        else:
+            for k in range(plan.column_count):
+                if WIRE_SPAN1 <= plan.ops[k].code <= WIRE_SPAN and status == DECODE_OK:
+                    status = move_to_heap(loop, batch, record + plan.ops[k].out)
+        if status != DECODE_OK:
+            return status
+        record += plan.record_len
+    batch.copies = True
+    return DECODE_OK
+
+
+cdef inline int move_to_heap(const loop_t* loop, batch_t* batch, uint8_t* field) noexcept nogil:
+    cdef span_t span
+    cdef const uint8_t* value
+    memcpy(&span, field, sizeof(span))
+    value = loop.windows[0].data + span.offset
+    span.offset = batch.heap.length if span.length else 0
+    memcpy(field, &span, sizeof(span))
+    return append(&batch.heap, value, span.length)
 
 
 cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:

@@ -80,7 +80,7 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     batch.copies = copies
     batch.records.pool = loop.group.pool
     batch.heap.pool = loop.group.pool
-    definition.batch[copies] = <int32_t> loop.group.batch_count
+    definition.batch = <int32_t> loop.group.batch_count
     loop.group.batch_count += 1
     # What the group before had is the best guess; a wrong one costs a copy.
     size = definition.last_count
@@ -100,7 +100,8 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
 
 
 cdef inline batch_t* batch_for(loop_t* loop, uint32_t definition, bint copies) noexcept nogil:
-    cdef int32_t index = loop.tables.definitions[definition].batch[copies]
+    # One for all rows, so that they stay in order; `copies`: what it is if it is new
+    cdef int32_t index = loop.tables.definitions[definition].batch
     if unlikely(index < 0):
         return new_batch(loop, definition, copies)
     return &loop.group.batches[index]

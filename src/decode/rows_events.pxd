@@ -5,7 +5,7 @@ from libc.string cimport memchr, memcpy, memset
 
 from batch.gathered cimport batch_t
 from batch.records cimport OP_DELETE, OP_INSERT, OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
-from decode.columns_or_records cimport take_event_rows
+from decode.columns_or_records cimport leave_buffer, take_event_rows
 from decode.condition cimport run_condition
 from decode.condition_words cimport TILE, looked_at_t
 from decode.event_rows cimport forget_side_entries, strip_event
@@ -118,6 +118,8 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef uint32_t count
     cdef int status
     cdef int fault = FAULT_VALUE
+    if batch != NULL and unlikely(window.copies and not batch.copies) and leave_buffer(loop, batch) != DECODE_OK:
+        batch = NULL
     if batch == NULL or fill_image_set(plan, body.pos, images) != DECODE_OK:
         return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     skip(&body, plan.bitmap_len)

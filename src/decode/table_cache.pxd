@@ -31,7 +31,7 @@ cdef struct definition_t:
     uint32_t head_len
     uint32_t shape
     uint32_t plan
-    int32_t[2] batch                # of the group: [1] of copied values; -1 none
+    int32_t batch                   # of the group; -1 none
     uint32_t last_count             # records of the last group: the first allocation of the next
 
 
@@ -332,7 +332,7 @@ cdef inline uint32_t add_definition(table_cache_t* cache, const content_t* conte
     definition.head_len = content.head_len
     definition.shape = shape
     definition.plan = plan
-    definition.batch[0] = definition.batch[1] = -1
+    definition.batch = -1
     definition.last_count = 0
     if (append(&cache.texts, content.data, content.head_len) != DECODE_OK
             or note_place(&cache.definition_places, content.hash, cache.definition_count) != DECODE_OK):

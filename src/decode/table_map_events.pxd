@@ -65,8 +65,8 @@ cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
     if loop.trx.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
         forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
     found = definition_of_id(&loop.tables, id)
-    if found != NO_TABLE and loop.tables.definitions[found].batch[loop.windows[loop.depth].copies] >= 0:
-        prefetch(&loop.group.batches[loop.tables.definitions[found].batch[loop.windows[loop.depth].copies]])
+    if found != NO_TABLE and loop.tables.definitions[found].batch >= 0:
+        prefetch(&loop.group.batches[loop.tables.definitions[found].batch])
     if found != NO_TABLE and says(&loop.tables, &loop.tables.definitions[found], body.pos,
                                   <uint32_t> remaining(&body)):
         return RUN_MORE

@@ -7,20 +7,23 @@ of exactly their size.
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import os
+import shutil
 import struct
 import tempfile
 import warnings
 import zlib
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from lies import mutated, packed_block, packed_payload, sum_of
 
 import binlog_core
 from binlog_core import gtids
@@ -31,12 +34,14 @@ from binlog_core._decode.plans import plan_of
 from binlog_core._format.compression import inflate_block, inflate_columns, payload_chunks
 from binlog_core._format.descriptors import detect
 from binlog_core._format.format_description import FormatDescription
+from binlog_core._index import files
 from binlog_core._sources.encryption_keys import read_key_file, read_keyring
 from binlog_core._sources.timeline import Timeline
 from binlog_core._tables.column_types import SPAN_DTYPE, Kind
 from binlog_core._tables.table_map import TableMaps
 from binlog_core.errors import BinlogError
 from binlog_core.events import EventHeader, parse_event
+from binlog_core.index import index as build_index
 from binlog_core.inspect.verify import verify_log
 from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
@@ -87,6 +92,8 @@ def _format(head: bytes) -> FormatDescription:
 
 TRANSACTION_PAYLOAD = 40
 MARIADB_COMPRESSED = range(165, 172)
+FROZEN = (1, 4, 15)  # types whose headers are of 19 bytes everywhere
+HEADER_LENGTH_AT = 4 + 19 + 56
 SHARED_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 HEADS = [_head("mysql97/checksum_none.binlog"), _head("maria1011/checksum_none.binlog")]
 FORMATS = [_format(head) for head in HEADS]
@@ -137,8 +144,14 @@ def log(data: bytes) -> None:
         _read_as(data[0], data[1:])
 
 
-def _log_of(data: bytes, head: bytes, *, packed_by: int = 0) -> bytes:
-    """A log of events given as type u8, length u16, body, behind a head that a server could have written."""
+log.mutate = mutated  # type: ignore[attr-defined]
+
+
+def _log_of(data: bytes, head: bytes, *, packed_by: int = 0, further: bytes = b"") -> bytes:
+    """A log of events given as type u8, length u16, body, behind a head that a server could have written.
+
+    Headers have some further bytes, if the head tells so.
+    """
     out = bytearray(head)
     at = 0
     while at + 3 <= len(data):
@@ -146,23 +159,14 @@ def _log_of(data: bytes, head: bytes, *, packed_by: int = 0) -> bytes:
         body = data[at + 3 : at + 3 + length]
         at += 3 + length
         if packed_by and kind == TRANSACTION_PAYLOAD:
-            body = _payload(body)
+            body = packed_payload(body)
         elif packed_by and kind in MARIADB_COMPRESSED:
             fixed = {165: 13, 166: 8, 167: 8, 168: 8}.get(kind, 10)
-            body = body[:fixed] + _block(body[fixed:])
+            body = body[:fixed] + packed_block(body[fixed:])
+        body = (b"" if kind in FROZEN else further) + body
         end = len(out) + 19 + len(body)
         out += struct.pack("<IBIIIH", 1_700_000_000, kind, 1, 19 + len(body), end & 0xFFFFFFFF, 0) + body
     return bytes(out)
-
-
-def _block(data: bytes) -> bytes:
-    return bytes((0x82,)) + len(data).to_bytes(2, "big") + zlib.compress(data, 1)
-
-
-def _payload(data: bytes) -> bytes:
-    """Uncompressed, as the server writes what does not shrink."""
-    size = struct.pack("<H", len(data))
-    return b"\2\3\xfc\xff\0" + b"\3\3\xfc" + size + b"\1\3\xfc" + size + b"\0" + data
 
 
 @target
@@ -170,6 +174,32 @@ def wire(data: bytes) -> None:
     """Options, vendor, then events; those that are to be packed are packed here."""
     if len(data) > 2:
         _read_as(data[0] & 0xEF, _log_of(data[2:], HEADS[data[1] & 1], packed_by=data[1] >> 1 & 1))
+
+
+@target
+def header_lengths(data: bytes) -> None:
+    """Options, further bytes of headers, then events as in `wire`: rows are the same for all headers."""
+    if len(data) < 3 or data[1] > 236:
+        return
+    head = HEADS[data[0] & 1]
+    further = bytes((data[0],)) * data[1]
+    wide = bytearray(head)
+    wide[HEADER_LENGTH_AT] += len(further)
+    wide[-4:] = sum_of(bytes(wide[4:-4]))
+    plain = _changes(_log_of(data[2:], head))
+    assert _changes(_log_of(data[2:], bytes(wide), further=further)) == plain
+
+
+def _changes(log: bytes) -> list[str]:
+    """Changes, and how the log ends."""
+    found = []
+    try:
+        with binlog_core.open(exact(log), limits=binlog_core.Limits(payload_bytes=1 << 20)) as opened:
+            for change in opened.rows():
+                found.append(repr((change.op, change.database, change.table, change.before, change.after)))
+    except BinlogError as error:
+        found.append(type(error).__name__)
+    return found
 
 
 @target
@@ -445,6 +475,58 @@ def index_files(data: bytes) -> None:
         with binlog_core.open(index) as log:
             assert all(Path(file.path).parent == folder for file in log.files)
             assert not list(log.rows())
+
+
+@cache
+def _indexed() -> tuple[Path, bytes, list[str]]:
+    """The folder of a log with an index, the index, and what is found in the log without it."""
+    folder = Path(tempfile.mkdtemp(dir=SHARED_MEMORY))
+    atexit.register(shutil.rmtree, folder)
+    (folder / "bin.000001").write_bytes(ASKED)
+    wanted = _by_index(folder)
+    build_index(folder)
+    return folder, (folder / files.NAME).read_bytes(), wanted
+
+
+def _by_index(folder: Path) -> list[str]:
+    with binlog_core.open(folder, where="id between 3 and 5") as log:
+        return [repr(change) for change in log.rows()]
+
+
+@target
+def log_indexes(data: bytes) -> None:
+    """Whether checksums are right again, then bytes of an index that are others, as offset u16 and a byte.
+
+    A damaged index finds what there is without it; of a forged one the errors are our own.
+    """
+    folder, index, wanted = _indexed()
+    changed = bytearray(index)
+    for offset, byte in struct.iter_unpack("<HB", data[1 : 1 + (len(data) - 1) // 3 * 3]):
+        changed[offset % len(index)] ^= byte
+    if data and data[0] & 1:
+        changed = _resealed(changed)
+    (folder / files.NAME).write_bytes(changed)
+    found = _by_index(folder)
+    assert found == wanted or (data and data[0] & 1), (found, wanted)
+
+
+def _resealed(index: bytearray) -> bytearray:
+    """An index whose checksums are right, if there is JSON to put them into."""
+    seal = len(index) - 8 - int.from_bytes(index[-8:-4], "little") - files._SEAL.size
+    if seal < 0:
+        return index
+    length, _, mark = files._SEAL.unpack_from(index, seal)
+    begin = max(0, seal - length)
+    try:
+        told = json.loads(index[begin:seal])
+        for columns in told["chunks"]:
+            for chunk in columns:
+                chunk[2] = zlib.crc32(index[chunk[0] : chunk[0] + chunk[1]])
+        text = json.dumps(told).encode()
+    except (ValueError, TypeError, LookupError, RecursionError):
+        text = bytes(index[begin:seal])
+    sealed = text + files._SEAL.pack(len(text), zlib.crc32(text), mark)
+    return index[:begin] + sealed + index[seal + files._SEAL.size :]
 
 
 @target

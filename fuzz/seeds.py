@@ -34,6 +34,7 @@ EVERY = {
     "wire": 8,
     "log": 3,
     "splits": 40,
+    "header_lengths": 40,
     "ddl_log": 40,
     "statements": 4,
 }  # of which only every n-th is kept
@@ -74,6 +75,12 @@ TEXTS = {  # by target
     ),
     "manifests": (b'{"format": 2, "tables": [{"database": "shop", "table": "t", "directory": "shop.t"}]}',),
 }
+
+PATCHES = [
+    bytes((sealed,)) + b"".join(struct.pack("<HB", at, 1 + at % 255) for at in range(first, 40_000, step))
+    for sealed in (0, 1)
+    for first, step in ((4, 40_001), (900, 911), (60_000, 1), (1600, 13_337))
+]
 
 STATEMENTS = (
     b"ALTER TABLE t ADD COLUMN d DECIMAL(10,2) NOT NULL DEFAULT 0 AFTER a, DROP COLUMN b",
@@ -203,6 +210,7 @@ def main(out: Path) -> None:
                         if kind != FORMAT_DESCRIPTION and len(body) < MAX_SMALL
                     ]
                     save("wire", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
+                    save("header_lengths", bytes((mariadb, 7 * road)) + b"".join(packed)[:MAX_SMALL])
                     save("splits", bytes((mariadb, 20 * road)) + b"".join(packed)[:MAX_SMALL])
                     save("ddl_log", bytes((road, mariadb)) + b"".join(packed)[:MAX_SMALL])
             save("resync", b"\x00\x00" + b"".join(pieces(plain[:30], 0)))
@@ -237,6 +245,8 @@ def main(out: Path) -> None:
     save("packed_integers", b"\3abc\xfc\4\0abcd\xfd\1\0\0x\xfe\2\0\0\0\0\0\0\0ab\xfb")
     for text in GTID_SETS:
         save("gtid_sets", b"\0" + text)
+    for patch in PATCHES:
+        save("log_indexes", patch)
     for target, texts in TEXTS.items():
         for text in texts:
             save(target, text)

@@ -1,9 +1,9 @@
 # Sourced: the fuzz targets by what they run in, and where each is.
 HOT="rows"                                                           # C: binlog_core._core._rows_target
 LOOPS="jsonb doubles text resync packed_integers columns"            # C: _loops
-INSTRUMENTED="table_map packets wire log ddl_log splits json_diffs encrypted conditions"    # Python over compiled code
+INSTRUMENTED="table_map packets wire log header_lengths ddl_log splits json_diffs encrypted conditions"    # Python over compiled code
 # Mostly Python: atheris, where it has a wheel.
-PLAIN="event packed compressed_columns gtid_sets gtid_texts create_table statements positions index_files timelines manifests"
+PLAIN="event packed compressed_columns gtid_sets gtid_texts create_table statements positions index_files log_indexes timelines manifests"
 
 module_of() {  # module_of TARGET
     if [[ " $HOT " == *" $1 "* ]]; then
@@ -18,7 +18,7 @@ module_of() {  # module_of TARGET
 largest() {  # largest TARGET: inputs of so many bytes
     case $1 in
         log | encrypted) echo 6000 ;;
-        wire | splits | ddl_log) echo 1500 ;;
+        wire | header_lengths | splits | ddl_log) echo 1500 ;;
         rows) echo 500 ;;
         text | packed_integers) echo 100 ;;
         *) echo 300 ;;

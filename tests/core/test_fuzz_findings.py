@@ -5,7 +5,7 @@ Those of the C targets are among the seeds of every run of the fuzzers, and have
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -26,11 +26,9 @@ FINDINGS = [
 
 @pytest.fixture(scope="module")
 def targets() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("entry_points", ROOT / "fuzz" / "entry_points.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "fuzz")
+        return importlib.import_module("entry_points")
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)

@@ -1,13 +1,18 @@
-"""Files that appear whole: written under a hidden name, and renamed at the end by whoever writes them."""
+"""Files and directories that appear whole: written under a hidden name, and renamed at the end."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # to the kernel, to the file system
 
 
 @contextlib.contextmanager
@@ -35,6 +40,24 @@ def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(hidden)
+
+
+def exchanged(one: str, other: str) -> bool:
+    """Exchange what two paths name, in one step; False: this system or file system has no such step.
+
+    Raises
+    ------
+    OSError
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # of Linux
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_KNOWN:
+        return False
+    raise OSError(number, os.strerror(number), one, None, other)
 
 
 def _left(folder: str, name: str) -> list[str]:

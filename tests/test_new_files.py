@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from binlog_core._new_files import unfinished
+from binlog_core._new_files import exchanged, unfinished
 
 WRITER = """
 import sys
-from binlog_core._new_files import unfinished
+from binlog_core._new_files import exchanged, unfinished
 with unfinished(sys.argv[1]) as (file, _):
     print(flush=True)
     sys.stdin.read()
@@ -48,3 +48,16 @@ def test_nothing_is_left_of_one_that_fails(tmp_path: Path) -> None:
         file.write(b"half")
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="directories are exchanged by Linux")
+def test_two_directories_change_names_or_neither(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    assert exchanged(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert (tmp_path / "one" / "file").read_text() == "other"
+    assert (tmp_path / "other" / "file").read_text() == "one"
+    with pytest.raises(FileNotFoundError):
+        exchanged(str(tmp_path / "one"), str(tmp_path / "neither"))
+    assert (tmp_path / "one" / "file").read_text() == "other"

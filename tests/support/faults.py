@@ -50,6 +50,7 @@ class Faults:
         self._descriptors()
         self._files()
         self._arrow()
+        self._exchanges()
         self._delta()
 
     def step(self, what: str, path: str, before: Callable[[], object] | None = None) -> None:
@@ -152,6 +153,17 @@ class Faults:
             Subtree(base, inner) if isinstance(inner, Local) else subtree(base, inner)
         )
         _Arrow.faults = faults
+
+    def _exchanges(self) -> None:
+        from binlog_core.spark.lake import parquet
+
+        real = parquet.exchanged
+
+        def exchanged(one: str, other: str) -> bool:
+            self.step("exchange", _place(other))
+            return real(one, other)
+
+        parquet.exchanged = exchanged
 
     def _delta(self) -> None:
         try:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ..._exports.manifests import MANIFEST
+from ..._new_files import exchanged
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
 from ...errors import BinlogError
@@ -235,6 +236,8 @@ class ParquetDirectory(Destination):
         if not self._replaces:
             self.filesystem.move(target, self.path)
             return
+        if self.filesystem.type_name == "local" and exchanged(target, self.path):
+            return  # nobody ever saw none
         replaced = f"{self._staging}/{_REPLACED}"
         try:
             self.filesystem.move(self.path, replaced)

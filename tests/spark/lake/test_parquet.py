@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyarrow")
 
 from binlog_core import BinlogError
 from binlog_core._exports.manifests import MANIFEST
+from binlog_core.spark.lake import parquet
 from binlog_core.spark.lake.parquet import ParquetDirectory
 
 DEEP = "[" * 200_000
@@ -52,7 +54,10 @@ def run_id(output: Path) -> str:
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_an_output_that_cannot_be_replaced_stays(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_output_that_cannot_be_replaced_stays(
+    tmp_path: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "exchanged", lambda *_: False)  # not every file system can
     output = tmp_path / "out"
     run(output, 1).commit([])
     into = run(output, 2)
@@ -74,6 +79,28 @@ def test_an_output_that_cannot_be_replaced_stays(tmp_path: Path, error: type[Bas
     into.abort()
     assert moves[2] == str(output)
     assert run_id(output) == "run 1"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="directories are exchanged by Linux")
+def test_there_is_an_output_while_it_is_replaced(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    run(output, 1).commit([])
+    into = run(output, 2)
+    real, seen = into.filesystem, []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def move(self, old: str, new: str) -> None:
+            real.move(old, new)
+            seen.append(run_id(output))
+
+    into.filesystem = Watched()
+    into.commit([])
+    assert seen and set(seen) == {"run 1"}
+    assert run_id(output) == "run 2"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

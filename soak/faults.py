@@ -13,6 +13,7 @@ only trace.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -20,7 +21,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr
 from copy import deepcopy
 from pathlib import Path
@@ -33,6 +34,7 @@ import pyarrow.parquet as pq
 from server import port_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from support import archive_store
 from support.archive import FakeServer, archive, busy, ids
 from support.faults import KILLED, KINDS, Faults
 from support.here import Here
@@ -60,6 +62,7 @@ class Scenario:
     """A command, and what it must leave."""
 
     killed = False
+    kinds: Sequence[str] = KINDS
 
     def prepare(self, root: Path) -> None:
         """What is there before."""
@@ -160,6 +163,46 @@ def indexed(folder: Path, logs: list[str]) -> None:
         index.close()
 
 
+class Stored(Scenario):
+    """A server's logs in a store, the one that grows in parts."""
+
+    kinds = ("ENOSPC", "EIO", "EINTR", "kill")  # uploads are a thread's, where no Ctrl-C is
+
+    def __init__(self) -> None:
+        self._before = busy(FakeServer("8.0.36"), 4)
+        self._server = deepcopy(self._before)
+        self._server.transaction()
+        self._server.rotate()
+        busy(self._server, 3)
+
+    def _target(self, root: Path) -> tuple[str, dict[str, Any] | None]:
+        return f"local://{root}/store", {"auto_mkdir": True}
+
+    def _run(self, server: FakeServer, root: Path) -> None:
+        archive_store.archive(server, self._target(root), root / "spool", patience=0.01)
+
+    def prepare(self, root: Path) -> None:
+        (root / "spool").mkdir()
+        self._run(self._before, root)
+
+    def work(self, root: Path) -> None:
+        if self.killed:  # the claim of who was killed ends after a minute
+            shutil.rmtree(root / "store" / "archiver", ignore_errors=True)
+        self._run(self._server, root)
+
+    def look(self, root: Path) -> None:
+        for name, data in archive_store.logs_in(self._target(root)).items():
+            if not plain(self._server.bytes_of(name)).startswith(plain(data)):
+                raise Wrong(f"{name} is not the server's")
+        found = archive_store.ids(self._target(root))
+        expect(found, list(range(1, len(found) + 1)), "rows")
+
+    def check(self, root: Path) -> None:
+        logs = {name: self._server.bytes_of(name) for name in self._server.logs}
+        expect(archive_store.logs_in(self._target(root)), logs, "logs")
+        expect(archive_store.ids(self._target(root)), list(range(1, self._server.next_id)), "rows")
+
+
 def logs_into(folder: Path, numbers: Iterable[int]) -> None:
     """Logs of six transactions each."""
     folder.mkdir(exist_ok=True)
@@ -202,20 +245,27 @@ class Index(Scenario):
 
 
 class RowsFile(Scenario):
-    """`binlog-core rows --output`, over an older file."""
+    """`binlog-core rows --output`, a new file, or over an older one."""
+
+    def __init__(self, *, new: bool) -> None:
+        self._new = new
 
     def prepare(self, root: Path) -> None:
         logs_into(root / "logs", (1,))
-        self.work(root)
-        self._wanted = (root / "rows.json").read_bytes()
-        (root / "rows.json").write_bytes(b"older\n")
+        if not self._new:
+            (root / "rows.json").write_bytes(b"older\n")
 
     def work(self, root: Path) -> None:
-        command("rows", str(root / "logs"), "--output", str(root / "rows.json"), "--overwrite")
+        if self._new and (root / "rows.json").exists():
+            return  # it is not written over
+        given = ["rows", str(root / "logs"), "--output", str(root / "rows.json")]
+        command(*given, *([] if self._new else ["--overwrite"]))
 
     def look(self, root: Path) -> None:
+        if self._new and not (root / "rows.json").exists():
+            return
         held = (root / "rows.json").read_bytes()
-        if held != b"older\n" and held.count(b"\n") != 21:
+        if (self._new or held != b"older\n") and held.count(b"\n") != 21:
             raise Wrong(f"half a file: {len(held)} bytes")
 
     def check(self, root: Path) -> None:
@@ -424,9 +474,8 @@ class Apply(Scenario):
 class Mirror(Scenario):
     """Tables of a server: copied, or brought up to date after changes of all kinds."""
 
-    def __init__(self, port: int, *, first: bool) -> None:
-        self._port, self._first = port, first
-        self._database = "faulty_first" if first else "faulty"
+    def __init__(self, port: int, database: str, *, first: bool = False) -> None:
+        self._port, self._database, self._first = port, database, first
 
     def _run(self, root: Path) -> None:
         from binlog_core.spark.mirror import mirror
@@ -438,10 +487,14 @@ class Mirror(Scenario):
             tables=f"{self._database}.*",
             until="now",
             spark=session,
+            **self._options(root),
         )
         for one in found:
             if one.stage == "parked":
                 raise BinlogError(f"{one.table}: {one.reason}")
+
+    def _options(self, root: Path) -> dict[str, Any]:
+        return {"compact": None}
 
     def _sql(self, *statements: str) -> list[Any]:
         return failover.run(self._port, *statements)
@@ -500,6 +553,47 @@ class Mirror(Scenario):
             ["copies", "lock", "state.json"],
             "own files",
         )
+
+
+class MirrorKept(Mirror):
+    """The same with histories and status files, and small files are put together."""
+
+    def _run(self, root: Path) -> None:
+        from binlog_core.spark.mirror import joining
+
+        joining._MOST_SMALL = 2
+        super()._run(root)
+
+    def _options(self, root: Path) -> dict[str, Any]:
+        return {"history": True, "compact": 1e-6, "status": [root / "status.json", root / "status.prom"]}
+
+    def look(self, root: Path) -> None:
+        super().look(root)
+        if (root / "status.json").exists():
+            json.loads((root / "status.json").read_bytes())
+        if (root / "status.prom").exists() and not (root / "status.prom").read_text().endswith("\n"):
+            raise Wrong("half a status file")
+
+    def check(self, root: Path) -> None:
+        super().check(root)
+        self.look(root)
+        self.expect_no_orphans(root / "lake" / "history")
+        found = json.dumps(histories(root / "lake"), default=str)
+        wanted = root.parent / "histories.json"
+        if not wanted.exists():  # that of the run without a fault
+            wanted.write_text(found)
+        expect(found, wanted.read_text(), "histories")
+
+
+def histories(lake: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all histories."""
+    from deltalake import DeltaTable
+
+    found = {}
+    for table in sorted((lake / "history").iterdir()):
+        rows = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+        found[table.name] = sorted(rows, key=repr)
+    return found
 
 
 # ---------------------------------------------------------------- the walk
@@ -586,8 +680,9 @@ def walk(
         if most:
             chosen = range(1, len(calls) + 1, -(-len(calls) // most))
         for at in chosen:
-            for kind in kinds:
+            for kind in filter(scenario.kinds.__contains__, kinds):
                 again()
+                scenario.killed = False
                 code, said = in_child(lambda at=at, kind=kind: faulty(scenario, root, at, kind))
                 failed, _, told = said.partition("\n")
                 if code == KILLED:
@@ -627,20 +722,26 @@ def scenarios(names: Iterable[str], port: int | None) -> Iterator[tuple[str, Sce
         "archive": lambda: Archive(False),
         "archive_compressed": lambda: Archive(True),
         "index": Index,
-        "rows": RowsFile,
+        "archive_store": Stored,
+        "rows": lambda: RowsFile(new=False),
+        "rows_new": lambda: RowsFile(new=True),
         "export": lambda: Export("parquet", state=False),
         "export_state": lambda: Export("parquet", state=True),
         "export_delta": lambda: Export("delta", state=False),
         "export_delta_state": lambda: Export("delta", state=True),
         "apply": Apply,
     }
-    served = {"mirror_first": True, "mirror": False}
+    served: dict[str, Callable[[int], Scenario]] = {
+        "mirror_first": lambda port: Mirror(port, "faulty_first", first=True),
+        "mirror": lambda port: Mirror(port, "faulty"),
+        "mirror_kept": lambda port: MirrorKept(port, "faulty_kept"),
+    }
     for name in names or [*simple, *served]:
         if name in simple:
             yield name, simple[name]()
             continue
         with port_of(port) as own:
-            yield name, Mirror(own, first=served[name])
+            yield name, served[name](own)
 
 
 def main() -> int:

@@ -314,7 +314,8 @@ class Uploader:
 
     def upload_timeline(self) -> None:
         """The timeline, where it has changed."""
-        with open(os.path.join(self._spool, NAME), "rb") as file:
+        path = os.path.join(self._spool, NAME)
+        with told(path, "read the timeline"), open(path, "rb") as file:
             text = file.read()
         if text != self._timeline:
             self._write_small(NAME, text)
@@ -326,12 +327,13 @@ class Uploader:
             self._claim.check()
             self.upload_timeline()
             name = os.path.relpath(path, self._spool)
-            with open(path, "rb") as source:
+            with told(path, "read the log"), open(path, "rb") as source:
                 self.store.write(name, source, os.path.getsize(path))
             self._finished.add(_bare(path))
             for part in self._parts(_bare(name), chained=False):  # its beginning went before it, as it grew
                 self.store.remove(part.path)
-            os.unlink(path)
+            with told(path, "remove the log, which is in the store"):
+                os.unlink(path)
 
     def _parts(self, name: str, *, chained: bool) -> list[TailPart]:
         """What the store has of a log in parts; those that join to its beginning, or (not `chained`) all."""
@@ -362,9 +364,12 @@ class Uploader:
             if size <= end:
                 return
             try:
-                source = open(path, "rb")  # noqa: SIM115 - closed below
-            except FileNotFoundError:  # it is finished, and compressed; it comes by itself
-                return
+                with told(path, "read the log"):
+                    source = open(path, "rb")  # noqa: SIM115 - closed below
+            except ArchiveError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    return  # it is finished, and compressed; it comes by itself
+                raise
             part = TailPart(os.path.relpath(path, self._spool), end, size)
             kept = len(parts)
             # Each byte goes again only when its part grows by half or more: a few times, up to a whole part.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 import os
@@ -19,6 +20,7 @@ from support.archive import OTHER, FakeServer, busy, replica_of
 from support.archive_store import archive, held, ids, logs_in
 
 import binlog_core
+from binlog_core import ArchiveError
 from binlog_core._sources.timeline import FAILOVER, NAME, Timeline
 from binlog_core.archive.store import Store, Uploader
 from binlog_core.splits import plan_splits
@@ -154,6 +156,27 @@ def test_a_store_that_fails_is_tried_again(
         monkeypatch.undo()
         archive(server, target, tmp_path)
     assert ids(target) == list(range(1, 6))
+
+
+def test_a_spool_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, target = busy(FakeServer(), 12), (f"memory://{tmp_path.name}/spooled", None)
+    server.rotate()
+    unlink = os.unlink
+
+    def failing(path: Any, **options: Any) -> None:
+        if "mysql-bin" in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "unlink", failing)
+    with pytest.raises(
+        ArchiveError, match="cannot remove the log, which is in the store: Input/output error"
+    ):
+        archive(server, target, tmp_path / "spool")
+    monkeypatch.undo()
+    archive(server, target, tmp_path / "spool")
+    assert logs_in(target) == {name: server.bytes_of(name) for name in server.logs}
+    assert ids(target) == list(range(1, 13))
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from arrow.sink cimport free_made, made_t
 from batch.runs cimport run_t
 from memory.memory cimport give_back
 
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject* one)     # cpython.object's takes an object, and would own it for a moment
+
 NO_INVALID_DATES = np.empty(0, INVALID_DATE_DTYPE)
 NO_JSON_DIFFS = np.empty(0, JSON_DIFF_DTYPE)
 
@@ -191,7 +194,8 @@ cdef class Shelf:
         cdef int i
         self.made = True
         for i in range(self.count):
-            if self.batches[i] != NULL:
+            # A batch that is going, whose weak references are told of it just now, must not come back.
+            if self.batches[i] != NULL and Py_REFCNT(<PyObject*> self.batches[i]) > 0:
                 records = <Records> self.batches[i]
                 if records.is_shelved():
                     together.append(records)

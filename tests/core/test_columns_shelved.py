@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import pickle
+import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
@@ -121,6 +122,19 @@ def test_batches_that_were_let_go(together: list[int]) -> None:
     del batches
     assert [batch.to_arrow() for batch in wanted] == expected
     assert together == [rows]
+
+
+def test_a_batch_that_goes_asks_for_another(together: list[int]) -> None:
+    """As a weak reference's callback may: the one that goes has no owner any more, and must not get one."""
+    batches = batches_of()
+    wanted, others = batches[1:4], batches_of()[1:4]
+    batches[0].to_arrow()
+    gone = weakref.ref(wanted[0], lambda _: found.append(wanted[-1].to_arrow()))
+    found: list[pa.RecordBatch] = []
+    del batches, wanted[0]
+    assert gone() is None
+    assert found == [alone(others[2])]
+    assert together == [len(others[1]) + len(others[2])]
 
 
 def test_changed_batches_are_made_by_themselves() -> None:

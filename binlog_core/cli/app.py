@@ -61,7 +61,7 @@ def _say_version(wanted: bool) -> None:
 def root(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_say_version),
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version),
     ] = False,
 ) -> None:
     """MySQL and MariaDB binary logs as columns."""

@@ -31,16 +31,17 @@ def archive(
         str,
         typer.Argument(
             metavar="DEST",
-            help="Directory of the archive, which is made where it is missing, or URL of an object store.",
+            help="Directory of the archive, created if missing, or URL of an object store.",
         ),
     ],
     until: Annotated[
-        Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
+        Literal["now"] | None,
+        typer.Option(help="Stop at the server's current position; by default keep running."),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
-            help="Where a new archive begins: name of a log, now, or GTIDs that are not needed. Default: the"
+            help="Where a new archive starts: name of a log, now, or GTIDs that are not needed. Default: the"
             " oldest log of the server. An archive whose next log was purged begins again there, with a gap."
         ),
     ] = None,
@@ -49,15 +50,17 @@ def archive(
         str | None, typer.Option(help="Remove finished logs after this time, such as 30d or 12h.")
     ] = None,
     index: Annotated[
-        bool, typer.Option("--index", help="Keep an index beside the finished logs; in a directory only.")
+        bool, typer.Option("--index", help="Keep an index beside the finished logs; only in a directory.")
     ] = False,
     semi_sync: Annotated[
         bool,
-        typer.Option("--semi-sync", help="Acknowledge commits (semi-synchronous replication) once on disk."),
+        typer.Option(
+            "--semi-sync", help="Acknowledge commits that are on disk (semi-synchronous replication)."
+        ),
     ] = False,
     status: Annotated[
         list[Path] | None,
-        typer.Option(help="File with the state: JSON, or Prometheus text (*.prom); may be given twice."),
+        typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
     tail_interval: Annotated[
         float, typer.Option(help="Object store: seconds between two uploads of the growing log.")
@@ -68,10 +71,11 @@ def archive(
     *,
     login: LoginOptions,
 ) -> None:
-    """Keep raw copies of a server's logs, byte for byte, and go on where the last run ended.
+    """Keep byte-for-byte copies of a server's logs, continuing where the last run ended.
 
-    Everything is on disk before it counts. The archive is read like any directory of logs. Ends cleanly on
-    SIGTERM; exit code 0: done or told to end; 1: an error, or a finished log is damaged on the server.
+    Events are on disk before they are reported or acknowledged. Every command reads an archive like a
+    directory of logs. SIGTERM stops it cleanly. Exit code 0: done or stopped; 1: an error, or a damaged log
+    on the server.
 
     Examples:
 

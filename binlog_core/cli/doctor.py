@@ -23,15 +23,13 @@ _STYLES = {"ok": "green", "note": "yellow", "fails": "red"}
 def doctor(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="mysql://user@host:port or mariadb://…")],
     archive: Annotated[
-        Path | None, typer.Option(help="Directory of an archive of the server: what it lacks, and its disk.")
+        Path | None, typer.Option(help="Also check this archive of the server: missing logs and disk space.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per finding, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per finding.")] = False,
     *,
     login: LoginOptions,
 ) -> None:
-    """Say before anything is read what will fail, and how to mend it.
+    """Check whether a server's logs can be read, and say how to fix what would fail.
 
     Exit code 0: reading works; 1: it fails, or the server cannot be reached.
 

@@ -46,7 +46,8 @@ def events(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            "--type", help="Query, Write_rows … as SHOW BINLOG EVENTS has it, or a pattern; can be repeated."
+            "--type",
+            help="Name as in SHOW BINLOG EVENTS (Query, Write_rows …), or a pattern; can be repeated.",
         ),
     ] = None,
     table: Annotated[
@@ -55,38 +56,38 @@ def events(
             "--table",
             "--tables",
             "-t",
-            help="Table maps and rows events of this table or pattern; can be repeated.",
+            help="Only table maps and rows events of this table or pattern; can be repeated.",
         ),
     ] = None,
     exclude_table: Annotated[
         list[str] | None,
-        typer.Option(help="Not those of this table or pattern; can be repeated."),
+        typer.Option(help="Table or pattern to leave out; can be repeated."),
     ] = None,
     database: Annotated[
         list[str] | None,
-        typer.Option("--database", "-d", help="What is about this database only; can be repeated."),
+        typer.Option("--database", "-d", help="Only events of this database; can be repeated."),
     ] = None,
     include_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")
+        str | None, typer.Option(metavar="SET", help="Only transactions in this GTID set.")
     ] = None,
     exclude_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
+        str | None, typer.Option(metavar="SET", help="Only transactions outside this GTID set.")
     ] = None,
     server_id: Annotated[
-        str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
+        str | None, typer.Option(metavar="IDS", help="Only events of this server, or of several: 7,8.")
     ] = None,
     thread_id: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help="Transactions of this connection only, or of several: 67,68."),
+        typer.Option(metavar="IDS", help="Only transactions of this connection, or of several: 67,68."),
     ] = None,
-    grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Lines in which this is found.")] = None,
+    grep: Annotated[str | None, typer.Option(metavar="REGEX", help="Only lines that match.")] = None,
     form: Annotated[
-        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
+        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Readable lines, or JSON objects.")
     ] = "text",
 ) -> None:
-    """One line for each event: position, time (UTC), server, bytes, type and what it says.
+    """Print one line per event: position, time, server, bytes, type and content.
 
-    Events inside a compressed transaction follow it, with its position.
+    Events inside a compressed transaction follow it and have its position.
 
     Examples:
 

@@ -43,7 +43,7 @@ def export(
         list[str],
         typer.Argument(
             metavar="INPUT... OUTPUT",
-            help="Logs, directories, index files, patterns or mysql://user@host; then the output.",
+            help="Logs, directories, index files, patterns or mysql://user@host, followed by the output.",
         ),
     ],
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[*]",
@@ -58,48 +58,51 @@ def export(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Changes of which an image matches: status = 'paid'. Text compares by code points.",
+            help="Only changes that match: status = 'paid'. Text is compared by code points.",
         ),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(help="SQL file, or mysql://… of a server, with the tables' definitions; or ddl."),
+        typer.Option(help="Table definitions: an SQL file, a server (mysql://…), or ddl."),
     ] = None,
     keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
-    images: Annotated[Literal["both", "after"], typer.Option(help="Row images of updates.")] = "both",
+    images: Annotated[
+        Literal["both", "after"], typer.Option(help="Row images to write for an update.")
+    ] = "both",
     unnamed: Annotated[
         Literal["refuse", "positions"],
-        typer.Option(help="Columns without names: refuse, or name them c0, c1 … by position."),
+        typer.Option(help="Columns without names: stop with an error, or name them c0, c1 … by position."),
     ] = "refuse",
     metadata: Annotated[
         list[str] | None,
         typer.Option(
-            help="More about each change, as columns: _gtid, _file, _position, _server_id, _xid; with commas"
+            help="Further columns for each change: _gtid, _file, _position, _server_id, _xid; with commas"
             " between, or repeated. With _gtid undo finds transactions by it."
         ),
     ] = None,
     text_errors: Annotated[
-        Literal["raise", "replace"], typer.Option(help="Bytes that are not text in their character set.")
+        Literal["raise", "replace"],
+        typer.Option(help="Text that is not valid in its character set: stop with an error, or use U+FFFD."),
     ] = "raise",
     on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
+        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
     ] = "raise",
     xa: Annotated[
         Literal["prepared", "committed"],
-        typer.Option(help="Rows of XA transactions as they are logged, or as of XA COMMIT."),
+        typer.Option(help="Rows of XA transactions: at XA PREPARE, where they are logged, or at XA COMMIT."),
     ] = "prepared",
     compression: Annotated[
-        Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Of the Parquet files.")
+        Literal["snappy", "zstd", "gzip", "none"], typer.Option(help="Parquet codec.")
     ] = "snappy",
     split_size: Annotated[
-        str, typer.Option(help="Most bytes of a log that one task reads, also with k, m or g; 0: all of it.")
+        str, typer.Option(help="Maximum bytes of log per task, also with k, m or g; 0: a whole log.")
     ] = "128m",
     format: Annotated[
         Literal["parquet", "delta", "iceberg"],
-        typer.Option(help="Of the output: Parquet files with a manifest, or tables of a lake to append to."),
+        typer.Option(help="Output: Parquet files with a manifest, or Delta or Iceberg tables to append to."),
     ] = "parquet",
     run_id: Annotated[
-        str | None, typer.Option(help="Name of this run: what is committed under it is not written again.")
+        str | None, typer.Option(help="Name of this run; a run that has been committed is not repeated.")
     ] = None,
     catalog: Annotated[
         list[str] | None,
@@ -108,20 +111,21 @@ def export(
     current: Annotated[
         str | None,
         typer.Option(
-            metavar="DIRECTORY", help="Also write the rows that each table has after all changes; of Parquet."
+            metavar="DIRECTORY",
+            help="Also write the rows that each table has after all changes (Parquet only).",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     state: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Go on where the export with this file stopped; made where it is not."
+            metavar="FILE", help="Continue where the last export with this file ended; created if missing."
         ),
     ] = None,
     status: Annotated[
         list[Path] | None,
         typer.Option(
-            help="With --state: file with the lag, JSON or Prometheus text (*.prom); can be repeated."
+            help="With --state: file for the lag, JSON or Prometheus text (*.prom); can be repeated."
         ),
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="Rows of each table to print at the end.")] = 0,
@@ -129,13 +133,13 @@ def export(
         str | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Of a server: where its logs are kept, or are from the last time; default: nowhere.",
+            help="For a server: directory that keeps its logs between runs. Default: they are not kept.",
         ),
     ] = None,
     *,
     login: LoginOptions,
 ) -> None:
-    """Write the row changes of binary logs as Parquet, one directory per table, on Spark.
+    """Write the row changes in binary logs as Parquet with Spark, one directory per table.
 
     Examples:
 

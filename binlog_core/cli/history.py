@@ -26,41 +26,45 @@ def history(
     rest: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY... LOG...", help="id=42, a value for each column of the key; then the logs."
+            metavar="KEY... LOG...", help="id=42 for each column of the key, followed by the logs."
         ),
     ],
     as_of: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="The row as it was then: a time, GTID, position, FILE:POSITION."),
+        typer.Option(
+            metavar="PLACE", help="Show the row as it was at this time, GTID, position or FILE:POSITION."
+        ),
     ] = None,
-    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Begin there.")] = None,
-    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="End there.")] = None,
+    start: Annotated[str | None, typer.Option(metavar="PLACE", help="Start here.")] = None,
+    stop: Annotated[str | None, typer.Option(metavar="PLACE", help="Stop here.")] = None,
     tz: Annotated[
         str | None,
-        typer.Option(metavar="ZONE", help="Of times given and shown: Europe/Berlin, local; default: UTC."),
+        typer.Option(
+            metavar="ZONE", help="Time zone of input and output: Europe/Berlin, local. Default: UTC."
+        ),
     ] = None,
     form: Annotated[
-        Literal["text", "jsonl", "arrow"], typer.Option("--format", "-f", help="What to write.")
+        Literal["text", "jsonl", "arrow"], typer.Option("--format", "-f", help="Output format.")
     ] = "text",
     to: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; default: standard output.", dir_okay=False),
+        typer.Option("--output", "-o", help="Output file (default: standard output).", dir_okay=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     schema: Annotated[
-        str | None, typer.Option(help="SQL file, or mysql://… of a server, with definitions; or ddl.")
+        str | None, typer.Option(help="Table definitions: an SQL file, a server (mysql://…), or ddl.")
     ] = None,
     keys: Annotated[Path | None, typer.Option(help="Key file of encrypted logs.")] = None,
     on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
+        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
     ] = "raise",
     *,
     login: LoginOptions,
 ) -> None:
-    """Show each change of a row: when, in which transaction, by which thread and statement, and its values.
+    """Show each change of a row, with its time, transaction, thread, statement and values.
 
-    It is followed where its key changes, or its key's columns get other names. --as-of shows the row itself,
-    as it was at a time. The output of binlog-core export (Parquet, Delta) does in place of the logs.
+    The row is followed when its key changes and when its key columns are renamed. --as-of shows the row as it
+    was at some time. The output of binlog-core export (Parquet, Delta) also works instead of logs.
 
     Examples:
 

@@ -16,21 +16,21 @@ from .progress import patience
 def index(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="LOG...", help="Logs, directories of logs, archives or patterns; local ones."),
+        typer.Argument(metavar="LOG...", help="Local logs, directories of logs, archives or patterns."),
     ],
     schema: Annotated[
         str | None,
-        typer.Option(help="SQL file, or mysql://… of a server, with definitions; or ddl: for primary keys."),
+        typer.Option(help="Table definitions for primary keys: an SQL file, a server (mysql://…), or ddl."),
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option(help="Key file of encrypted logs; the index is then for its owner alone.")
+        Path | None, typer.Option(help="Key file of encrypted logs; only the owner can then read the index.")
     ] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Also of logs that have not changed since.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Also index logs that have not changed.")] = False,
 ) -> None:
-    """Make an index beside the logs, which every command then uses by itself.
+    """Write an index beside the logs, which every command then uses automatically.
 
-    It holds, for about each MiB of transactions: times, GTIDs, servers, threads, tables, row counts, and
-    filters of the values of primary keys. What has not changed since the last call stays as it is.
+    For each range of about 1 MiB it holds times, GTIDs, servers, threads, tables, row counts, and Bloom
+    filters of primary keys. Logs that have not changed since the last call are not read again.
 
     Examples:
 

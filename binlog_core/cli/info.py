@@ -29,12 +29,12 @@ def info(
     logs: LogOptions,
     rows: RowOptions,
     part: RangeOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every table, not the most changed ones only.")
+        bool, typer.Option("--all", help="List all tables, not only the most changed ones.")
     ] = False,
 ) -> None:
-    """Format, servers, checksum, time range, GTIDs, events, tables and the largest transactions of logs.
+    """Summarize logs: format, servers, time range, GTIDs, events, tables and the largest transactions.
 
     Row filters affect table and transaction figures only; a range and --server-id affect events too.
 

@@ -53,9 +53,11 @@ mirror = typer.Typer(
 )
 
 Lake = Annotated[str, typer.Argument(metavar="LAKE", help="Directory or URL of the lake.")]
-Tables = Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns, as 'shop.*'.")]
-Master = Annotated[str, typer.Option(help="Spark's master.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table, for programs.")]
+Tables = Annotated[
+    list[str] | None, typer.Argument(metavar="TABLE", help="Names or patterns such as 'shop.*'.")
+]
+Master = Annotated[str, typer.Option(help="Spark master.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per table.")]
 
 
 @mirror.command(_RUN)
@@ -68,34 +70,35 @@ def run(
         ),
     ],
     lake: Lake,
-    tables: Annotated[list[str], typer.Option(help="Names or patterns, as 'shop.*'; may be given again.")],
+    tables: Annotated[list[str], typer.Option(help="Names or patterns such as 'shop.*'; can be repeated.")],
     archive: Annotated[
-        str | None, typer.Option(help="Where the raw logs are kept. Default: a directory in the lake.")
+        str | None, typer.Option(help="Directory for the server's logs. Default: a directory in the lake.")
     ] = None,
     until: Annotated[
-        Literal["now"] | None, typer.Option(help="End where the server stands now; otherwise run on.")
+        Literal["now"] | None,
+        typer.Option(help="Stop at the server's current position; by default keep running."),
     ] = None,
-    format: Annotated[Literal["delta"], typer.Option(help="Of the tables.")] = "delta",
+    format: Annotated[Literal["delta"], typer.Option(help="Table format.")] = "delta",
     history: Annotated[
-        bool, typer.Option("--history", help="Keep all versions of rows, too, in LAKE/history/TABLE.")
+        bool, typer.Option("--history", help="Also keep all versions of rows, in LAKE/history/TABLE.")
     ] = False,
-    compact: Annotated[str, typer.Option(help="How often a table's small files are put together.")] = "1h",
+    compact: Annotated[str, typer.Option(help="How often a table's small files are merged.")] = "1h",
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="MB a second that copies read from the server, at most.")
+        float | None, typer.Option(min=0.001, help="Maximum MB per second that copies read from the server.")
     ] = None,
     status: Annotated[
         list[Path] | None,
-        typer.Option(help="File with the state: JSON, or Prometheus text (*.prom); may be given twice."),
+        typer.Option(help="File for the status: JSON, or Prometheus text (*.prom); may be given twice."),
     ] = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
     login: LoginOptions,
 ) -> None:
-    """Copy a server's tables into a lake and keep them up to date; go on where the last run ended.
+    """Copy a server's tables into a lake and keep them up to date, continuing where the last run ended.
 
-    No locks, no Kafka. A table that cannot go on stops alone and says why. Ends cleanly on SIGTERM; exit code
-    1: an error, or a table is parked.
+    Needs neither locks nor Kafka. If a table cannot continue, only that table is parked, with the reason.
+    SIGTERM stops it cleanly. Exit code 1: an error, or a table is parked.
 
     Examples:
 
@@ -144,7 +147,7 @@ def status(
         bool, typer.Option("--prometheus", help="Metrics in Prometheus' text format.")
     ] = False,
 ) -> None:
-    """Say of each table how far behind it is, its rows and its last commit; asks the lake and the archive.
+    """Show each table's lag, rows and last commit, from the lake and the archive.
 
     Exit code 1: a table is parked.
     """
@@ -170,7 +173,7 @@ def resync(
     *,
     login: LoginOptions,
 ) -> None:
-    """Copy tables anew, by default those that are parked, and bring all to where the server stands."""
+    """Copy tables again, by default the parked ones, and bring all tables up to the server's position."""
     from ..spark.mirror import resync as copy_anew
 
     access = login.login("options")
@@ -190,7 +193,7 @@ def verify(
     *,
     login: LoginOptions,
 ) -> None:
-    """Compare tables with the server, row by row, at one position of its log, and name the rows that differ.
+    """Compare tables with the server row by row, at one position in its log, and list the rows that differ.
 
     Exit code 1: a row differs, or a table could not be compared.
     """

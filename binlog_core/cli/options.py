@@ -43,14 +43,14 @@ class LoginOptions:
     """How to get into the servers that a command names; without any of these by MYSQL_PWD."""
 
     password_file: Annotated[
-        Path | None, typer.Option(help="Of a server: the password is the first line of this file.")
+        Path | None, typer.Option(help="For a server: file whose first line is the password.")
     ] = None
     defaults_file: Annotated[
         Path | None,
-        typer.Option(help="Of a server: option file with user and password, as its own clients read."),
+        typer.Option(help="For a server: option file with user and password, as for its own clients."),
     ] = None
     ask_password: Annotated[
-        bool, typer.Option("--ask-password", "-p", help="Of a server: ask for the password on the terminal.")
+        bool, typer.Option("--ask-password", "-p", help="For a server: ask for the password on the terminal.")
     ] = False
     asked: str | None = dataclasses.field(default=None, init=False, repr=False)
 
@@ -105,15 +105,17 @@ class LogOptions(LoginOptions):
         Path | None, typer.Option(help="Key file of encrypted logs: MySQL's keyring or MariaDB's key file.")
     ] = None
     on_error: Annotated[
-        Literal["raise", "skip"], typer.Option(help="Damaged events: end with an error, or pass over them.")
+        Literal["raise", "skip"], typer.Option(help="Damaged events: stop with an error, or skip them.")
     ] = "raise"
     no_verify_checksum: Annotated[
-        bool, typer.Option("--no-verify-checksum", help="Do not compare the checksums that the log has.")
+        bool, typer.Option("--no-verify-checksum", help="Do not verify the log's checksums.")
     ] = False
 
     no_index: Annotated[
         bool,
-        typer.Option("--no-index", help="Do not use indexes beside the logs: where others may write them."),
+        typer.Option(
+            "--no-index", help="Ignore indexes beside the logs, for example where others can write them."
+        ),
     ] = False
 
     @contextmanager
@@ -169,33 +171,33 @@ class RangeOptions:
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="Begin at a position, FILE:POSITION, time ('1 hour ago' too), GTID, or the JSON text of a"
-            " Position; of a server also now, or behind a GTID set.",
+            help="Start at a position, FILE:POSITION, time (also '1 hour ago'), GTID, or the JSON text of a"
+            " Position; for a server also now, or after a GTID set.",
         ),
     ] = None
     stop: Annotated[
         str | None,
         typer.Option(
-            metavar="PLACE", help="End before a position, FILE:POSITION, time or Position; after a GTID."
+            metavar="PLACE", help="Stop before a position, FILE:POSITION, time or Position, or after a GTID."
         ),
     ] = None
     start_position: Annotated[
-        int | None, typer.Option("--start-position", "-j", min=0, help="Begin at this byte of the first log.")
+        int | None, typer.Option("--start-position", "-j", min=0, help="Start at this byte of the first log.")
     ] = None
     stop_position: Annotated[
-        int | None, typer.Option("--stop-position", min=0, help="End before this byte of the last log.")
+        int | None, typer.Option("--stop-position", min=0, help="Stop before this byte of the last log.")
     ] = None
     start_datetime: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin with events of this time; UTC without --tz."),
+        typer.Option(metavar="TIME", help="Start with events of this time (UTC unless --tz is given)."),
     ] = None
     stop_datetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="End with the first event of this time or later.")
+        str | None, typer.Option(metavar="TIME", help="Stop at the first event of this time or later.")
     ] = None
     tz: Annotated[
         str | None,
         typer.Option(
-            metavar="ZONE", help="Of times given and shown: Europe/Berlin, +02:00, local; default: UTC."
+            metavar="ZONE", help="Time zone of input and output: Europe/Berlin, +02:00, local. Default: UTC."
         ),
     ] = None
 
@@ -260,7 +262,7 @@ class FollowOptions:
             "--follow",
             "-F",
             "--stop-never",
-            help="At the end wait for what the server writes next, until Ctrl-C.",
+            help="At the end, wait for what the server writes next, until Ctrl-C.",
         ),
     ] = False
 
@@ -291,51 +293,47 @@ class RowOptions:
     ] = None
     database: Annotated[
         list[str] | None,
-        typer.Option("--database", "-d", help="Tables of this database only; can be repeated."),
+        typer.Option("--database", "-d", help="Only tables of this database; can be repeated."),
     ] = None
-    columns: Annotated[
-        str | None, typer.Option(help="Names of the columns to read, with commas between.")
-    ] = None
+    columns: Annotated[str | None, typer.Option(help="Columns to read, separated by commas.")] = None
     where: Annotated[
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="Changes of which an image matches: id = 42 and status in ('paid', 'sent')."
-            " Text compares by code points, whatever its collation: 'A' is not 'a'.",
+            help="Only changes that match, before or after: id = 42 and status in ('paid', 'sent')."
+            " Text is compared by code points, whatever its collation: 'A' is not 'a'.",
         ),
     ] = None
     op: Annotated[
         list[str] | None,
-        typer.Option(help="insert, update or delete; can be repeated or joined with commas."),
+        typer.Option(help="insert, update or delete; can be repeated, or separated by commas."),
     ] = None
     include_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="Transactions of this GTID set only.")
+        str | None, typer.Option(metavar="SET", help="Only transactions in this GTID set.")
     ] = None
     exclude_gtids: Annotated[
-        str | None, typer.Option(metavar="SET", help="No transactions of this GTID set.")
+        str | None, typer.Option(metavar="SET", help="Only transactions outside this GTID set.")
     ] = None
     server_id: Annotated[
-        str | None, typer.Option(metavar="IDS", help="Events of this server only, or of several: 7,8.")
+        str | None, typer.Option(metavar="IDS", help="Only events of this server, or of several: 7,8.")
     ] = None
     thread_id: Annotated[
         str | None,
         typer.Option(
             metavar="IDS",
-            help="Changes of this connection only, or of several: 67,68. MariaDB logs it from 11.8 on.",
+            help="Only changes of this connection, or of several: 67,68. MariaDB logs it since 11.8.",
         ),
     ] = None
     schema: Annotated[
         str | None,
         typer.Option(
-            help="SQL file, or mysql://… of a server, with the tables' definitions; ddl: those in the log;"
-            " server: those of the server that is read."
+            help="Table definitions: an SQL file, a server (mysql://…), ddl (the statements in the log),"
+            " or server (the server that is read)."
         ),
     ] = None
     charset: Annotated[
         str | None,
-        typer.Option(
-            help="Character set of text for which the log and --schema tell none: utf8mb4, latin1 …"
-        ),
+        typer.Option(help="Character set of text if the log and --schema do not give one: utf8mb4, latin1 …"),
     ] = None
 
     def selection(self) -> dict[str, Any]:

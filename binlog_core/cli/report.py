@@ -24,14 +24,14 @@ def report(
     selection: RowOptions,
     part: RangeOptions,
     to: Annotated[
-        Path, typer.Option("--output", "-o", help="The page; - is standard output.", dir_okay=False)
+        Path, typer.Option("--output", "-o", help="Output file; - is standard output.", dir_okay=False)
     ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    title: Annotated[str | None, typer.Option(help="Heading; the names of the logs without.")] = None,
+    title: Annotated[str | None, typer.Option(help="Heading (default: the names of the logs).")] = None,
 ) -> None:
-    """One page that shows logs: activity by table and operation, transactions, schema changes and gaps.
+    """Make an HTML page about logs: activity by table and operation, transactions, schema changes and gaps.
 
-    It holds all it needs: no script, no network. It follows the reader's light or dark theme.
+    The page is one file without scripts or network access. It follows the reader's light or dark theme.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``binlog-core rows``: the row changes of logs in the format of one's choice."""
+"""``binlog-core rows``: the row changes of logs, in several formats."""
 
 from __future__ import annotations
 
@@ -40,42 +40,46 @@ def rows(
     following: FollowOptions,
     form: Annotated[
         Format | None,
-        typer.Option("--format", "-f", help="What to write; default: text on a terminal, else jsonl."),
+        typer.Option("--format", "-f", help="Output format (default: text on a terminal, otherwise jsonl)."),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Text: what was before, and what is after.")
+        bool, typer.Option("--verbose", "-v", help="Text with the values before and after.")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--output", "-o", "-r", help="File to write; standard output without.", dir_okay=False),
+        typer.Option("--output", "-o", "-r", help="Output file (default: standard output).", dir_okay=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after so many rows.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="Stop after this many rows.")
+    ] = None,
     no_change_columns: Annotated[
         bool,
         typer.Option(
             "--no-change-columns",
-            help="csv, arrow, parquet: without _change_type, _commit_timestamp, _position and _row.",
+            help="csv, arrow, parquet: leave out _change_type, _commit_timestamp, _position and _row.",
         ),
     ] = False,
     flashback: Annotated[
-        bool, typer.Option("--flashback", help="sql: the inverse statements, the last change first.")
+        bool, typer.Option("--flashback", help="sql: write the inverse statements, the last change first.")
     ] = False,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="With --flashback: also where the range cannot be taken back whole."),
+        typer.Option(
+            "--partial", help="With --flashback: accept a range that cannot be reversed completely."
+        ),
     ] = False,
     rewrite_db: Annotated[
         list[str] | None,
-        typer.Option(metavar="FROM=TO", help="sql: another name for a database; can be repeated."),
+        typer.Option(metavar="FROM=TO", help="sql: rename a database; can be repeated."),
     ] = None,
 ) -> None:
-    """Row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and in bounded memory.
+    """Print row changes as text, JSON lines, CSV, Arrow, Parquet or SQL, in log order and bounded memory.
 
-    debezium is one change event a line as Debezium's connectors write it, JSON without schema.
-    csv, arrow and parquet hold the row images of one table: an update is two of them.
-    sql is for a server to replay, and with --flashback to undo what the log did. Only what the log says was
-    committed is; what is not in rows (DDL, statements) is named.
+    debezium: one Debezium change event per line, JSON without schema.
+    csv, arrow, parquet: the row images of one table; an update has two.
+    sql: a script to replay the changes or, with --flashback, to reverse them. What did not commit ends in
+    ROLLBACK; changes that are not logged as rows (DDL, statements) are listed.
 
     Examples:
 

@@ -32,20 +32,24 @@ def sql(
     form: Annotated[
         Literal["table", "vertical", "csv", "jsonl"] | None,
         typer.Option(
-            "--format", "-f", help="What to write: a table on a terminal, else csv; vertical: a value a line."
+            "--format",
+            "-f",
+            help="Output format (default: table on a terminal, otherwise csv); vertical: one value per line.",
         ),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(help="SQL file, or mysql://… of a server, with definitions; or ddl: those in the log."),
+        typer.Option(
+            help="Table definitions: an SQL file, a server (mysql://…), or ddl (the statements in the log)."
+        ),
     ] = None,
 ) -> None:
-    """Ask DuckDB: database.table has row images, events and transactions the rest of the logs.
+    """Query logs with DuckDB: tables by their names, and the tables events and transactions.
 
     Images have the table's columns and _change_type (insert, update_preimage, update_postimage, delete),
     _commit_timestamp, _timestamp, _gtid, _server_id, _file, _position, _row, _transaction and _xid.
-    changes('database.table') is the same where names differ in case only, changes() has the images of all
-    tables as JSON, changed_rows('database.table') has before_… and after_… of a row side by side.
+    changes('database.table') is the same table, also for names that differ only in case. changes() has the
+    images of all tables as JSON. changed_rows('database.table') has before_… and after_… in one row.
     Only the columns that the query names are decoded.
 
     Examples:

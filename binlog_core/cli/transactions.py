@@ -39,23 +39,26 @@ def transactions(
     part: RangeOptions,
     by: Annotated[
         Literal["bytes", "rows", "seconds", "position"],
-        typer.Option(help="The largest ones first, by bytes, changed rows or time taken; or in log order."),
+        typer.Option(
+            help="Order: largest first by bytes, changed rows or duration, or log order (position)."
+        ),
     ] = "bytes",
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="How many; default: 20, in log order all.")
+        int | None,
+        typer.Option("--limit", "-n", min=0, help="Maximum number (default: 20; all with --by position)."),
     ] = None,
     per: Annotated[
         Literal["table", "thread", "user", "server"] | None,
-        typer.Option(help="Sums of them, instead of each."),
+        typer.Option(help="Print sums instead of single transactions."),
     ] = None,
     form: Annotated[
-        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Lines for people, or JSON objects.")
+        Literal["text", "jsonl"], typer.Option("--format", "-f", help="Readable lines, or JSON objects.")
     ] = "text",
 ) -> None:
-    """Transactions that change rows: place, time, thread, bytes, tables and statement, as the log has them.
+    """List transactions that change rows, with place, time, thread, bytes, tables and statement.
 
-    Row filters choose the rows that are counted. MySQL logs the thread of each transaction, MariaDB from 11.8
-    on; the user is in few logs.
+    Row filters choose which rows are counted. MySQL logs the thread of each transaction, MariaDB since 11.8;
+    few logs have the user.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``binlog-core undo``: take back what some transactions did, and nothing else."""
+"""``binlog-core undo``: reverse some transactions, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,40 +31,47 @@ def undo(
         str | None,
         typer.Option(
             metavar="SERVER",
-            help="mysql://user@host:port: compare each row with what the change left, and change nothing.",
+            help="mysql://user@host:port: compare each row with the state after the change; changes nothing.",
         ),
     ] = None,
     execute: Annotated[
         bool,
-        typer.Option("--execute", help="With --check: take back what is still so, in one transaction."),
+        typer.Option(
+            "--execute",
+            help="With --check: reverse the rows that are still in that state, in one transaction.",
+        ),
     ] = False,
     by_column: Annotated[
         bool,
         typer.Option(
             "--by-column",
-            help="With --check: where others changed other columns of a row since, set back its own.",
+            help="With --check: restore single columns if others have changed other columns of the row.",
         ),
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File for the script; standard output without.", dir_okay=False),
+        typer.Option(
+            "--output", "-o", help="File for the script (default: standard output).", dir_okay=False
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Also where not all in the range can be taken back.")
+        bool, typer.Option("--partial", help="Accept a range that cannot be reversed completely.")
     ] = False,
     rewrite_db: Annotated[
         list[str] | None,
-        typer.Option(metavar="FROM=TO", help="Take it back in a database of another name; can be repeated."),
+        typer.Option(metavar="FROM=TO", help="Rename a database; can be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON; needs --check or -o.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON; needs --check or -o.")
+    ] = False,
 ) -> None:
-    """Take back what some transactions did to some rows: a script, or with --check on the server itself.
+    """Reverse what some transactions did to some rows: as a script, or with --check on the server itself.
 
-    What is taken back is chosen by range, GTIDs, table, operation or condition. Give all logs from then on,
-    or the archive: they tell who changed the rows since. Such rows are named and left alone, and each
-    statement says so itself. DDL, TRUNCATE and changes logged as statements are named: they stay.
-    The output of binlog-core export (Parquet, Delta) does in place of the logs.
+    Choose the changes by range, GTIDs, table, operation or condition. Give all logs from then until now, or
+    the archive: they show which rows have changed since. Such rows are listed and left alone, and the script
+    does not change them either. DDL, TRUNCATE and changes logged as statements are only listed. The output of
+    binlog-core export (Parquet, Delta) also works instead of logs.
 
     Examples:
 

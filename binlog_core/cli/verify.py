@@ -40,16 +40,16 @@ def verify(
     ] = None,
     allow_cut: Annotated[
         bool,
-        typer.Option("--allow-cut", help="A log that ends inside an event or transaction is not a failure."),
+        typer.Option("--allow-cut", help="Accept a log that ends inside an event or transaction."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per file.")] = False,
     *,
     login: LoginOptions,
 ) -> None:
-    """Check logs: every length and checksum, every row, transactions complete; damaged ranges are told.
+    """Check every length, checksum, row and transaction of logs, and report damaged ranges.
 
-    Exit code 0: all logs are whole; 1: one is damaged or cut; 2: wrong usage, or what cannot be opened (no
-    such file, no log, no key).
+    Exit code 0: all logs are complete; 1: a log is damaged or cut off; 2: wrong usage, or a file that cannot
+    be opened (missing, not a log, no key).
 
     Examples:
 

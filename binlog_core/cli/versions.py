@@ -8,7 +8,7 @@ from .output import errors_as_lines
 
 
 def versions() -> None:
-    """Versions of binlog_core, Python and the libraries, and how checksums are computed on this machine.
+    """Print the versions of binlog_core, Python and the libraries, and how checksums are computed here.
 
     Example:
 

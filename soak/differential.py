@@ -601,13 +601,15 @@ def read(path: Path, url: str, name: str, folder: Path, work: Work) -> tuple[dic
     return roads, at_once
 
 
-def arrow_of(path: Path, least: int, **given: Any) -> tuple[list[tuple[str, pa.RecordBatch, list[Any]]], int]:
+def arrow_of(
+    path: Path, least: int, tables: str | None = None, **given: Any
+) -> tuple[list[tuple[str, pa.RecordBatch, list[Any]]], int]:
     """Batches of a few records, as columns at once from `least` records on; and how many were."""
     before = _rows.columns_from(least)
     found, at_once = [], 0
     try:
         with binlog_core.open(path, limits=binlog_core.Limits(group_rows=8), **given) as log:
-            for batch in log.batches():
+            for batch in log.batches(tables):
                 made = batch.to_arrow()
                 made.validate(full=True)
                 at_once += batch.run_list is not None
@@ -625,7 +627,11 @@ def arrow_differences(path: Path, **given: Any) -> tuple[str, int]:
     if columns != records:
         return f"columns at once: {difference(columns, records)}", at_once
     for table in {name for name, _, _ in records}:
-        parts = [part for name, part, _ in records if name == table]
+        # Rows of a compressed transaction are numbered among those that are read.
+        parts = [part for _, part, _ in arrow_of(path, 1 << 30, table, **given)[0]]
+        places = [(row["_position"], row["_row"]) for part in parts for row in part.to_pylist()]
+        if places != sorted(places):
+            return f"rows of {table} are not in the order of the log", at_once
         if any(part.schema != parts[0].schema for part in parts):
             continue  # a stream has one schema
         for least, threads in ((1, 1), (1, 3), (1 << 30, 1)):

@@ -144,6 +144,8 @@ class ParquetDirectory(Destination):
         """What this run has committed before; None: nothing."""
         if self._manifest is None:
             return None
+        with contextlib.suppress(OSError):  # it may have been killed while it tidied up
+            self._delete_remains()
         return [
             TableResult(
                 table["database"],
@@ -174,9 +176,7 @@ class ParquetDirectory(Destination):
             # Who begins takes a lock first and looks for others then: of two at once at most one goes on.
             self._lock = self._locked(self._staging)
             self._replaces = self._check(self._overwrite)
-            for path in self._remains():
-                if path != self._staging:
-                    self.filesystem.delete_dir(path)
+            self._delete_remains()
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
@@ -293,6 +293,11 @@ class ParquetDirectory(Destination):
             os.close(descriptor)
             return -1
         return descriptor
+
+    def _delete_remains(self) -> None:
+        for path in self._remains():
+            if path != self._staging:
+                self.filesystem.delete_dir(path)
 
     def _bring_back(self) -> None:
         """Bring back the output that a killed run was about to replace."""

@@ -82,6 +82,17 @@ def test_an_output_that_cannot_be_replaced_stays(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_what_a_run_left_that_was_killed_at_its_end_goes_when_it_comes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = run(tmp_path / "out", 1)
+    monkeypatch.setattr(killed, "abort", lambda: os.close(killed._lock))
+    killed.commit([])
+    assert len(list(tmp_path.iterdir())) == 2
+    assert ParquetDirectory(str(tmp_path / "out"), "run 1").committed() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="directories are exchanged by Linux")
 def test_there_is_an_output_while_it_is_replaced(tmp_path: Path) -> None:
     output = tmp_path / "out"

@@ -276,7 +276,8 @@ class ChangeBatch(Records):
             Columns about the change that follow the table's own: True for `_change_type` (insert,
             update_preimage, update_postimage, delete), `_commit_timestamp` (of the commit in microseconds
             UTC where the log has it, else of the transaction's first event), `_position` (offset of the
-            event in the file) and `_row` (number of the row within the event, of a compressed transaction among those read); or some of these and
+            event in the file) and `_row` (number of the row within the event; within a compressed
+            transaction, of the rows read); or some of these and
             of `_timestamp` (of the event), `_server_id`, `_file`, `_gtid` (text, empty where the transaction
             has none), `_transaction` (offset of its first event), `_xid` (0 where it has none), `_thread_id`
             (of the connection, 0 where the log does not tell), in the order wanted.

@@ -23,13 +23,14 @@ import tempfile
 import threading
 import time
 import warnings
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 from archive_kills import connect, size_of
 
 _PATIENCE = 120
+_SPARKS = 600  # a mirror's
 _LARGE = 40, 1 << 20  # rows of the transaction that is cut, bytes of each
 
 
@@ -42,8 +43,8 @@ def run(port: int, *statements: str) -> list[Any]:
     return rows
 
 
-def until(done: Any) -> None:
-    end = time.monotonic() + _PATIENCE
+def until(done: Any, patience: float = _PATIENCE) -> None:
+    end = time.monotonic() + patience
     while not done():
         if time.monotonic() > end:
             raise TimeoutError("it does not come")
@@ -209,7 +210,7 @@ def mirrored(primary: int, replica: int, kill: str, lost: bool, seconds: float) 
     def equal() -> bool:
         return bool(run(primary, f"SELECT {state}") == run(replica, f"SELECT {state}"))
 
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ended:
         lake = Path(name) / "lake"
         hosts = f"mysql://root@127.0.0.1:{primary},127.0.0.1:{replica}?reconnect={10 if lost else 60}"
         arguments = [hosts, str(lake), "--tables", kills.PATTERN]
@@ -225,14 +226,15 @@ def mirrored(primary: int, replica: int, kill: str, lost: bool, seconds: float) 
         for writer in writers:
             writer.start()
         following = mirror()
-        until(lambda: list(lake.glob("_mirror/state.json")))
+        ended.callback(following.kill)
+        until(lambda: list(lake.glob("_mirror/state.json")), _SPARKS)
         time.sleep(seconds)
         print(f"killed: {kills.stages(lake)}", flush=True)
         if lost:
             run(replica, "STOP SLAVE" if mariadb else "STOP REPLICA")
             logs = lake / "_mirror" / "archive"
             before = size_of(logs)
-            until(lambda: size_of(logs) > before + 10_000)
+            until(lambda: size_of(logs) > before + 10_000, _SPARKS)
             subprocess.run(kill, shell=True, check=True)
         else:
             with closing(connect(primary)) as connection, connection.cursor() as cursor:

@@ -22,6 +22,7 @@ pytest.importorskip("pymysql")
 from deltalake import DeltaTable
 
 from binlog_core import BinlogError, MirrorError, PurgedError
+from binlog_core.archive import archive
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.spark.apply.jobs import Folder
@@ -100,6 +101,22 @@ def test_logs_that_the_server_purged_are_missed_by_name(url: str, sql: Sql, tmp_
         pytest.fail("the server kept its logs")
     for _ in range(2):  # and so it stays
         with pytest.raises(PurgedError):
+            mirrored(url, tmp_path)
+        assert rows_of(tmp_path) == [(1, 1), (2, 2)]
+        assert [one.stage for one in status(tmp_path)] == ["following"]
+
+
+def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp_path: Path) -> None:
+    mirrored(url, tmp_path)
+    sql("UPDATE t SET v = 5")
+    sql("FLUSH BINARY LOGS")
+    (log,) = (tmp_path / "_mirror" / "archive").glob("bin.*")
+    sql("FLUSH BINARY LOGS")
+    sql("INSERT INTO t VALUES (3, 3)")
+    archive(url, log.parent, until="now")
+    log.unlink()
+    for _ in range(2):
+        with pytest.raises(BinlogError, match=log.name):
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
         assert [one.stage for one in status(tmp_path)] == ["following"]
@@ -232,13 +249,13 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
 ) -> None:
     sql("CREATE TABLE large (id INT PRIMARY KEY, v VARBINARY(99))")
     sql("INSERT INTO large SELECT seq, CONCAT(MD5(seq), MD5(-seq)) FROM seq_1_to_15000")  # 1 MB, not less
-    lake, archive = room(500) / "lake", tmp_path / "archive"
+    lake, logs = room(500) / "lake", tmp_path / "archive"
 
     def large() -> list[tuple[int, bytes]]:
         return [(number, text) for number, text in sql("SELECT * FROM large ORDER BY id")]
 
     def stops_large() -> None:
-        stopped, small = mirrored(url, lake, archive)
+        stopped, small = mirrored(url, lake, logs)
         assert (stopped.stage, small.stage) == ("parked", "following")
         assert "No space left on device" in str(stopped.reason)
 
@@ -246,7 +263,7 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
     assert list((lake / "refused.large").iterdir()) == []
     assert rows_of(lake) == [(1, 1), (2, 2)]
     room(20_000)
-    assert {one.stage for one in mirrored(url, lake, archive)} == {"following"}
+    assert {one.stage for one in mirrored(url, lake, logs)} == {"following"}
     copied = large()
     assert rows_of(lake, "large") == copied
 
@@ -254,7 +271,7 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
     sql("UPDATE t SET v = 5")
     room(500)
     with pytest.raises(BinlogError, match="No space left on device"):  # in what all tables are made of
-        mirrored(url, lake, archive)
+        mirrored(url, lake, logs)
     room(20_000)
     apply = mirroring.apply_round
     monkeypatch.setattr(mirroring, "apply_round", lambda *these: room(500) and apply(*these))
@@ -264,5 +281,5 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
 
     monkeypatch.undo()
     room(20_000)
-    assert {one.stage for one in mirrored(url, lake, archive)} == {"following"}
+    assert {one.stage for one in mirrored(url, lake, logs)} == {"following"}
     assert rows_of(lake, "large") == large() != copied

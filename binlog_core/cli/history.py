@@ -64,7 +64,8 @@ def history(
     """Show each change of a row, with its time, transaction, thread, statement and values.
 
     The row is followed when its key changes and when its key columns are renamed. --as-of shows the row as it
-    was at some time. The output of binlog-core export (Parquet, Delta) also works instead of logs.
+    was at some time.
+    Instead of logs, an export to Parquet or Delta (binlog-core export) also works.
 
     Examples:
 

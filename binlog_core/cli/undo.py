@@ -70,8 +70,8 @@ def undo(
 
     Choose the changes by range, GTIDs, table, operation or condition. Give all logs from then until now, or
     the archive: they show which rows have changed since. Such rows are listed and left alone, and the script
-    does not change them either. DDL, TRUNCATE and changes logged as statements are only listed. The output of
-    binlog-core export (Parquet, Delta) also works instead of logs.
+    does not change them either. DDL, TRUNCATE and changes logged as statements are only listed.
+    Instead of logs, an export to Parquet or Delta (binlog-core export) also works.
 
     Examples:
 

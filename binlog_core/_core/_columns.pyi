@@ -37,10 +37,8 @@ def export_batch(
 def export_columns(
     layout: Layout,
     capsule: object,
-    runs: Buffer | None,
     *,
     extras: Sequence[ChangeColumn] = (),
-    transactions: NDArray[np.void],
 ) -> object | None: ...
 def hold_pool(on: bool) -> None: ...
 def use_wide(on: bool) -> bool: ...

@@ -120,9 +120,7 @@ class ArrowBatch:
         batch = self.batch
         layout = self._form.layout
         if self.rows is None and not self.fill_absent and (made := batch.take_columns(layout)) is not None:
-            array = export_columns(
-                layout, made, batch.run_list, extras=self._extras, transactions=batch.transactions
-            )
+            array = export_columns(layout, made, extras=self._extras)
             if array is not None:
                 more = [extra.field for extra in self._extras]
                 return (*layout.fields, *more) if more else layout.fields, array

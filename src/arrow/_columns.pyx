@@ -21,14 +21,12 @@ from arrow.gather_spans cimport locate_spans
 from arrow.labels cimport fill_change_column
 from arrow.nodes cimport fill_node
 from arrow.sink cimport made_t
-from arrow.spread cimport spread
 from arrow.tile cimport (
     GATHER_BAD_JSON, GATHER_BAD_LENGTH, GATHER_BAD_NUMBER, GATHER_BAD_SPAN, GATHER_BAD_TEXT, GATHER_NO_MEMORY,
     GATHER_OK, GATHER_TOO_LARGE, LAYOUT_BYTES, LAYOUT_COMMIT_TIME, LAYOUT_NULL, LAYOUT_OBJECT, NULL_BYTES, TILE,
     all_null, allocate_slots, column_t, fixed_size, gather_nulls, is_null, mark_null, or_bytes, reserve_data,
     store_validity, tile_t,
 )
-from batch.runs cimport run_t
 from batch.records cimport OP_UPDATE_POSTIMAGE, OP_UPDATE_PREIMAGE
 from memory.memory cimport lock_pool, pool_t, release, unlock_pool
 from wire.codes cimport KIND_GEOMETRY, KIND_VECTOR
@@ -512,17 +510,13 @@ def export_batch(
     return fields, array_capsule(gathered, extras)
 
 
-def export_columns(
-    Layout layout not None, capsule not None, const uint8_t[::1] runs not None, *, extras=(), transactions
-):
+def export_columns(Layout layout not None, capsule not None, *, extras=()):
     """As :func:`export_batch`, of a batch whose rows are columns of the layout already (`Records.take_columns`).
 
     Parameters
     ----------
     capsule : PyCapsule
         The columns, which are gone then.
-    runs : bytes-like
-        The run_t of the batch.
 
     Returns
     -------
@@ -530,32 +524,15 @@ def export_columns(
         The array; None: not with so little memory.
     """
     cdef made_t* made = <made_t*> PyCapsule_GetPointer(capsule, "binlog_columns")
-    cdef const run_t* first = <const run_t*> &runs[0]
-    cdef size_t count = <size_t> runs.shape[0] // sizeof(run_t)
     cdef int64_t k
-    cdef column_t c
-    cdef bint good
     cdef ArrowArray* node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
-    cdef const uint8_t[::1] bytes_ = transactions.view("u1")
     if node == NULL:
         raise MemoryError
     array = PyCapsule_New(node, "arrow_array", destroy_array_capsule)
     if not init_array(made.arena, node, made.rows, 1, layout.count + len(extras)):
         return None
-    for k in range(layout.table_columns):
+    for k in range(layout.count):
         if not fill_node(made.arena, node.children[k], &made.items[k], made.rows):
-            return None
-    for k in range(layout.table_columns, layout.count):
-        c = layout.items[k]
-        if c.layout == LAYOUT_COMMIT_TIME:
-            if transactions.dtype.itemsize != c.transaction_len:
-                raise ValueError("transactions: not of TRANSACTION_DTYPE")
-            c.transactions = &bytes_[0] if bytes_.shape[0] else NULL
-            c.code_count = len(transactions)
-        with nogil:
-            good = spread(&c, first, count, made.rows, made.arena) and fill_node(
-                made.arena, node.children[k], &c, made.rows)
-        if not good:
             return None
     for k, extra in enumerate(extras, layout.count):
         if not fill_change_column(made.arena, node.children[k], extra, made.rows):

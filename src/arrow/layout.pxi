@@ -20,7 +20,7 @@ cdef class Layout:
     """
 
     cdef column_t* items
-    cdef int count
+    cdef readonly int count
     cdef uint32_t record_len
     cdef uint32_t bitmap_len
     cdef uint32_t null_bitmap         # where in a record

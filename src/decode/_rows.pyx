@@ -23,7 +23,7 @@ from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.columnar cimport columnar_of
-from decode.columns_or_records cimport finish_columns as finish_batch
+from decode.columns_or_records cimport add_changes, finish_columns as finish_batch
 from decode.condition_given cimport condition_of
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport error_t, group_t, next_position, window_t
@@ -531,7 +531,7 @@ cdef class Decoder(Place):
         cdef list shelves = [None] * self.loop.plan_count
         cdef group_t* group = &self.loop.group
         cdef uint32_t batch_count = group.batch_count
-        self.finish_columns()
+        self.finish_columns(True)
         if not issubclass(kind, Records):
             raise TypeError(f"{kind.__name__} is not a subclass of Records")
         transactions = self.take_transactions()
@@ -638,17 +638,20 @@ cdef class Decoder(Place):
             self.layouts[i] = layout
             if layout is not None and not (plan.raw or plan.compressed) and plan.column_count:
                 plan.columnar = columnar_of(
-                    plan, <const column_t*> <uintptr_t> layout.address, layout.table_columns)
+                    plan, <const column_t*> <uintptr_t> layout.address, layout.table_columns,
+                    layout.count - layout.table_columns)
         return 0
 
-    cdef int finish_columns(self) except -1:
-        # Of all batches, while the buffer is there
+    cdef int finish_columns(self, bint changes=False) except -1:
+        # Of all batches, while the buffer is there. changes: those about the changes too
         cdef uint32_t i
         cdef int status = DECODE_OK
         with nogil:
             for i in range(self.loop.group.batch_count):
                 if self.loop.group.batches[i].sink != NULL and status == DECODE_OK:
                     status = finish_batch(&self.loop, &self.loop.group.batches[i])
+                if changes and self.loop.group.batches[i].sink != NULL and status == DECODE_OK:
+                    status = add_changes(&self.loop, &self.loop.group.batches[i])
         if status != DECODE_OK:
             raise MemoryError
         return 0

@@ -373,8 +373,9 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
 
 # ---------------------------------------------------------------- the plan
 
-cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, int count) noexcept nogil:
-    # NULL: no memory, or a column that is not made of what is on the wire
+cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, int count, int changes) noexcept nogil:
+    # changes: so many columns about the changes are behind those of the table. NULL: no memory, or a column that is not
+    # made of what is on the wire
     cdef columnar_t* made = <columnar_t*> calloc(1, sizeof(columnar_t))
     cdef size_t n = plan.column_count
     cdef uint32_t offset = 0
@@ -385,6 +386,7 @@ cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, 
         return NULL
     made.layout = layout
     made.count = count
+    made.changes = changes
     made.column_count = plan.column_count
     made.null_len = plan.bitmap_len
     made.targets = <target_t*> malloc((<size_t> count + 1) * sizeof(target_t))

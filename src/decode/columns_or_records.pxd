@@ -1,18 +1,21 @@
 # The rows of an event into the columns of its batch or, where that is impossible, the whole batch into records.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
 from arrow.copy_spans cimport BINLOG_STEP
-from arrow.sink cimport free_sink
+from arrow.sink cimport free_sink, made_t
+from arrow.spread cimport spread
+from arrow.tile cimport LAYOUT_COMMIT_TIME, column_t
 from batch.gathered cimport batch_t
-from batch.records cimport OP_UPDATE_PREIMAGE, image_t, span_t
+from batch.records cimport OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
 from batch.runs cimport run_t
 from decode.columnar cimport rows_for_columns, take_images, take_tile
 from decode.event_rows cimport strip_event
 from decode.image_set cimport fill_image_set
 from decode.loop cimport event_t, loop_t, window_t
-from decode.plan cimport WIRE_SPAN, WIRE_SPAN1, image_set_t, plan_t, rows_t
+from decode.plan cimport WIRE_SPAN, WIRE_SPAN1, columnar_t, image_set_t, plan_t, rows_t
 from memory.memory cimport append, reserve
 from wire.codes cimport DECODE_MALFORMED, DECODE_NO_MEMORY, DECODE_OK, PARTIAL_UPDATE_ROWS_EVENT, WRITE_ROWS_EVENT
 from wire.cursor cimport Cursor
@@ -110,6 +113,28 @@ cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
     if take_tile(plan.columnar, batch.sink, &rows):
         return DECODE_OK
     return leave_columns(loop, batch)
+
+
+cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
+    # Columns about the changes behind those of the table: here, since what another thread has written is slow to write
+    cdef const columnar_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan].columnar
+    cdef made_t* made = &batch.sink.made
+    cdef column_t* items = <column_t*> realloc(
+        made.items, <size_t> (plan.count + plan.changes + 1) * sizeof(column_t))
+    cdef column_t* c
+    cdef int k
+    if items == NULL:
+        return leave_columns(loop, batch)
+    made.items = items
+    for k in range(plan.count, plan.count + plan.changes):
+        c = &items[k]
+        c[0] = plan.layout[k]
+        if c.layout == LAYOUT_COMMIT_TIME:
+            c.transactions = loop.group.transactions.data
+            c.code_count = <uint32_t> (loop.group.transactions.length // sizeof(transaction_t))
+        if not spread(c, <const run_t*> batch.runs.data, batch.runs.length // sizeof(run_t), made.rows, made.arena):
+            return leave_columns(loop, batch)
+    return DECODE_OK
 
 
 cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, image_set_t* images, image_set_t* after,

@@ -6,7 +6,7 @@ from libc.string cimport memset
 from arrow.sink cimport new_sink
 from batch.gathered cimport batch_t
 from batch.records cimport transaction_t
-from decode.loop cimport group_t, loop_t
+from decode.loop cimport group_t, loop_t, next_position
 from decode.plan cimport ROOM, plan_t
 from decode.table_cache cimport definition_t
 from memory.items cimport room_for_one
@@ -34,8 +34,13 @@ cdef inline bint is_over(const group_t* group, uint64_t has, uint64_t most) noex
 cdef inline bint group_is_full(const loop_t* loop) noexcept nogil:
     cdef const group_t* group = &loop.group
     cdef uint64_t enough = min(group.max_wire, <uint64_t> max(group.batch_count, 1) * BATCH_WIRE)
-    return (is_over(group, group.records, group.max_records) or is_over(group, group.memory, group.max_memory)
-            or (is_over(group, group.wire, enough) and (group.records != 0 or group.transactions.length != 0)))
+    if is_over(group, group.records, group.max_records) or is_over(group, group.memory, group.max_memory):
+        return True
+    if not is_over(group, group.wire, enough) or not (group.records != 0 or group.transactions.length != 0):
+        return False
+    # The small rest of a part is taken, too
+    return (next_position(loop) + enough // 2 <= loop.selection.stop_position or group.wire >= 2 * enough
+            or group.wire >= group.max_wire)
 
 
 cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:

@@ -146,9 +146,10 @@ cdef struct target_t:
 
 
 cdef struct columnar_t:
-    const column_t* layout          # one for each target; a Layout's, which outlives this
+    const column_t* layout          # one for each target, then those of changes; a Layout's, which outlives this
     target_t* targets
     int count
+    int changes
     wire_column_t* columns
     uint32_t column_count
     gap_t* gaps

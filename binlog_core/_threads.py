@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from .passes import Reading
     from .position import Position
 
-PART_BYTES = 1 << 20  # of log that a thread takes at first, and at last …
-_GROWTH = 4  # … and between them up to so many times as much
+PART_BYTES = 1 << 20  # of log that a thread takes at first, …
+_GROWTH = 4  # … so many times as much then, and at last half of that at least
 LEAST_PARTS = 4  # that are worth while
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
 _MANY_BATCHES = 100  # of a group: they take the time, and there are fewer of them where a log is not divided
@@ -128,7 +129,7 @@ class _Part:
     file : int
         Which log.
     source : Source or None
-        The log, just opened, for whoever reads its first part.
+        The log, opened, for whoever has not read another part of it; None: to be opened anew.
     head : Head or None
         Of a log of several parts.
     start, stop : int or None
@@ -174,8 +175,8 @@ def _edges(start: int, size: int, threads: int) -> Iterator[int]:
     """
     number = 0
     while (left := size - start) >= 2 * PART_BYTES:
-        growth = min(1 + number // threads, _GROWTH)
-        start += min(growth * PART_BYTES, max(left // (2 * threads), PART_BYTES))
+        most, least = (_GROWTH, _GROWTH // 2) if number >= threads else (1, 1)
+        start += min(most * PART_BYTES, max(left // (2 * threads), least * PART_BYTES))
         number += 1
         yield start
 
@@ -328,7 +329,8 @@ class ThreadedPass:
             return [whole]
         edges = list(_edges(start, size, self._settings.threads))
         first = replace(whole, head=head, stop=edges[0])
-        return [first, *(_Part(whole.file, None, head, *edge) for edge in pairwise([*edges, None]))]
+        again = None if source.view() is None else source
+        return [first, *(_Part(whole.file, copy(again), head, *edge) for edge in pairwise([*edges, None]))]
 
     # ------------------------------------------------------------ decoding
 

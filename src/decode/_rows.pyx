@@ -541,6 +541,7 @@ cdef class Decoder(Place):
         group.batch_count = 0
         group.records_taken += group.records
         group.records = 0
+        group.wire_before = group.wire if batch_count == 1 else 0
         group.wire = 0
         group.memory = 0
         for i in range(batch_count):
@@ -646,6 +647,11 @@ cdef class Decoder(Place):
         # Of all batches, while the buffer is there. changes: those about the changes too
         cdef uint32_t i
         cdef int status = DECODE_OK
+        cdef bint any_columns = False
+        for i in range(self.loop.group.batch_count):
+            any_columns = any_columns or self.loop.group.batches[i].sink != NULL
+        if not any_columns:         # else another thread might take the GIL meanwhile, and this one wait for it
+            return 0
         with nogil:
             for i in range(self.loop.group.batch_count):
                 if self.loop.group.batches[i].sink != NULL and status == DECODE_OK:

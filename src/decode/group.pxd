@@ -1,6 +1,6 @@
 # A group: batches and transactions that are gathered until one of its bounds is reached.
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from arrow.sink cimport new_sink
@@ -68,6 +68,23 @@ cdef inline int lend(loop_t* loop, batch_t* batch, size_t size) noexcept nogil:
     return DECODE_OK
 
 
+cdef inline uint64_t wire_to_come(const loop_t* loop) noexcept nogil:
+    # Bytes that a group of one batch is going to have, as far as a part of a log goes
+    cdef uint64_t position = next_position(loop)
+    cdef uint64_t stop = loop.selection.stop_position
+    cdef uint64_t left = stop - position if stop > position else 0
+    return left if left < BATCH_WIRE + BATCH_WIRE // 2 else BATCH_WIRE
+
+
+cdef inline size_t records_to_come(const loop_t* loop, uint32_t before, uint32_t record_len) noexcept nogil:
+    # What the group before had is the best guess; a wrong one costs a copy.
+    cdef uint64_t count = before
+    if loop.selection.stop_position != UINT64_MAX and loop.group.wire_before and loop.group.batch_count == 1:
+        count = count * wire_to_come(loop) // loop.group.wire_before
+        count = min(count, min(loop.group.max_records, loop.group.max_memory // max(record_len, 1)))
+    return <size_t> (count + count // 8 + 2)
+
+
 cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexcept nogil:
     # index: of its definition
     cdef definition_t* definition = &loop.tables.definitions[index]
@@ -87,10 +104,8 @@ cdef inline batch_t* new_batch(loop_t* loop, uint32_t index, bint copies) noexce
     batch.heap.pool = loop.group.pool
     definition.batch = <int32_t> loop.group.batch_count
     loop.group.batch_count += 1
-    # What the group before had is the best guess; a wrong one costs a copy.
-    size = definition.last_count
-    size += size // 8 + 2
     plan = loop.plans[definition.plan]
+    size = records_to_come(loop, definition.last_count, plan.record_len)
     if (plan.columnar != NULL and plan.condition == NULL and not copies and size >= loop.worth_columns):
         batch.runs.pool = loop.group.pool
         batch.sink = new_sink(

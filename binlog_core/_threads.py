@@ -10,16 +10,16 @@ over with their groups.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -247,6 +247,39 @@ class _Reader:
         return item
 
 
+class _Helper:
+    """A thread whose start nobody waits for, as ``threading.Thread`` has it: that takes as long as a group.
+
+    Parameters
+    ----------
+    work : callable
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._busy = _thread.allocate_lock()
+        self._started = False
+        self.ident: int | None = None
+
+    def start(self) -> None:
+        self._busy.acquire()
+        _thread.start_new_thread(self._run, ())
+        self._started = True
+
+    def _run(self) -> None:
+        self.ident = _thread.get_ident()
+        try:
+            self._work()
+        finally:
+            self._busy.release()
+
+    def join(self) -> None:
+        """Wait for its end; not where Ctrl-C met it while it was started."""
+        if self._started:
+            with self._busy:
+                pass
+
+
 class ThreadedPass:
     """The groups of some logs, decoded by several threads.
 
@@ -290,7 +323,7 @@ class ThreadedPass:
         self._left_out: int | None = None  # the log of which no more parts are wanted
         self._met: list[NamesMet] = []
         self._said: set[Hashable] = set()
-        self._threads: list[threading.Thread] = []
+        self._helpers: list[_Helper] = []
 
     # ------------------------------------------------------------ planning
 
@@ -515,10 +548,12 @@ class ThreadedPass:
     def _start(self) -> None:
         atexit.register(_close_all)  # which nobody minds to be called more than once
         _running.add(self)
-        for i in range(1, self._settings.threads):
-            thread = threading.Thread(target=self._help, name=f"binlog_core-{i}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        # Planned while nobody else wants the GIL.
+        self._planned = chain(list(islice(self._planned, 1)), self._planned)
+        for _ in range(1, self._settings.threads):
+            helper = _Helper(self._help)
+            self._helpers.append(helper)
+            helper.start()
 
     def _until(self, ready: Callable[[], object]) -> None:
         """Wait for what is to be handed over next; but as long as there is room, read parts."""
@@ -622,11 +657,9 @@ class ThreadedPass:
             self._stopping = True
             self._ready.notify_all()
             self._room.notify_all()
-        if threading.current_thread() not in self._threads:
-            for thread in self._threads:
-                # One that Ctrl-C met while it was started cannot be joined; it looks at `_stopping` first.
-                with suppress(RuntimeError):
-                    thread.join()
+        if all(helper.ident != threading.get_ident() for helper in self._helpers):
+            for helper in self._helpers:
+                helper.join()
         for part in self._parts:
             if part.source is not None:
                 part.source.close()

@@ -73,7 +73,7 @@ cdef inline uint64_t wire_to_come(const loop_t* loop) noexcept nogil:
     cdef uint64_t position = next_position(loop)
     cdef uint64_t stop = loop.selection.stop_position
     cdef uint64_t left = stop - position if stop > position else 0
-    return left if left < BATCH_WIRE + BATCH_WIRE // 2 else BATCH_WIRE
+    return left if BATCH_WIRE // 2 <= left < BATCH_WIRE + BATCH_WIRE // 2 else BATCH_WIRE
 
 
 cdef inline size_t records_to_come(const loop_t* loop, uint32_t before, uint32_t record_len) noexcept nogil:

@@ -168,6 +168,8 @@ class PartWriter:
     def abort(self) -> None:
         """Close and delete the files, as far as they can be."""
         for part in self._parts.values():
+            if part.writer is not None:  # which would tell of a closed sink when it is collected
+                _quietly(part.writer.close)
             if part.sink is not None:
                 _quietly(part.sink.close)
         for name in self._names:
@@ -235,5 +237,7 @@ class PartWriter:
 
 def _quietly(action: Any, *arguments: Any) -> None:
     # What is left over lies in the staging directory, which is deleted as a whole.
-    with contextlib.suppress(OSError):
+    import pyarrow
+
+    with contextlib.suppress(OSError, pyarrow.ArrowException):
         action(*arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -148,7 +149,8 @@ def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
         if isinstance(node, Any_):
             return max(map(state, node.parts))
         if node.ref.pseudo and node.ref.name in ("_server_id", "_thread_id"):
-            return int(states_of(_pseudo(node), session)[0])
+            with contextlib.suppress(ConditionError):  # that of the rows tells
+                return int(states_of(_pseudo(node), session)[0])
         return UNKNOWN
 
     return state(condition.tree) != FALSE

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 from support.golden import golden_logs
+from support.s3 import client_of, store
 from support.sources import read_all
 
 from binlog_core._sources import remote
@@ -25,30 +26,16 @@ DATA = LOGS[0].data
 
 @pytest.fixture(scope="module")
 def s3():
-    """A server that speaks S3 on the loopback interface, and its address."""
+    """The endpoint of a store with logs."""
     pytest.importorskip("s3fs")
-    server_module = pytest.importorskip("moto.server")
-    import botocore.session
-
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    client = botocore.session.get_session().create_client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="user",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket="logs")
-    for number, log in enumerate(LOGS, 1):
-        client.put_object(Bucket="logs", Key=f"db1/bin.{number:06}", Body=log.data)
-    client.delete_object(Bucket="logs", Key="db1/bin.000002")
-    client.put_object(Bucket="logs", Key="db1/bin.index", Body=b"./bin.000003\n./bin.000001\n")
-    client.put_object(Bucket="logs", Key="encrypted", Body=ENCRYPTED.data)
-    yield endpoint
-    server.stop()
+    with store("logs") as endpoint:
+        client = client_of(endpoint)
+        for number, log in enumerate(LOGS, 1):
+            client.put_object(Bucket="logs", Key=f"db1/bin.{number:06}", Body=log.data)
+        client.delete_object(Bucket="logs", Key="db1/bin.000002")
+        client.put_object(Bucket="logs", Key="db1/bin.index", Body=b"./bin.000003\n./bin.000001\n")
+        client.put_object(Bucket="logs", Key="encrypted", Body=ENCRYPTED.data)
+        yield endpoint
 
 
 @pytest.fixture(params=["pyarrow", "fsspec"])
@@ -173,15 +160,7 @@ def test_ranges_of_an_object_are_small_at_first_and_grow(s3):
 @pytest.fixture
 def lake(s3):
     pytest.importorskip("pyarrow")
-    import botocore.session
-
-    client = botocore.session.get_session().create_client(
-        "s3",
-        endpoint_url=s3,
-        region_name="us-east-1",
-        aws_access_key_id="user",
-        aws_secret_access_key="secret",
-    )
+    client = client_of(s3)
     bucket = f"lake-{uuid.uuid4().hex[:8]}"
     client.create_bucket(Bucket=bucket)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -15,26 +16,30 @@ CREDENTIALS = {"access_key": "user", "secret_key": "secret", "region": "us-east-
 _PATIENCE = 60
 
 
+def client_of(endpoint: str) -> Any:
+    """What writes into a store, besides what is tested."""
+    import botocore.session
+
+    return botocore.session.get_session().create_client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=CREDENTIALS["region"],
+        aws_access_key_id=CREDENTIALS["access_key"],
+        aws_secret_access_key=CREDENTIALS["secret_key"],
+    )
+
+
 @contextmanager
 def store(bucket: str) -> Iterator[str]:
     """Its endpoint; a process of its own, because deltalake waits for it with the interpreter's lock."""
     pytest.importorskip("moto.server")
-    import botocore.session
-
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             _wait(port)
-            client = botocore.session.get_session().create_client(
-                "s3",
-                endpoint_url=f"http://127.0.0.1:{port}",
-                region_name=CREDENTIALS["region"],
-                aws_access_key_id=CREDENTIALS["access_key"],
-                aws_secret_access_key=CREDENTIALS["secret_key"],
-            )
-            client.create_bucket(Bucket=bucket)
+            client_of(f"http://127.0.0.1:{port}").create_bucket(Bucket=bucket)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()

@@ -108,8 +108,10 @@ class Decoders:
 
         for i, file in enumerate(self._files[: first + 1]):
             if self._sources.is_read_once(i) or file.chained:  # a stream, of a server maybe
-                detail = "statements before the start: the log can be read only once"
-                detail += '; schema="server" looks at them' * file.chained
-                report.add("ddl_not_followed", path=file.path, detail=detail)
+                report.add(
+                    "ddl_not_followed",
+                    path=file.path,
+                    detail="statements before the start: the log can be read only once",
+                )
                 continue
             follow_statements(file, position if i == first else None, definitions, report)

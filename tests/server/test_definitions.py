@@ -66,6 +66,14 @@ def test_names_signs_and_members(connection: Any) -> None:
     assert names == ["c3", "note", "note"]
 
 
+def test_statements_before_the_start_are_looked_at_for_server_alone(connection: Any) -> None:
+    start = now(connection)
+    run(connection, "INSERT INTO t VALUES (4294967295, 'paid', 'a,b', 'é')")
+    with binlog_core.open(SERVER, start=start, stop=now(connection), schema="ddl") as log, pytest.warns():
+        assert [list(change.after) for change in log.rows(f"{DATABASE}.*")] == [["c0", "c1", "c2", "c3"]]
+    assert after(connection, start, stop=now(connection)) == [ROW]
+
+
 def test_passes_share_what_is_known(connection: Any) -> None:
     start = now(connection)
     run(connection, "INSERT INTO t (id, n) VALUES (1, 'x')", "FLUSH BINARY LOGS")

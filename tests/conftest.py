@@ -24,7 +24,7 @@ GROUPS = {
         *("server/", "archive/", "schema/test_schema_server", "cli/test_cli_server", "replay/"),
         *("spark/apply/test_apply_batch", "spark/mirror/test_mirroring", "spark/doors/test_keeping"),
     ),
-    "export": ("spark/doors/test_spark_export", "spark/apply/test_current"),
+    "export": ("spark/doors/test_spark_export", "spark/doors/test_export_", "spark/apply/test_current"),
     "spark": ("spark/",),
     "commands": ("cli/test_cli_export", "whole/test_docs"),
 }

@@ -1,0 +1,105 @@
+"""What exports wrote, read back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from binlog_core.spark import ReadOptions
+
+from .golden import Golden, golden_logs
+from .lake import LakeRow, lake_changes, lake_rows
+from .truth import Reader, differences
+from .writer import Log, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POSITIONS = ReadOptions(unnamed="positions")
+
+
+def manifest_of(output: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((output / "_manifest.json").read_text(encoding="ascii"))
+    return manifest
+
+
+def files_of(output: Path) -> set[str]:
+    return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
+
+
+def leftovers(output: Path) -> list[str]:
+    return [name for name in os.listdir(output.parent) if name != output.name]
+
+
+def write_log(path: Path, *statements: tuple[Table, list[dict[str, Any]]], server: str = "8.0.36") -> Path:
+    log = Log(server)
+    for table, rows in statements:
+        log.begin()
+        log.insert(table, rows)
+        log.commit()
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(log.getvalue())
+    return path
+
+
+def exportable(server: str) -> list[Golden]:
+    """Logs that need nothing given, as one export reads them."""
+    return [golden for golden in golden_logs(f"{server}/*") if not golden.open_arguments]
+
+
+def rows_of(database: str, table: str, read: Any) -> list[LakeRow]:
+    assert read.column_names[-1] == "_absent"
+    rows = lake_rows(database, table, read.drop_columns("_absent").to_pylist())
+    for row, absent in zip(rows, read["_absent"].to_pylist(), strict=True):
+        assert absent is None or {row.values[name] for name in absent} == {None}
+    return rows
+
+
+def by_pyarrow(output: Path, manifest: dict[str, Any]) -> list[LakeRow]:
+    import pyarrow.parquet as pq
+
+    rows: list[LakeRow] = []
+    for table in manifest["tables"]:
+        for file in table["files"]:
+            read = pq.ParquetFile(output / table["directory"] / file["name"]).read()
+            assert read.num_rows == sum(file["rows"].values())
+            rows += rows_of(table["database"], table["table"], read)
+    return rows
+
+
+def by_spark(spark: SparkSession, output: Path, manifest: dict[str, Any]) -> list[LakeRow]:
+    rows: list[LakeRow] = []
+    for table in manifest["tables"]:
+        for version in table["versions"]:
+            frame = spark.read.option("pathGlobFilter", f"v{version['version']}-*").parquet(
+                str(output / table["directory"])
+            )
+            told = [(column["name"], column["type"]) for column in version["columns"]]
+            assert frame.dtypes == told
+            rows += rows_of(table["database"], table["table"], frame.toArrow())
+    return rows
+
+
+def hold(rows: list[LakeRow], logs: list[Golden], manifest: dict[str, Any]) -> None:
+    statements = {(one["version"], one["ordinal"]) for one in manifest["statements"]}
+    by_log: dict[int, list[LakeRow]] = {}
+    for row in rows:
+        by_log.setdefault(row.version >> 40, []).append(row)
+    assert set(by_log) <= set(range(1, len(logs) + 1))
+    for number, golden in enumerate(logs, start=1):
+        changes = lake_changes(by_log.get(number, []), golden, statements)
+        found = differences(changes, golden, None, Reader.ARROW, place=False)
+        assert found == [], golden
+
+
+def ids_of(output: Path, table: str) -> list[int]:
+    """In log order."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(sorted((output / table).iterdir())).sort_by(
+        [("_commit_version", "ascending"), ("_change_ordinal", "ascending")]
+    )
+    found: list[int] = rows["id"].to_pylist()
+    return found

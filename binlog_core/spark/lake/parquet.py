@@ -144,7 +144,7 @@ class ParquetDirectory(Destination):
         """What this run has committed before; None: nothing."""
         if self._manifest is None:
             return None
-        with contextlib.suppress(OSError):  # it may have been killed while it tidied up
+        with contextlib.suppress(OSError, BinlogError):  # it may have been killed while it tidied up
             self._delete_remains()
         return [
             TableResult(
@@ -296,8 +296,14 @@ class ParquetDirectory(Destination):
 
     def _delete_remains(self) -> None:
         for path in self._remains():
-            if path != self._staging:
+            if path == self._staging:
+                continue
+            lock = self._locked(path)
+            try:
                 self.filesystem.delete_dir(path)
+            finally:
+                if lock >= 0:
+                    os.close(lock)
 
     def _bring_back(self) -> None:
         """Bring back the output that a killed run was about to replace."""

@@ -66,74 +66,73 @@ def open(
     Parameters
     ----------
     target : str, path, file object, bytes-like, or a list of them
-        A log (plain, gzip, zstd or xz; encrypted by its server with ``keys``), ``"-"`` for standard
-        input, a URL that fsspec knows, a directory of logs, or an index file. Or a running server:
-        ``mysql://user@host:port,host:port`` or ``mariadb://…``, which is read as its replicas do.
+        A log (plain, gzip, zstd or xz; or encrypted, with ``keys``), ``"-"`` for standard input, a URL that
+        fsspec supports, a directory of logs, an index file, or a running server
+        (``mysql://user@host:port,host:port`` or ``mariadb://…``), which is read the way its replicas do.
     schema : dict, str or path, optional
-        Names, signs, character sets and members for logs that lack them: "db.table" to CREATE TABLE
-        text, a .sql file, or ``mysql://user:password@host:port/database`` of a server that is asked
-        once. "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log itself, from the
-        definitions of ``schema_start``. Of a server "server" takes its own definitions, and follows the
-        statements from there; what a table looked like before it was changed is not guessed.
+        Names, signs, character sets and members for logs that lack them: a dict of "db.table" to CREATE
+        TABLE text, a .sql file, or a server that is asked once (``mysql://user:password@host:port/database``).
+        "ddl" follows the CREATE, ALTER, DROP and RENAME statements in the log, starting from the definitions
+        in ``schema_start``. For a server, "server" takes its current definitions and follows the statements
+        from there; a table's earlier definitions are not guessed.
     keys : path or dict, optional
         MySQL's keyring file or MariaDB's key file of an encrypted log.
     verify_checksum : bool
-        Compare each event's CRC32, where the log has them.
+        Verify each event's CRC32, if the log has them.
     on_error : "raise" or "skip"
-        With "skip" a damaged event is counted in ``log.report`` and passed over.
+        With "skip", a damaged event is counted in ``log.report`` and skipped.
     strict : bool
-        Raise where the log does not tell: a cut tail, unknown signs, unnamed columns, changes logged
-        as statements.
+        Raise an error if the log lacks information: a cut tail, an unknown sign, an unnamed column, a
+        change logged as a statement.
     start, stop : int, (file name, int), datetime or Position, optional
-        Positions in bytes of the first event, and of the first event no more read; or the time of the
-        event headers (naive datetimes are UTC); or the ``position`` of a group. Of a server ``start`` can
-        also be "now", or a GTID set: all that is not in it. None there is the oldest log that it has.
+        The first event read and the first event not read: byte positions, times in the event headers (naive
+        datetimes are UTC), or the ``position`` of a group. For a server, ``start`` can also be "now", or a
+        GTID set to read everything not in it; None is its oldest log.
     tables : str or iterable of str, optional
-        Names or glob patterns, "shop.orders" or "shop.*"; others are not decoded.
+        Names or glob patterns, "shop.orders" or "shop.*"; other tables are not decoded.
     exclude_tables : str or iterable of str, optional
-        Of those, the ones to leave out.
+        Names or glob patterns of tables to leave out.
     columns : mapping or iterable of str, optional
-        Table name or pattern to the names of the columns to decode; or just names, for all tables.
+        Names of the columns to decode, or a dict of table name or pattern to such names.
     where : str or Condition, optional
         Only changes that match, such as ``"id = 42 and status = 'paid'"``: see `binlog_core.conditions`.
     gtids, exclude_gtids : str, GTID, GTID set or iterable of them, optional
         Transactions to read, or to leave out.
     server_id : int, optional
-        Only events of that server.
+        Only events of this server.
     ops : str or iterable of str, optional
-        Of "insert", "update", "delete".
+        One or more of "insert", "update", "delete".
     rows_v0 : bool
-        Decode rows events of version 0 (5.1 before 5.1.18) too. How NULLs are stored then depended on
-        table options that no log tells: right for tables without BIT columns and with the usual row
-        format; ``events()`` has the raw rows.
+        Also decode rows events of version 0 (5.1 before 5.1.18), in the layout of tables without BIT columns
+        in the usual row format. The real layout depends on table options that are not logged; ``events()``
+        returns the raw rows.
     follow : bool
-        At the end `rows`, `batches`, `groups` and `events` wait for more bytes, and for the log that the
-        server begins next (local files with numbered names), until ``log.stop()``. A group is handed over
-        whenever nothing more is there; ``start=(path, group.resume_position)`` goes on after a restart.
+        At the end, `rows`, `batches`, `groups` and `events` wait for more bytes and for the server's next log
+        (local files with numbered names), until ``log.stop()``. A group is returned as soon as there is
+        nothing more to read; after a restart, resume with ``start=(path, group.resume_position)``.
     mmap : bool, optional
-        False reads by pread and cannot fault when the file shrinks: the default for logs in use and
-        for network mounts.
+        False reads with pread, which is safe if the file shrinks; this is the default for logs in use and on
+        network mounts.
     storage_options : dict, optional
-        For fsspec.
+        Options for fsspec.
     charset : str, optional
-        Character set (MySQL's name, such as "latin1") of text for which neither the log nor the schema tells
-        one. A log without character sets and without a schema does not tell BLOB from TEXT, either: then
-        both are text.
+        Character set (MySQL's name, such as "latin1") of text for which neither the log nor the schema gives
+        one. Without character sets and a schema, BLOB looks the same as TEXT: then both become text.
     limits : Limits, optional
-        Rows and bytes of a group, and how much may come out of compressed data.
+        Rows and bytes of a group, and the maximum size of decompressed data.
     threads : int
-        How many decode, in log order as one would; 0: as many as there are processors. They share the parts
-        of plain local logs; see "All cores" in "Performance" for what is left to one thread.
+        Number of decoding threads; 0: one per processor. The order of results does not change. They divide
+        plain local logs among them; "All cores" in "Performance" says what one thread does alone.
     index : bool
-        Go by an index beside the logs, where there is one (`binlog_core.index`). False where others may write
-        there: a forged one can hide rows.
+        Use an index beside the logs, if there is one (`binlog_core.index`). Set False if others can write
+        there: a forged index can hide rows.
     server : mapping, optional
-        Of a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
-        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). The URL's query
-        takes them, too.
+        Options for a server: ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``socket``,
+        ``connect_timeout``, ``heartbeat``, ``reconnect``, ``semi_sync`` (see "Live servers"). They can also
+        be in the URL's query.
     password_file, defaults_file : path, optional
-        Of a server: a file that holds the password, and an option file as the vendors' clients have them.
-        Without a password in either or in the URL it is taken from the environment's MYSQL_PWD.
+        For a server: a file with the password, and an option file as for the vendors' clients. Without a
+        password in these or in the URL, it comes from MYSQL_PWD in the environment.
 
     Returns
     -------
@@ -142,7 +141,7 @@ def open(
     Raises
     ------
     NotABinlogError, FormatError
-        The first log is none, or its descriptor is not valid.
+        The first file is not a log, or its descriptor is not valid.
     EncryptionError, MissingExtraError
         A key or a library is missing.
     ConditionError

@@ -157,7 +157,7 @@ class MissingExtraError(BinlogError, ImportError):
 
 
 class StrictError(BinlogError):
-    """Something that the log does not tell, met while strict=True."""
+    """The log lacks information, with strict=True."""
 
 
 class ServerError(BinlogError):

@@ -174,15 +174,15 @@ class Log:
     def events(
         self, types: Collection[int] | None = None, *, where: HeaderFilter | None = None
     ) -> Pass[Event]:
-        """Every event, typed, in file order; those inside a compressed transaction follow theirs.
+        """Every event, typed, in file order; events inside a compressed transaction follow it.
 
-        Of what `open` was told to select, the range and `server_id` hold; events inside a compressed
-        transaction go with the event that holds them.
+        The range and `server_id` given to `open` apply; events inside a compressed transaction are selected
+        together with it.
 
         Parameters
         ----------
         types : collection of int, optional
-            Type codes (`EventType`): only these are parsed and given.
+            Type codes (`EventType`): only these are parsed and returned.
         where : callable, optional
             Takes an array of headers (as `headers` gives) and returns a boolean mask of those to parse.
 
@@ -194,7 +194,7 @@ class Log:
         Raises
         ------
         DecodeError
-            An event cannot be what its type says, or (`ChecksumError`) its checksum is wrong.
+            An event is not valid for its type, or (`ChecksumError`) its checksum is wrong.
         TypeError, ValueError
             `types` are not type codes.
         """
@@ -326,14 +326,14 @@ class Log:
         *,
         asides: bool = False,
     ) -> Pass[Group]:
-        """Row changes as groups of batches; what a checkpoint needs is in each.
+        """Row changes as groups of batches, each with the position for a checkpoint.
 
         Parameters
         ----------
         tables, columns, where
-            As in `open`, for this pass; ``where=""`` takes away what `open` was given.
+            As in `open`, for this pass; ``where=""`` removes the condition given to `open`.
         asides : bool
-            Gather in ``group.asides`` what the log has besides rows: statements, savepoints, damage.
+            Collect in ``group.asides`` everything in the log besides rows: statements, savepoints, damage.
 
         Yields
         ------
@@ -344,10 +344,10 @@ class Log:
         DecodeError
             A length, count, type or value is not valid; what was decoded before has been yielded.
         SchemaError
-            A given definition does not fit; at the end, a wanted column that no definition had.
+            A given definition does not fit, or, at the end, no definition had a selected column.
         ConditionError
-            ``where`` is not a condition; at the end, one that no definition of a table given by name fits, or
-            no table at all.
+            ``where`` is not a condition, or, at the end, its columns are in no table or in no definition of a
+            table given by name.
         StrictError, TruncatedError
             With ``strict=True``.
         """
@@ -456,12 +456,12 @@ class Log:
     ) -> Batches:
         """Row changes as structured arrays, one batch per table definition and group.
 
-        Those of one table are an Arrow stream too: ``polars.DataFrame(log.batches("shop.orders"))``.
+        The batches of one table are also an Arrow stream: ``polars.DataFrame(log.batches("shop.orders"))``.
 
         Parameters
         ----------
         tables : str or iterable of str, optional
-            Names or glob patterns; others are not decoded at all.
+            Names or glob patterns; other tables are not decoded.
         columns : mapping, optional
             Table name or pattern to the names of the columns to decode.
         where : str or Condition, optional
@@ -470,7 +470,7 @@ class Log:
         Returns
         -------
         Batches
-            An iterator of ChangeBatch; errors while it is read are those of `groups`.
+            An iterator of ChangeBatch; it raises the same errors as `groups`.
         """
         selection = self.settings.selected(tables, columns, where)
         wanted = "all tables" if selection.tables is None else ", ".join(selection.tables)
@@ -507,7 +507,7 @@ class Log:
         Raises
         ------
         DecodeError
-            As `groups`; also text that its character set does not have.
+            As for `groups`; also text that is not valid in its character set.
         """
         selection = self.settings.selected(tables, columns, where)
         reading = self._reading()
@@ -520,26 +520,26 @@ class Log:
     def acknowledge(self, position: Position) -> None:
         """Tell a semi-synchronous server that everything before a position is stored safely.
 
-        With ``server={"semi_sync": True}`` the server's commits wait for this. Else it does nothing.
+        With ``server={"semi_sync": True}`` the server's commits wait for this; otherwise it does nothing.
 
         Parameters
         ----------
         position : Position
-            Of a group whose batches are stored.
+            Position of a group whose batches are stored.
         """
         self.sources.acknowledge(position)
 
     def stop(self) -> None:
-        """End the waiting of all passes that follow a growing log, from another thread or a signal handler.
+        """Stop all passes that wait for a growing log, from another thread or a signal handler.
 
-        Passes that are begun later follow it again; before the first pass it ends that one's waiting.
+        Passes started later wait again; if called before the first pass, it stops that one's waiting.
         """
         self._stopping.set()
         if self._passed:
             self._stopping = threading.Event()
 
     def close(self) -> None:
-        """End reading, and all passes. Batches stay valid: each holds on to the bytes it refers to."""
+        """Stop reading and end all passes. Batches stay valid: each keeps the bytes it refers to."""
         self.sources.closed = True
         if self._within is None:
             self._stopping.set()

@@ -1,4 +1,4 @@
-"""What a log did not tell, or lost: counts and first places, so that nothing is silent."""
+"""What a log lacks or has lost: counts and first places, so that nothing is silent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import BinlogError, StrictError
 
 
 class Place(NamedTuple):
-    """Where something was met first: file, offset of the event in bytes, table, column, and what it was."""
+    """Where something first occurred: file, offset of the event in bytes, table, column and details."""
 
     path: str | None
     offset: int | None
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 class BinlogWarning(UserWarning):
-    """Something was decoded as far as the log tells, and counted in ``log.report``."""
+    """The log lacks information; the rest was decoded, and the gap is counted in ``log.report``."""
 
 
 # What is counted, and what is said of it.
@@ -34,29 +34,29 @@ KINDS = {
     "rows_without_table_map": "rows events whose table map was not seen",
     "undecodable_tables": "tables whose rows cannot be decoded",
     "statement_changes": "changes were logged as statements, not as rows",
-    "unnamed_columns": "tables whose column names the log does not tell",
-    "unknown_signs": "integer columns whose sign the log does not tell",
-    "unknown_charsets": "text columns whose character set the log does not tell",
+    "unnamed_columns": "tables whose column names are not in the log",
+    "unknown_signs": "integer columns whose sign is not in the log",
+    "unknown_charsets": "text columns whose character set is not in the log",
     "metadata_misfits": "optional metadata that does not fit its table",
-    "invalid_dates": "dates that no calendar has",
-    "invalid_text": "texts that their character set does not have",
-    "skipped_changes": "changes with a compressed value that is damaged were left out",
+    "invalid_dates": "invalid dates, such as 0000-00-00",
+    "invalid_text": "texts that are not valid in their character set",
+    "skipped_changes": "changes were left out because of a damaged compressed value",
     "damaged_values": "values whose bytes cannot be read",
     "incidents": "incidents: the server says that events are missing",
     "format_notes": "descriptors that needed a decision",
-    "rows_v0": "rows events of version 0, whose values the log does not tell",
+    "rows_v0": "rows events of version 0, whose values cannot be known from the log",
     "schema_misfits": "table definitions that do not fit the rows",
     "ddl_not_followed": "schema changes that could not be followed",
     "hidden_definitions": "tables whose definitions the server does not show",
-    "unproved_definitions": "tables were changed later, and nothing tells what they looked like before",
-    "unmatched_names": "names were given that nothing in what was read has",
+    "unproved_definitions": "tables were changed later, and their earlier definitions are unknown",
+    "unmatched_names": "names were given that match nothing in the logs read",
     "file_gaps": "numbers missing between the files",
     "files_left_out": "files with the number of another log were left out",
-    "unproved_seams": "histories begun anew: nothing proves that nothing is missing before them",
+    "unproved_seams": "new histories without proof that nothing is missing before them",
     "wrong_in_use_checksum": "wrong checksum in the last event of a log in use",
-    "unusable_indexes": "indexes beside the logs that are damaged were not used",
-    "reconnects": "connections to the server were lost and mended",
-    "unknown_sources": "GTIDs to begin behind are of servers or domains that this server does not know",
+    "unusable_indexes": "damaged indexes beside the logs were not used",
+    "reconnects": "connections to the server were lost and restored",
+    "unknown_sources": "start GTIDs are of servers or domains that this server does not know",
     "missing_bytes": "positions in headers run ahead: the log lacks events or bytes",
 }
 

@@ -3,6 +3,7 @@
     python soak/mirror_kills.py --kills 50                # starts the machine's mariadbd
     python soak/mirror_kills.py --kills 50 --port 3306    # a server that runs, root has no password
     python soak/mirror_kills.py --kills 0 --keep lake     # what `make mirror` shows: no kills, the lake stays
+    python soak/mirror_kills.py --format iceberg          # tables of a catalog in SQLite, beside the lake
 
 Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
 create tables, and swap a table for a copy of it as gh-ost does. Each round starts the mirror, and ends it by
@@ -12,6 +13,7 @@ SIGKILL.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -30,13 +32,13 @@ DATABASE = "mirrored"
 TABLES = ("orders", "items", "people", "events")
 PATTERN = f"{DATABASE}.*"
 _MIRROR = """
-import sys
+import json, sys
 from binlog_core.spark import start_session
 from binlog_core.spark.mirror import mirror
 session = start_session("local[2]")
 print("ready", flush=True)
 sys.stdin.readline()
-mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session)
+mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session, **json.loads(sys.argv[4]))
 """
 
 
@@ -135,10 +137,44 @@ def define(cursor: Any, chance: random.Random) -> None:
         cursor.execute("FLUSH BINARY LOGS")
 
 
-def mirror(port: int, lake: Path) -> subprocess.Popen[str]:
+def catalog_of(lake: Path) -> dict[str, str]:
+    """Of Iceberg's tables."""
+    return {"type": "sql", "uri": f"sqlite:///{lake.with_name(f'{lake.name}.db')}"}
+
+
+def rows_in(lake: Path, name: str, form: str) -> Any:
+    """All rows of a table, by the library of its format."""
+    if form == "delta":
+        from deltalake import DeltaTable
+
+        return DeltaTable(str(lake / f"{DATABASE}.{name}")).to_pyarrow_table()
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog("default", **catalog_of(lake)).load_table((DATABASE, name)).scan().to_arrow()
+
+
+def spoil(lake: Path, key: int, form: str) -> None:
+    """Change the note of one of the people by hand."""
+    if form == "delta":
+        from deltalake import DeltaTable
+
+        table = DeltaTable(str(lake / f"{DATABASE}.people"))
+        table.update(predicate=f"id = {key}", updates={"note": "'changed by hand'"})
+        return
+    import pyarrow
+    from pyiceberg.catalog import load_catalog
+
+    people = load_catalog("default", **catalog_of(lake)).load_table((DATABASE, "people"))
+    row = people.scan(row_filter=f"id = {key}").to_arrow()
+    note = row.column_names.index("note")
+    people.overwrite(row.set_column(note, "note", pyarrow.array(["changed by hand"])), f"id = {key}")
+
+
+def mirror(port: int, lake: Path, form: str) -> subprocess.Popen[str]:
     """A process that mirrors once it is told to."""
     pipe = subprocess.PIPE
-    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN]
+    settings = {"format": form, "catalog": catalog_of(lake) if form == "iceberg" else None}
+    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, json.dumps(settings)]
     return subprocess.Popen(
         [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True
     )
@@ -152,24 +188,22 @@ def told(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def differences(port: int, lake: Path) -> list[str]:
+def differences(port: int, lake: Path, form: str) -> list[str]:
     """Tables that are not in the lake as a plain SELECT has them: by code that the mirror does not share."""
-    from deltalake import DeltaTable
-
     from binlog_core.spark.mirror import status
 
     wrong = []
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW TABLES")
         names = [row[0] for row in cursor.fetchall()]
-        folders = {one.table.partition(".")[2]: one.uri for one in status(lake)}
+        known = {one.table.partition(".")[2] for one in status(lake)}
         for name in names:
             cursor.execute(f"SELECT * FROM {name} ORDER BY id")
             columns = [column[0] for column in cursor.description]
-            if name not in folders:
+            if name not in known:
                 wrong.append(f"{name}: is not in the lake")
                 continue
-            here = DeltaTable(folders[name]).to_pyarrow_table(columns=columns).sort_by("id")
+            here = rows_in(lake, name, form).select(columns).sort_by("id")
             mine = [tuple(row.values()) for row in here.to_pylist()]
             theirs = list(cursor.fetchall())
             if mine != theirs:
@@ -177,18 +211,18 @@ def differences(port: int, lake: Path) -> list[str]:
     return wrong
 
 
-def soak(port: int, kills: int, longest: float, seed: int, lake: Path) -> int:
+def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str) -> int:
     random.seed(seed)
     prepare(port)
     stop = threading.Event()
     writers = [threading.Thread(target=write, args=(port, n, stop), daemon=True) for n in range(8)]
     for writer in writers:
         writer.start()
-    following = mirror(port, lake) if kills else None
+    following = mirror(port, lake, form) if kills else None
     for kill in range(kills):
         running, following = following, None
         if kill + 1 < kills:
-            following = mirror(port, lake)  # it is made ready meanwhile
+            following = mirror(port, lake, form)  # it is made ready meanwhile
         assert running is not None
         told(running)
         time.sleep(random.random() * longest)
@@ -200,23 +234,20 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path) -> int:
         print(f"kill {kill + 1}: {stages(lake)}", flush=True)
     if not kills:
         time.sleep(2)
-        command(port, lake, "run")
+        command(port, lake, "run", form)
         time.sleep(2)
     stop.set()
     for writer in writers:
         writer.join()
-    if command(port, lake, "run"):
+    if command(port, lake, "run", form):
         return 1
     command(port, lake, "status")
-    wrong = differences(port, lake)
+    wrong = differences(port, lake, form)
     print(f"{kills} kills; not as SELECT has them: {', '.join(wrong) or 'none'}", flush=True)
     if wrong or command(port, lake, "verify"):
         return 1
-    from deltalake import DeltaTable
-
-    table = DeltaTable(str(lake / f"{DATABASE}.people"))
-    key = min(table.to_pyarrow_table(columns=["id"])["id"].to_pylist())
-    table.update(predicate=f"id = {key}", updates={"note": "'changed by hand'"})
+    key = min(rows_in(lake, "people", form)["id"].to_pylist())
+    spoil(lake, key, form)
     print(f"the note of people {key} is changed by hand", flush=True)
     return 0 if command(port, lake, "verify") == 1 else 1
 
@@ -231,11 +262,14 @@ def stages(lake: Path) -> str:
     return "nothing yet"
 
 
-def command(port: int, lake: Path, name: str) -> int:
+def command(port: int, lake: Path, name: str, form: str = "delta") -> int:
     """Run ``binlog-core mirror`` as a user does."""
     arguments = [name, str(lake)]
     if name == "run":
         arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), "--tables", PATTERN, "--until", "now"]
+        arguments += ["--format", form]
+        if form == "iceberg":
+            arguments += [text for one in catalog_of(lake).items() for text in ("--catalog", "=".join(one))]
     print("$ binlog-core mirror", *arguments, flush=True)
     return subprocess.run([sys.executable, "-m", "binlog_core.cli", "mirror", *arguments]).returncode
 
@@ -246,13 +280,14 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=20, help="seconds that a mirror may live")
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--port", type=int)
+    parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
     parser.add_argument("--keep", type=Path, help="folder of the lake")
     arguments = parser.parse_args()
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     with tempfile.TemporaryDirectory(prefix="mirrored") as name:
         lake = (arguments.keep or Path(name) / "lake").absolute()
         with port_of(arguments.port) as port:
-            return soak(port, arguments.kills, arguments.longest, arguments.seed, lake)
+            return soak(port, arguments.kills, arguments.longest, arguments.seed, lake, arguments.format)
 
 
 if __name__ == "__main__":

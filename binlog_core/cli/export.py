@@ -36,6 +36,11 @@ _LOG_LINES = 20  # of Spark's own, shown when it fails by itself
 _CELL_LEN = 40
 _PADDING_LEN = 3  # of a cell in a table
 
+Catalog = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog; can be repeated."),
+]
+
 
 @spread
 def export(
@@ -104,10 +109,7 @@ def export(
     run_id: Annotated[
         str | None, typer.Option(help="Name of this run; a run that has been committed is not repeated.")
     ] = None,
-    catalog: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog; can be repeated."),
-    ] = None,
+    catalog: Catalog = None,
     current: Annotated[
         str | None,
         typer.Option(
@@ -209,7 +211,7 @@ def export(
                 split_size=most,
                 format=format,
                 run_id=run_id,
-                catalog=_catalog(catalog),
+                catalog=catalog_of(catalog),
                 xa=xa,
                 state=state,
             )
@@ -305,7 +307,8 @@ def _lag(state: ExportState) -> Table:
     return both
 
 
-def _catalog(properties: list[str] | None) -> dict[str, str] | None:
+def catalog_of(properties: list[str] | None) -> dict[str, str] | None:
+    """The properties of ``--catalog``; None: there are none."""
     if not properties:
         return None
     found = {}

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from .._durations import seconds_of
 from .archive import stopping
-from .export import spark_session
+from .export import Catalog, catalog_of, spark_session
 from .options import LoginOptions, spread
 from .output import (
     EXIT_ERROR,
@@ -78,7 +78,11 @@ def run(
         Literal["now"] | None,
         typer.Option(help="Stop at the server's current position; by default keep running."),
     ] = None,
-    format: Annotated[Literal["delta"], typer.Option(help="Table format.")] = "delta",
+    format: Annotated[
+        Literal["delta", "iceberg"] | None,
+        typer.Option(help="Table format. Default: that of the lake, or delta for a new lake."),
+    ] = None,
+    catalog: Catalog = None,
     history: Annotated[
         bool, typer.Option("--history", help="Also keep all versions of rows, in LAKE/history/TABLE.")
     ] = False,
@@ -125,6 +129,7 @@ def run(
             archive=archive,
             until=until,
             format=format,
+            catalog=catalog_of(catalog),
             history=history,
             status=status or (),
             compact=every,
@@ -143,6 +148,7 @@ def run(
 def status(
     lake: Lake,
     as_json: AsJson = False,
+    catalog: Catalog = None,
     prometheus: Annotated[
         bool, typer.Option("--prometheus", help="Metrics in Prometheus' text format.")
     ] = False,
@@ -155,7 +161,7 @@ def status(
     from ..spark.mirror.reporting import MirrorStatus
 
     with errors_as_lines():
-        found = look(lake)
+        found = look(lake, catalog=catalog_of(catalog))
         if prometheus:
             sys.stdout.write(MirrorStatus(lake, found).to_prometheus().decode())
         else:
@@ -168,6 +174,7 @@ def status(
 def resync(
     lake: Lake,
     tables: Tables = None,
+    catalog: Catalog = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
@@ -178,7 +185,7 @@ def resync(
 
     access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = copy_anew(lake, *(tables or ()), spark=spark, **access)
+        found = copy_anew(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
         _show(found, as_json=as_json)
     _exit(found)
 
@@ -188,6 +195,7 @@ def resync(
 def verify(
     lake: Lake,
     tables: Tables = None,
+    catalog: Catalog = None,
     master: Master = "local[*]",
     as_json: AsJson = False,
     *,
@@ -201,7 +209,7 @@ def verify(
 
     access = login.login("options")
     with errors_as_lines(), spark_session(master, "mirror") as spark:
-        found = compare(lake, *(tables or ()), spark=spark, **access)
+        found = compare(lake, *(tables or ()), catalog=catalog_of(catalog), spark=spark, **access)
         for one in found:
             _tell(one, as_json=as_json)
     if not all(one.agrees for one in found):

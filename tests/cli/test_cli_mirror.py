@@ -23,7 +23,7 @@ PARKED = TableStatus("shop.t\x1b[2J", "parked", "no primary key", "lake/c")
 
 
 def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "status", lambda lake: [FOLLOWED, COPYING])
+    monkeypatch.setattr(work, "status", lambda lake, **_: [FOLLOWED, COPYING])
     ran = run("mirror", "status", "lake")
     assert ran.code == 0
     found = [line.split() for line in ran.lines if line.startswith("  shop.")]
@@ -45,7 +45,7 @@ def test_the_status_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_parked_table_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "status", lambda lake: [FOLLOWED, PARKED])
+    monkeypatch.setattr(work, "status", lambda lake, **_: [FOLLOWED, PARKED])
     ran = run("mirror", "status", "lake")
     assert (ran.code, ran.err) == (1, "shop.t\\u001b[2J: no primary key\n")
     ran = run("mirror", "status", "lake", "--json")
@@ -54,10 +54,18 @@ def test_a_parked_table_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_status_as_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "status", lambda lake: [FOLLOWED])
+    monkeypatch.setattr(work, "status", lambda lake, **_: [FOLLOWED])
     ran = run("mirror", "status", "lake", "--prometheus")
     assert ran.code == 0
     assert 'binlog_core_mirror_rows{lake="lake",table="shop.orders"} 1000000' in ran.lines
+
+
+def test_the_catalog_of_iceberg_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(work, "status", lambda lake, catalog: asked.append(catalog) or [])
+    assert run("mirror", "status", "lake", "--catalog", "name=prod", "--catalog", "token=a=b").code == 0
+    assert asked == [{"name": "prod", "token": "a=b"}]
+    assert run("mirror", "status", "lake", "--catalog", "prod").code == 2
 
 
 def test_rows_that_differ_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

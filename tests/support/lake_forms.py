@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,28 @@ class DeltaForm:
 
     def read(self, path: Path) -> Any:
         """All rows, by the format's own library."""
+        return self.table(path).to_pyarrow_table()
+
+    def table(self, path: Path) -> Any:
+        """As deltalake has it."""
         from deltalake import DeltaTable
 
-        return DeltaTable(str(path)).to_pyarrow_table()
+        return DeltaTable(str(path))
+
+    def files(self, path: Path) -> int:
+        """How many files it has."""
+        return len(self.table(path).file_uris())
+
+    def told(self, path: Path) -> dict[str, Any]:
+        """What the last commit says."""
+        found: dict[str, Any] = self.table(path).history(1)[0]
+        return found
+
+    def spoil(self, path: Path, key: int, gone: int, column: str) -> None:
+        """Change a text by hand in the row of one key, and delete that of another."""
+        table = self.table(path)
+        table.update(predicate=f"id = {key}", updates={column: "'wrong'"})
+        table.delete(f"id = {gone}")
 
 
 class IcebergForm:
@@ -47,8 +67,10 @@ class IcebergForm:
 
     def identifier(self, path: Path) -> str:
         """The name of a table in the catalog."""
-        name = path.name if "." in path.name else f"shop.{path.name}"
-        return f"{name}__history" if path.parent.name == "history" else name
+        name, _, version = path.name.partition(".v")
+        name = name if "." in name else f"shop.{name}"
+        name += "__history" if path.parent.name == "history" else ""
+        return f"{name}__v{version}" if version else name
 
     def table(self, path: Path) -> Any:
         """As pyiceberg has it."""
@@ -60,5 +82,25 @@ class IcebergForm:
         """All rows, by the format's own library."""
         return self.table(path).scan().to_arrow()
 
+    def files(self, path: Path) -> int:
+        """How many files it has."""
+        return len(list(self.table(path).scan().plan_files()))
 
-FORMS = {"delta": DeltaForm, "iceberg": IcebergForm}
+    def told(self, path: Path) -> dict[str, Any]:
+        """What the last commit says."""
+        found: dict[str, Any] = self.table(path).current_snapshot().summary.additional_properties
+        return found
+
+    def spoil(self, path: Path, key: int, gone: int, column: str) -> None:
+        """Change a text by hand in the row of one key, and delete that of another."""
+        import pyarrow as pa
+
+        table = self.table(path)
+        rows = table.scan(row_filter=f"id = {key}").to_arrow()
+        rows = rows.set_column(rows.column_names.index(column), column, pa.array(["wrong"]))
+        table.overwrite(rows, f"id = {key}")
+        table.delete(f"id = {gone}")
+
+
+Form = DeltaForm | IcebergForm
+FORMS: dict[str, Callable[[Path], Form]] = {"delta": DeltaForm, "iceberg": IcebergForm}

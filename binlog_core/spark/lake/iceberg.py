@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..._sources.deltas import delta_options
 from ...errors import BinlogError, MissingExtraError
@@ -27,6 +28,13 @@ _STORE = {  # the words of deltalake in those of pyiceberg
     "AWS_REGION": "s3.region",
     "AWS_ENDPOINT_URL": "s3.endpoint",
 }
+_PLAIN = frozenset(
+    (
+        *("name", "type", "uri", "warehouse", "prefix", "py-catalog-impl", "scope", "oauth2-server-uri"),
+        *("client.region", "glue.region", "glue.id", "glue.endpoint", "s3.region", "s3.endpoint"),
+        *("rest.sigv4-enabled", "rest.signing-region", "rest.signing-name"),
+    )
+)
 _MERGED = "commit.manifest.min-count-to-merge"
 _MOST_MANIFESTS = "16"  # of a table that we make, before they are put together
 
@@ -344,6 +352,19 @@ def load_iceberg_catalog(
         return load_catalog(name, **{**told, **properties})
     except Exception as error:
         raise BinlogError(f"the catalog cannot be opened: {type(error).__name__}: {error}") from error
+
+
+def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those properties of a catalog that may be kept: only names that are known to be no secrets."""
+    return {name: value for name, value in properties.items() if name in _PLAIN and not _has_secret(value)}
+
+
+def _has_secret(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        return parts.password is not None or bool(parts.query)
+    except ValueError:
+        return True
 
 
 def kept_type(kind: pa.DataType) -> pa.DataType:

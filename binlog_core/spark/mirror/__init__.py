@@ -1,6 +1,6 @@
 """The tables of a server in a lake: copied, kept up to date, and held against the server.
 
-Importing this needs neither pyspark nor deltalake.
+Importing this needs neither pyspark nor deltalake nor pyiceberg.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from ..._durations import seconds_of
 from ...errors import MirrorError
 from .reporting import MirrorStatus, TableStatus, statuses
-from .state import Lake, MirrorState, new_state, opened
+from .state import FORMATS, Lake, MirrorState, new_state, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Compared", "TableStatus", "mirror", "resync", "status", "verify"]
 
 Uri = str | os.PathLike[str]
+Catalog = Mapping[str, str] | str | None
 _STATUS_INTERVAL = 10.0
 
 
@@ -40,7 +41,8 @@ def mirror(
     tables: str | Sequence[str],
     archive: Uri | None = None,
     until: Literal["now"] | None = None,
-    format: Literal["delta"] = "delta",
+    format: Literal["delta", "iceberg"] | None = None,
+    catalog: Catalog = None,
     history: bool = False,
     compact: str | float | dt.timedelta | None = "1h",
     rate: float | None = None,
@@ -65,7 +67,7 @@ def mirror(
         ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT;
         a MySQL server without GTIDs also takes RELOAD, for a read lock of some milliseconds.
     lake : str or path
-        Directory or URL of an object store. Each table is a Delta table ``LAKE/database.table``.
+        Directory or URL of an object store. Each table has its directory ``LAKE/database.table``.
     tables : str or sequence of str
         Names or patterns, as ``shop.*``. Tables that come later are taken too.
     archive : str or path, optional
@@ -73,9 +75,15 @@ def mirror(
         to see it. By default a directory in the lake.
     until : "now", optional
         End when the tables are where the server stood when it was asked; otherwise go on until `stop`.
-    format : "delta"
+    format : "delta" or "iceberg", optional
+        Delta tables, or tables ``database.table`` of an Iceberg catalog. By default what the lake has: Delta
+        in a new one.
+    catalog : mapping or str, optional
+        Iceberg's catalog: properties for ``pyiceberg.catalog.load_catalog``, or its name in pyiceberg's
+        configuration. Those that are no secrets are kept in the lake, and need not be given again.
     history : bool
-        Keep all versions of rows, too, in a Delta table ``LAKE/history/database.table``.
+        Keep all versions of rows, too, in a table in ``LAKE/history/database.table`` (Iceberg:
+        ``database.table__history``).
     compact : str, float or timedelta, optional
         How often small files of a table are put together: ``1h``, or seconds; None: never.
     rate : float, optional
@@ -114,12 +122,12 @@ def mirror(
     ServerError, ArchiveError
         The server or its logs cannot be read.
     MissingExtraError
-        pyspark, PyMySQL or deltalake is not installed.
+        pyspark, PyMySQL, or deltalake or pyiceberg is not installed.
     """
     if until not in (None, "now"):
         raise ValueError(f"until={until!r}: expected 'now'")
-    if format != "delta":
-        raise ValueError(f"format={format!r}: expected 'delta'")
+    if format not in (None, *FORMATS):
+        raise ValueError(f"format={format!r}: expected 'delta' or 'iceberg'")
     interval = None if compact is None else seconds_of(compact, "compact")
     if rate is not None and rate <= 0:
         raise ValueError(f"rate={rate!r}: expected more than 0")
@@ -129,6 +137,10 @@ def mirror(
         state = place.load()
         if state is None:
             state = new_state(_without_password(server), patterns, os.fspath(archive or place.own("archive")))
+            state.format = format or state.format
+        elif format not in (None, state.format):
+            raise MirrorError(f"the tables are in format {state.format}, not {format}", path=place.uri)
+        place.use(state, catalog)
         state.server, state.patterns = _without_password(server), patterns
         state.archive = os.fspath(archive) if archive is not None else state.archive
         state.history = history
@@ -157,12 +169,16 @@ def mirror(
         return found
 
 
-def status(lake: Uri, *, storage_options: dict[str, Any] | None = None) -> list[TableStatus]:
+def status(
+    lake: Uri, *, catalog: Catalog = None, storage_options: dict[str, Any] | None = None
+) -> list[TableStatus]:
     """How the tables of a mirror are; asks the lake and the archive, not the server.
 
     Parameters
     ----------
     lake : str or path
+    catalog : mapping or str, optional
+        As of `mirror`, where it has secrets.
     storage_options : dict, optional
 
     Returns
@@ -175,7 +191,7 @@ def status(lake: Uri, *, storage_options: dict[str, Any] | None = None) -> list[
         The lake has no mirror.
     """
     place = Lake(os.fspath(lake), storage_options)
-    return statuses(place, opened(place))
+    return statuses(place, opened(place, catalog))
 
 
 def resync(
@@ -183,6 +199,7 @@ def resync(
     *tables: str,
     spark: SparkSession | None = None,
     master: str = "local[*]",
+    catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
@@ -195,7 +212,7 @@ def resync(
     lake : str or path
     *tables : str
         Names or patterns; without any, all that are parked.
-    spark, master, storage_options, options, password_file, defaults_file
+    spark, master, catalog, storage_options, options, password_file, defaults_file
         As of `mirror`. The server's address is that of the mirror.
 
     Returns
@@ -209,7 +226,7 @@ def resync(
     """
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
-        state = opened(place)
+        state = opened(place, catalog)
         for one in state.chosen(tables):
             if tables or one.stage == "parked":
                 one.copy_anew()
@@ -224,6 +241,7 @@ def verify(
     *tables: str,
     spark: SparkSession | None = None,
     master: str = "local[*]",
+    catalog: Catalog = None,
     storage_options: dict[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
     password_file: Uri | None = None,
@@ -239,7 +257,7 @@ def verify(
     lake : str or path
     *tables : str
         Names or patterns; all without any.
-    spark, master, storage_options, options, password_file, defaults_file
+    spark, master, catalog, storage_options, options, password_file, defaults_file
         As of `mirror`.
 
     Returns
@@ -256,7 +274,7 @@ def verify(
 
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
-        state = opened(place)
+        state = opened(place, catalog)
         chosen = state.chosen(tables)
         login = {"options": options, "password_file": password_file, "defaults_file": defaults_file}
         with _working(place, state, state.server, login, spark, master, None, None) as work:

@@ -9,12 +9,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ..._change_columns import INSERT, LAKE_COLUMNS, OPS
-from ..._sources.deltas import delta_options
 from ..apply.files import write_file
 from ..apply.jobs import Folder
-from ..lake.delta import DeltaLakeTable
-from ..lake.destination import directory_name
 from ..lake.results import FileStatistics, ToldStatement
+from ..lake.table import FileTable
 from ..rows.fit import STATEMENT, special_fields, widened
 from ..rows.types import import_pyarrow
 from .joining import Joiner, Sized, join
@@ -24,16 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_FOLDER = "history"  # the directory of a table has a dot in its name
 _BEGAN = "binlog_core.history"  # in a commit
 _COPY = "copy"  # a `_change_type`: what comes before it is no more
 _TYPE, _VERSION, _TIME, _ORDINAL = LAKE_COLUMNS
-
-
-def history_of(lake: Lake, state: TableState, number: int = 1) -> str:
-    """URI of a table's history; numbers above 1: of rows whose types do not fit into those before."""
-    name = directory_name(state.database, state.name) + (f".v{number}" if number > 1 else "")
-    return f"{lake.uri}/{_FOLDER}/{name}"
 
 
 class History:
@@ -59,16 +50,16 @@ class History:
         current, special = self._lake.opened(state), special_fields()
         types = {_TYPE: OPS[INSERT], _VERSION: place - 1, _TIME: None, _ORDINAL: 1}
         schema = import_pyarrow().schema([*current.columns, *((name, special[name]) for name in types)])
-        opened = cache(partial(self._opened, state))
+        opened = cache(partial(self._lake.opened, state))
         (number,), schemas = _placed(opened, [schema])
-        rows = Joiner(self._lake.folder(state), self._folder(state, number), schemas[number], types)
+        rows = Joiner(self._lake.folder(state), self._lake.folder(state, number), schemas[number], types)
         marker = [{_TYPE: _COPY, _VERSION: place - 1, _ORDINAL: 0}]
         schemas.setdefault(1, opened(1).columns)
         told = {_BEGAN: str(place)}
         for one in sorted(schemas):
             if opened(one).last_commit().get(_BEGAN) != told[_BEGAN]:
                 files = current.files() if one == number else ()
-                rows = replace(rows, into=self._folder(state, one), schema=schemas[one])
+                rows = replace(rows, into=self._lake.folder(state, one), schema=schemas[one])
                 self._write(opened(one), rows, files, marker if one == 1 else (), place, told)
 
     def append(
@@ -90,7 +81,7 @@ class History:
             URI that the files' names begin in.
         end : int
         """
-        opened = cache(partial(self._opened, state))
+        opened = cache(partial(self._lake.opened, state))
         numbers, schemas = _placed(opened, [file.schema for file in files])
         if statements:
             schemas.setdefault(1, opened(1).columns)
@@ -106,24 +97,24 @@ class History:
             ]
             rows = Joiner(
                 Folder(folder, self._lake.storage_options),
-                self._folder(state, number),
+                self._lake.folder(state, number),
                 schema,
                 since=since,
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
             self._write(opened(number), rows, own, told, end, None)
 
-    def tables(self, state: TableState) -> Iterator[tuple[DeltaLakeTable, Folder]]:
+    def tables(self, state: TableState) -> Iterator[tuple[FileTable, Folder]]:
         """Those that a table's history is in."""
         for number in count(1):
-            found = self._opened(state, number)
+            found = self._lake.opened(state, number)
             if not found.exists:
                 return
-            yield found, self._folder(state, number)
+            yield found, self._lake.folder(state, number)
 
     def _write(
         self,
-        table: DeltaLakeTable,
+        table: FileTable,
         rows: Joiner,
         files: Sequence[Sized],
         told_rows: Sequence[Mapping[str, Any]],
@@ -136,7 +127,8 @@ class History:
         names = [
             name for name in (_TYPE, _VERSION, _TIME, _ORDINAL, STATEMENT) if name not in rows.schema.names
         ]
-        rows = replace(rows, schema=pa.schema([*rows.schema, *((name, special[name]) for name in names)]))
+        columns = pa.schema([*rows.schema, *((name, special[name]) for name in names)])
+        rows = replace(rows, schema=table.kept(columns))
         rows.into.make()
         written = join(self._session, rows, files)
         if told_rows:
@@ -145,24 +137,15 @@ class History:
         if not written:
             return
         app = (self._mirror, end)
-        if all(rows.schema.field(one.name).type == one.type for one in table.columns):
+        if table.takes(rows.schema):
             table.exchange(written, (), rows.schema, app, told)
         else:  # a type became wider
             again = Joiner(rows.into, rows.into, rows.schema)
             table.replace([*written, *join(self._session, again, table.files())], rows.schema, app, told)
 
-    def _opened(self, state: TableState, number: int) -> DeltaLakeTable:
-        return DeltaLakeTable(
-            history_of(self._lake, state, number), delta_options(self._lake.storage_options)
-        )
-
-    def _folder(self, state: TableState, number: int) -> Folder:
-        uri = history_of(self._lake, state, number)
-        return Folder(uri, delta_options(self._lake.storage_options), delta=True)
-
 
 def _placed(
-    opened: Callable[[int], DeltaLakeTable], schemas: Iterable[pa.Schema]
+    opened: Callable[[int], FileTable], schemas: Iterable[pa.Schema]
 ) -> tuple[list[int], dict[int, pa.Schema]]:
     """The number of the table that each goes to, the first that can hold it, and what those then have."""
     numbers: list[int] = []

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..apply.files import FileWriter, shaped, tables_of
 from ..apply.jobs import Folder
-from ..lake.delta import DeltaLakeTable
-from ..lake.table import DataFile
+from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here
 
@@ -99,7 +98,7 @@ def join(session: SparkSession, joiner: Joiner, files: Iterable[Sized]) -> list[
     return [one for one in run(joiner, [names for names in groups if names]) if one is not None]
 
 
-def compact(session: SparkSession, table: DeltaLakeTable, folder: Folder) -> int:
+def compact(session: SparkSession, table: FileTable, folder: Folder) -> int:
     """Put a table's small files together, where it has many; their number.
 
     One commit exchanges them and says that no row has changed. Whatever ends this before leaves the table as

@@ -16,7 +16,7 @@ from ...gtids import parse_gtid_set
 from ...splits import FILE_NUMBER_SHIFT, plan_splits
 from ..access import Access
 from ..doors.resuming import gtids_behind
-from ..lake.delta import DeltaLakeTable
+from ..lake.table import FileTable
 from .state import GTIDS, Lake, MirrorState
 
 
@@ -44,7 +44,7 @@ class TableStatus:
         Transactions up to there, as far as the log tells.
     rows : int or None
     version : int or None
-        Of the Delta table.
+        Of the Delta table; of an Iceberg table the snapshot.
     committed : float or None
         Of its last commit: seconds since 1970.
     """
@@ -203,12 +203,12 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     return out
 
 
-def _committed(table: DeltaLakeTable) -> dict[str, Any]:
+def _committed(table: FileTable) -> dict[str, Any]:
     if not table.exists:
         return {}
-    last, counts = table.last_commit(), [file.rows for file in table.files()]
+    last = table.last_commit()
     return {
-        "rows": sum(counts) if min(counts, default=0) >= 0 else table.dataset().count_rows(),
+        "rows": table.rows,
         "version": table.version,
         "committed": last["timestamp"] / 1000 if last else None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -17,9 +17,13 @@ from ...errors import MirrorError
 from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable
 from ..lake.destination import directory_name, open_filesystem, write_whole
+from ..lake.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
+from ..lake.table import FileTable
 
 _FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
+_HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
+FORMATS = ("delta", "iceberg")
 GTIDS = "gtids"  # in an offset
 
 Stage = Literal["copying", "following", "parked", "dropped"]
@@ -105,7 +109,9 @@ class MirrorState:
     patterns : tuple of str
         Of the tables' names.
     archive : str
-    format : str
+    format : "delta" or "iceberg"
+    catalog : dict of str to str
+        Properties of Iceberg's catalog that are no secrets.
     tables : dict of str to TableState
     offsets : dict of int to dict
         What is known of the logs at the places of the tables: definitions, open XA transactions.
@@ -120,6 +126,7 @@ class MirrorState:
     patterns: tuple[str, ...]
     archive: str
     format: str = "delta"
+    catalog: dict[str, str] = field(default_factory=dict)
     tables: dict[str, TableState] = field(default_factory=dict)
     offsets: dict[int, Offset] = field(default_factory=dict)
     round: dict[str, Any] | None = None
@@ -180,6 +187,27 @@ class Lake:
         self.uri = uri.rstrip("/")
         self.storage_options = storage_options
         self.filesystem, self.path = open_filesystem(self.uri, storage_options)
+        self._catalog: Any = None  # None: its tables are Delta tables
+
+    def use(self, state: MirrorState, catalog: Mapping[str, str] | str | None = None) -> None:
+        """Have its tables in the format of a mirror; properties of the catalog are kept with its state.
+
+        Raises
+        ------
+        ValueError
+            There is a catalog, and the tables are Delta tables.
+        BinlogError
+            The catalog cannot be opened.
+        MissingExtraError
+            pyiceberg is not installed.
+        """
+        given = {"name": catalog} if isinstance(catalog, str) else dict(catalog or {})
+        if state.format == "iceberg":
+            properties = {**state.catalog, **given}
+            self._catalog = load_iceberg_catalog(properties or None, self.storage_options)
+            state.catalog = without_secrets(properties)
+        elif given:
+            raise ValueError("catalog=: expected with format='iceberg' alone")
 
     @property
     def is_local(self) -> bool:
@@ -190,17 +218,28 @@ class Lake:
         """URI of something of the mirror's own."""
         return f"{self.uri}/{_FOLDER}/{name}"
 
-    def table(self, state: TableState) -> str:
-        """URI of a table."""
-        return f"{self.uri}/{directory_name(state.database, state.name)}"
+    def table(self, state: TableState, history: int = 0) -> str:
+        """URI of a table, or, from 1 on, of those that its history is in."""
+        name = directory_name(state.database, state.name)
+        if history:
+            name = f"{_HISTORY}/{name}" + (f".v{history}" if history > 1 else "")
+        root = self.path if self.is_local and self._catalog is not None else self.uri
+        return f"{root}/{name}"
 
-    def opened(self, state: TableState) -> DeltaLakeTable:
+    def opened(self, state: TableState, history: int = 0) -> FileTable:
         """A table as it is now."""
-        return DeltaLakeTable(self.table(state), delta_options(self.storage_options))
+        uri = self.table(state, history)
+        if self._catalog is None:
+            return DeltaLakeTable(uri, delta_options(self.storage_options))
+        name = state.name + (f"__{_HISTORY}" if history else "") + (f"__v{history}" if history > 1 else "")
+        return IcebergLakeTable(self._catalog, (state.database, name), uri)
 
-    def folder(self, state: TableState) -> Folder:
+    def folder(self, state: TableState, history: int = 0) -> Folder:
         """A table's files."""
-        return Folder(self.table(state), delta_options(self.storage_options), delta=True)
+        uri = self.table(state, history)
+        if self._catalog is None:
+            return Folder(uri, delta_options(self.storage_options), delta=True)
+        return Folder(uri, self.storage_options)
 
     def load(self) -> MirrorState | None:
         """The mirror that is here; None: none is.
@@ -272,8 +311,8 @@ def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorSta
     return MirrorState(uuid.uuid4().hex, server, patterns, archive)
 
 
-def opened(lake: Lake) -> MirrorState:
-    """The mirror in a lake.
+def opened(lake: Lake, catalog: Mapping[str, str] | str | None = None) -> MirrorState:
+    """The mirror in a lake, which has its tables in the mirror's format from now on.
 
     Raises
     ------
@@ -285,4 +324,5 @@ def opened(lake: Lake) -> MirrorState:
         raise MirrorError(
             "the lake has no mirror: expected one that 'mirror SERVER LAKE' made", path=lake.uri
         )
+    lake.use(found, catalog)
     return found

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.golden import DATA
-from support.lake_forms import FORMS, DeltaForm, IcebergForm
+from support.lake_forms import FORMS, Form
 from support.lake_tables import plain
 from support.server import connect, logged, needs_server
 from support.workload import Workload
@@ -61,12 +61,11 @@ def rows_of(target: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(params=FORMS)
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaForm | IcebergForm:
-    found: DeltaForm | IcebergForm = FORMS[request.param](tmp_path)
-    return found
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+    return FORMS[request.param](tmp_path)
 
 
-def rows_in(form: DeltaForm | IcebergForm, target: Path) -> list[dict[str, Any]]:
+def rows_in(form: Form, target: Path) -> list[dict[str, Any]]:
     return sorted(form.read(target).to_pylist(), key=lambda row: row["id"])
 
 
@@ -136,7 +135,7 @@ class Source:
 @pytest.mark.parametrize("minimal", [False, True], ids=["full", "minimal"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_target_equals_the_source_after_each_batch(
-    tmp_path: Path, form: DeltaForm | IcebergForm, seed: int, minimal: bool
+    tmp_path: Path, form: Form, seed: int, minimal: bool
 ) -> None:
     source = Source(seed, minimal)
     target = tmp_path / "target"
@@ -215,9 +214,7 @@ def test_what_an_alter_does_to_rows_that_are_there(
     assert rows_of(target) == [wanted]
 
 
-def test_names_are_exchanged_and_checks_see_where_a_value_came_from(
-    tmp_path: Path, form: DeltaForm | IcebergForm
-) -> None:
+def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Path, form: Form) -> None:
     text = [("id", "INT"), ("a", "VARCHAR(20)"), ("b", "VARCHAR(20)")]
     table, target = Table("shop", "t", text, primary_key=["id"]), tmp_path / "target"
     log = Log("8.0.36")
@@ -244,7 +241,7 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(
     assert rows_in(form, target) == [{"id": 1, "a": "trailing ", "b": "y"}]
 
 
-def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
+def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: Form) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")
     log.query("DROP TABLE IF EXISTS t", "shop")  # nothing is lost: dumps begin like this
@@ -299,7 +296,7 @@ def test_create_select_is_followed_by_its_rows(tmp_path: Path) -> None:
         assert [row["id"] for row in rows_of(target)] == [1, 2]
 
 
-def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
+def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: Form) -> None:
     target = tmp_path / "target"
     log = Log("8.0.36")
     log.begin()
@@ -317,7 +314,7 @@ def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: DeltaF
     assert rows_in(form, target) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
 
 
-def test_an_insert_that_lacks_columns(tmp_path: Path, form: DeltaForm | IcebergForm) -> None:
+def test_an_insert_that_lacks_columns(tmp_path: Path, form: Form) -> None:
     target = tmp_path / "target"
     log = Log("10.11.6-MariaDB")
     log.begin()
@@ -645,7 +642,7 @@ def two_inserts() -> Log:
 def test_a_commit_that_says_nothing_may_have_been_made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    form: DeltaForm | IcebergForm,
+    form: Form,
     error: type[BaseException],
     made: bool,
 ) -> None:

@@ -12,7 +12,7 @@ from support.lake_forms import IcebergForm
 pa = pytest.importorskip("pyarrow")
 
 from binlog_core import BinlogError  # noqa: E402
-from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog, promoted  # noqa: E402
+from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog, promoted, without_secrets  # noqa: E402
 from binlog_core.spark.lake.table import DataFile  # noqa: E402
 
 
@@ -185,6 +185,14 @@ def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:
     data_file(tmp_path, "a.parquet", id=[1])
     plain.add_files([f"{tmp_path}/t/a.parquet"])
     assert IcebergLakeTable(catalog, ("shop", "u")).special == ["files outside of its directory"]
+
+
+def test_which_properties_of_a_catalog_are_secrets() -> None:
+    plain = {"name": "a", "type": "sql", "uri": "postgresql+psycopg2://user@db/lake", "warehouse": "s3://b/w"}
+    secret = {"credential": "id:x", "token": "x", "header.Authorization": "x", "s3.access-key-id": "x"}
+    assert without_secrets({**plain, **secret}) == plain
+    for uri in ("postgresql+psycopg2://user:x@db/lake", "postgresql://db/lake?password=x", "http://["):
+        assert without_secrets({"uri": uri, "type": "sql"}) == {"type": "sql"}
 
 
 def test_a_catalog_that_cannot_be_opened() -> None:

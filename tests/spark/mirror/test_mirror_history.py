@@ -13,12 +13,12 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from support.lake_forms import FORMS, Form
 
 from binlog_core.spark.lake.results import FileStatistics, ToldStatement
 from binlog_core.spark.lake.table import DataFile
-from binlog_core.spark.mirror.history import History, history_of
-from binlog_core.spark.mirror.state import Lake, TableState
+from binlog_core.spark.mirror.history import History
+from binlog_core.spark.mirror.state import Lake, MirrorState, TableState
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 CHANGE = {
@@ -33,8 +33,11 @@ _Row = tuple[Any, ...]
 class Changes:
     """A table ``shop.t`` in a lake, and its changes in files."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, form: Form) -> None:
         self.lake, self.state = Lake(str(place)), TableState("shop", "t", "following", place=100)
+        state = MirrorState("id", "mysql://db1", ("shop.*",), "archive", format=form.name)
+        self.lake.use(state, form.settings.get("catalog"))
+        self.form = form
         self.history = History(None, self.lake, "id")  # type: ignore[arg-type]  # so few rows take no session
 
     def file(self, columns: dict[str, pa.DataType], *rows: _Row) -> FileStatistics:
@@ -51,13 +54,13 @@ class Changes:
         self.history.append(self.state, files, statements, self.lake.path, end)
 
     def rows(self, number: int = 1) -> list[dict[str, Any]]:
-        found = DeltaTable(history_of(self.lake, self.state, number)).to_pyarrow_table().to_pylist()
+        found = self.form.read(Path(self.lake.table(self.state, number))).to_pylist()
         return sorted(found, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 
 
-@pytest.fixture
-def changes(tmp_path: Path) -> Changes:
-    return Changes(tmp_path)
+@pytest.fixture(params=FORMS)
+def changes(request: pytest.FixtureRequest, tmp_path: Path) -> Changes:
+    return Changes(tmp_path, FORMS[request.param](tmp_path))
 
 
 ID = {"id": pa.int32()}
@@ -96,13 +99,13 @@ def test_changes_come_once_whatever_is_done_again(changes: Changes) -> None:
 
 def test_a_table_is_opened_once_in_a_round(changes: Changes, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
-    real = History._opened
+    real = Lake.opened
 
-    def counted(history: History, state: TableState, number: int) -> Any:
+    def counted(lake: Lake, state: TableState, number: int) -> Any:
         opened.append(number)
-        return real(history, state, number)
+        return real(lake, state, number)
 
-    monkeypatch.setattr(History, "_opened", counted)
+    monkeypatch.setattr(Lake, "opened", counted)
     dates, number = {"d": pa.date32()}, {"d": pa.int32()}
     truncate = ToldStatement(120, 3, "truncate", ("shop.t",), None, True, "TRUNCATE t")
     files = [
@@ -126,7 +129,7 @@ def test_columns_are_added_and_become_wider_in_place(changes: Changes) -> None:
         (1 << 40, "x"),
         (3, None),
     ]
-    assert len(DeltaTable(history_of(changes.lake, changes.state)).file_uris()) == 3
+    assert len(changes.lake.opened(changes.state, 1).files()) == 3
 
 
 def test_rows_whose_types_do_not_fit_go_into_a_table_of_their_own(changes: Changes) -> None:

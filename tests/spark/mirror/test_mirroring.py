@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.lake_forms import FORMS, DeltaForm, Form, IcebergForm
 from support.s3 import CREDENTIALS, store
 from support.server import SERVER, connect, needs_server
 
@@ -16,7 +17,6 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from binlog_core import BinlogWarning, MirrorError, UnsafeServerError
 from binlog_core.archive import archive
@@ -98,14 +98,19 @@ def session() -> Any:
     return start_session("local[2]")
 
 
-def rows_of(lake: Path, table: str) -> list[tuple[Any, ...]]:
-    found = DeltaTable(str(lake / f"{DATABASE}.{table}")).to_pyarrow_table()
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
+    return FORMS[request.param](tmp_path)
+
+
+def rows_of(lake: Path, table: str, form: Form | None = None) -> list[tuple[Any, ...]]:
+    found = (form or DeltaForm(lake)).read(lake / f"{DATABASE}.{table}")
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
-def folded(lake: Path, table: str, key: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def folded(lake: Path, table: str, key: tuple[str, ...], form: Form | None = None) -> list[tuple[Any, ...]]:
     """The rows that a table's history says it has."""
-    found = DeltaTable(str(lake / "history" / f"{DATABASE}.{table}")).to_pyarrow_table().to_pylist()
+    found = (form or DeltaForm(lake)).read(lake / "history" / f"{DATABASE}.{table}").to_pylist()
     rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for row in sorted(found, key=lambda row: (row["_commit_version"], row["_change_ordinal"])):
         kind, place = row["_change_type"], tuple(row[name] for name in key)
@@ -159,7 +164,11 @@ def _plain(column: pa.Array) -> list[str]:
 
 
 def test_tables_are_copied_followed_compared_and_copied_anew(
-    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sql: Callable[[str], Any],
+    session: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: Form,
 ) -> None:
     import binlog_core.spark.mirror.copies as copies
 
@@ -179,6 +188,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
         "spark": session,
         "history": True,
         "compact": None,
+        **form.settings,
     }
     found = mirror(SERVER, tmp_path, **arguments)
     assert {one.table.partition(".")[2]: one.rows for one in found} == {
@@ -187,8 +197,7 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
         "gone": 1,
         "keyless": 3,
     }
-    files = DeltaTable(str(tmp_path / f"{DATABASE}.b")).file_uris()
-    assert len(files) == 8  # chunks of seven rows
+    assert form.files(tmp_path / f"{DATABASE}.b") == 8  # chunks of seven rows
 
     sql("UPDATE a SET v = 'changed' WHERE id < 10")
     sql("UPDATE b SET y = y + 100 WHERE y < 5")
@@ -209,34 +218,68 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
         **dict.fromkeys(("a", "b", "b_old", "keyless", "later"), "following"),
         "gone": "dropped",
     }
-    assert rows_of(tmp_path, "gone") == []
+    assert rows_of(tmp_path, "gone", form) == []
     for table in ("a", "b", "b_old", "keyless", "later"):
-        assert rows_of(tmp_path, table) == sorted(sql(f"SELECT * FROM {table}")), table
-    added = [(*row[:3], 7 if row[3] is None else row[3]) for row in folded(tmp_path, "a", ("id",))]
-    assert added == rows_of(tmp_path, "a")  # what an ALTER did to rows is in no image of them
-    assert folded(tmp_path, "b", ("x", "y")) == rows_of(tmp_path, "b")
-    assert folded(tmp_path, "gone", ("id",)) == []
+        assert rows_of(tmp_path, table, form) == sorted(sql(f"SELECT * FROM {table}")), table
+    added = [(*row[:3], 7 if row[3] is None else row[3]) for row in folded(tmp_path, "a", ("id",), form)]
+    assert added == rows_of(tmp_path, "a", form)  # what an ALTER did to rows is in no image of them
+    assert folded(tmp_path, "b", ("x", "y"), form) == rows_of(tmp_path, "b", form)
+    assert folded(tmp_path, "gone", ("id",), form) == []
     assert not (tmp_path / "history" / f"{DATABASE}.keyless").exists()
     if "maria" in sql("SELECT VERSION()")[0][0].lower():  # told with each place, and in the commits
         now = parse_gtid_set(sql("SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
         followed = [one for one in status(tmp_path) if one.stage == "following"]
         assert [parse_gtid_set(one.gtids or "") for one in followed] == [now] * 5
-        (last,) = DeltaTable(str(tmp_path / f"{DATABASE}.a")).history(1)
+        last = form.told(tmp_path / f"{DATABASE}.a")
         assert parse_gtid_set(last["binlog_core.gtids"]) <= now
     compared = verify(tmp_path, spark=session)
     assert {one.table.partition(".")[2]: one.rows for one in compared} == {
-        name: len(rows_of(tmp_path, name)) for name in ("a", "b", "b_old", "keyless", "later")
+        name: len(rows_of(tmp_path, name, form)) for name in ("a", "b", "b_old", "keyless", "later")
     }
     assert all(one.agrees for one in compared)
 
-    delta = DeltaTable(str(tmp_path / f"{DATABASE}.a"))
-    delta.update(predicate="id = 5", updates={"v": "'wrong'"})
-    delta.delete("id = 6")
+    form.spoil(tmp_path / f"{DATABASE}.a", 5, 6, "v")
     (one,) = verify(tmp_path, f"{DATABASE}.a", spark=session)
     assert (one.agrees, one.changed, one.missing, one.extra) == (False, [{"id": 5}], [{"id": 6}], [])
     resync(tmp_path, f"{DATABASE}.a", spark=session)
-    assert rows_of(tmp_path, "a") == sorted(sql("SELECT * FROM a"))
+    assert rows_of(tmp_path, "a", form) == sorted(sql("SELECT * FROM a"))
     assert status(tmp_path)[0].rows == 42
+
+
+def test_an_iceberg_table_has_all_types_and_widens_them(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path
+) -> None:
+    mariadb = "mariadb" in sql("SELECT VERSION()")[0][0].lower()
+    types = {**TYPES, **(MARIADB if mariadb else MYSQL)}
+    sql("SET time_zone = '+03:00', sql_mode = 'ALLOW_INVALID_DATES'")
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY, {', '.join(f'c{i} {kind}' for i, kind in enumerate(types))})")
+    count = max(map(len, types.values()))
+    insert = [
+        f"({row}, " + ", ".join(known[row] if row < len(known) else "NULL" for known in types.values()) + ")"
+        for row in range(count)
+    ]
+    sql(f"INSERT INTO t VALUES {', '.join(insert)}")
+    arguments: dict[str, Any] = {"tables": f"{DATABASE}.*", "until": "now", "spark": session, "history": True}
+    form = IcebergForm(tmp_path)
+    mirror(SERVER, tmp_path, **arguments, **form.settings)
+    assert [one.agrees for one in verify(tmp_path, spark=session)] == [True]
+    sql("SET sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES'")
+    sql(
+        "ALTER TABLE t MODIFY c0 BIGINT, MODIFY c3 DOUBLE, MODIFY c7 DECIMAL(20,2), RENAME COLUMN c20 TO name"
+    )
+    sql("UPDATE t SET c0 = 1 << 40 WHERE id = 1")
+    sql("DELETE FROM t WHERE id = 2")
+    sql("INSERT INTO t (id, c3) VALUES (100, 0.1)")
+    mirror(SERVER, tmp_path, **arguments)
+    (one,) = verify(tmp_path, spark=session)
+    assert (one.agrees, one.rows) == (True, count)
+    (table,) = status(tmp_path)
+    assert (table.rows, table.version) == (
+        count,
+        form.table(tmp_path / f"{DATABASE}.t").current_snapshot().snapshot_id,
+    )
+    with pytest.raises(MirrorError, match="in format iceberg, not delta"):
+        mirror(SERVER, tmp_path, **arguments, format="delta")
 
 
 def test_a_table_that_cannot_go_on_stops_alone(
@@ -287,7 +330,7 @@ def test_a_history_has_each_change_once_though_its_table_was_written_later(
     (one,) = mirror(SERVER, tmp_path, **arguments)
     (one,) = mirror(SERVER, tmp_path, **arguments)
     assert (one.stage, len(tries)) == ("following", 3)
-    history = DeltaTable(str(tmp_path / "history" / f"{DATABASE}.a")).to_pyarrow_table().to_pylist()
+    history = DeltaForm(tmp_path).read(tmp_path / "history" / f"{DATABASE}.a").to_pylist()
     assert sorted((row["_change_type"], row["id"]) for row in history if row["id"] is not None) == [
         ("delete", 1),
         ("insert", 1),

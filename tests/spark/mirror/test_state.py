@@ -48,6 +48,23 @@ def test_a_state_is_kept_as_it_is_without_offsets_that_nobody_is_at(tmp_path: Pa
     assert (table.stage, table.reason, table.failures, table.place) == ("copying", None, 0, 120)
 
 
+def test_secrets_of_a_catalog_are_not_kept(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg")
+    pytest.importorskip("sqlalchemy")
+    lake = Lake(str(tmp_path))
+    state = new_state("mysql://root@db1", ("shop.*",), "archive")
+    with pytest.raises(ValueError, match="format='iceberg' alone"):
+        lake.use(state, {"type": "sql"})
+    state.format = "iceberg"
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    lake.use(
+        state, {"name": "prod", "type": "sql", "uri": uri, "token": "sEcReT", "s3.secret-access-key": "x"}
+    )
+    lake.save(state)
+    assert opened(lake).catalog == {"name": "prod", "type": "sql", "uri": uri}
+    assert b"sEcReT" not in (tmp_path / "_mirror" / "state.json").read_bytes()
+
+
 def test_which_tables_are_meant() -> None:
     state = new_state("mysql://root@db1", ("shop.*",), "archive")
     state.tables = {f"shop.{name}": TableState("shop", name) for name in ("a", "ab", "b")}

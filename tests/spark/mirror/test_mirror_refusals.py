@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 from support.here import Here
+from support.lake_forms import IcebergForm
 from support.server import connect
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pymysql")
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from binlog_core import BinlogError, MirrorError, PurgedError
@@ -27,6 +29,7 @@ from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
+from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog
 from binlog_core.spark.mirror import TableStatus, mirror, mirroring, status
 from binlog_core.spark.mirror.copies import Copier
 from binlog_core.spark.mirror.marks import Mark, connected
@@ -77,9 +80,9 @@ def other(sql: Sql) -> Iterator[Other]:
     sql("SET GLOBAL server_id = 1")
 
 
-def mirrored(url: str, lake: Path, archive: Path | None = None) -> list[TableStatus]:
+def mirrored(url: str, lake: Path, **settings: Any) -> list[TableStatus]:
     session: Any = Here()
-    return mirror(url, lake, tables="refused.*", archive=archive, until="now", spark=session)
+    return mirror(url, lake, tables="refused.*", until="now", spark=session, **settings)
 
 
 def rows_of(lake: Path, table: str = "t") -> list[tuple[Any, ...]]:
@@ -155,6 +158,32 @@ def test_another_writers_commit_is_not_overwritten(
     assert met == [2]
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert rows_of(tmp_path) == [(1, 11), (3, 13)]
+
+
+def test_an_iceberg_table_of_others_is_not_written_to(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one that has the same name, nor what comes in between a round's reading and its commit."""
+    form, place = IcebergForm(tmp_path), tmp_path / "lake" / "refused.t"
+    sql("CREATE TABLE taken (id INT PRIMARY KEY)")
+    other = IcebergLakeTable(load_iceberg_catalog(form.catalog), ("refused", "taken"), f"{tmp_path}/theirs")
+    other.replace([], pa.schema({"id": pa.int64()}), None)
+    t, taken = mirrored(url, tmp_path / "lake", **form.settings)
+    assert (t.stage, taken.stage, other.reopened().version) == ("following", "parked", other.version)
+    assert f"another table refused.taken, in {tmp_path}/theirs" in str(taken.reason)
+    commit, met = IcebergLakeTable._commit, []
+
+    def late(self: IcebergLakeTable, *arguments: Any, **settings: Any) -> None:
+        if not met:
+            met.append(form.table(place).overwrite(form.read(place)))
+        commit(self, *arguments, **settings)
+
+    monkeypatch.setattr(IcebergLakeTable, "_commit", late)
+    sql("UPDATE t SET v = v + 10")
+    sql("DELETE FROM t WHERE id = 2")
+    for _ in range(2):  # what it found half done it does again
+        t, _ = mirrored(url, tmp_path / "lake")
+    assert (len(met), t.stage, form.read(place).to_pylist()) == (1, "following", [{"id": 1, "v": 11}])
 
 
 def test_another_server_goes_on_behind_a_failover(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
@@ -255,7 +284,7 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
         return [(number, text) for number, text in sql("SELECT * FROM large ORDER BY id")]
 
     def stops_large() -> None:
-        stopped, small = mirrored(url, lake, logs)
+        stopped, small = mirrored(url, lake, archive=logs)
         assert (stopped.stage, small.stage) == ("parked", "following")
         assert "No space left on device" in str(stopped.reason)
 
@@ -263,7 +292,7 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
     assert list((lake / "refused.large").iterdir()) == []
     assert rows_of(lake) == [(1, 1), (2, 2)]
     room(20_000)
-    assert {one.stage for one in mirrored(url, lake, logs)} == {"following"}
+    assert {one.stage for one in mirrored(url, lake, archive=logs)} == {"following"}
     copied = large()
     assert rows_of(lake, "large") == copied
 
@@ -271,7 +300,7 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
     sql("UPDATE t SET v = 5")
     room(500)
     with pytest.raises(BinlogError, match="No space left on device"):  # in what all tables are made of
-        mirrored(url, lake, logs)
+        mirrored(url, lake, archive=logs)
     room(20_000)
     apply = mirroring.apply_round
     monkeypatch.setattr(mirroring, "apply_round", lambda *these: room(500) and apply(*these))
@@ -281,5 +310,5 @@ def test_a_full_disk_stops_a_table_until_there_is_room(
 
     monkeypatch.undo()
     room(20_000)
-    assert {one.stage for one in mirrored(url, lake, logs)} == {"following"}
+    assert {one.stage for one in mirrored(url, lake, archive=logs)} == {"following"}
     assert rows_of(lake, "large") == large() != copied

@@ -32,7 +32,6 @@ THROUGH: dict[str, str] = {
     "_scans.py": "test_duckdb.py",
     "server/run.py": "server/test_stream.py",  # a tuple
     "_sources/opened.py": "test_log.py",  # what a Log has open
-    "spark/apply/delta.py": "spark/apply/test_apply_batch.py",  # what is folded, in one commit
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
     "spark/mirror/viewing.py": "spark/mirror/test_mirroring.py",  # needs a server

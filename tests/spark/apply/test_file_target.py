@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from support.lake_forms import IcebergForm
+from support.s3 import CREDENTIALS, store
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark import IcebergTarget, apply_changes  # noqa: E402
+from binlog_core.spark.lake.iceberg import load_iceberg_catalog  # noqa: E402
 
 
 def inserts(*keys: int, first: int = 1) -> Any:
@@ -67,3 +69,16 @@ def test_files_stay_where_nobody_knows_of_the_commit(tmp_path: Path, monkeypatch
     assert len(set(target.glob("*.parquet")) - before) == 1
     apply_changes(inserts(2), form.target(target), **APPLY)
     assert sorted(form.read(target)["id"].to_pylist()) == [1, 2]
+
+
+def test_a_table_in_a_store_has_its_credentials_from_the_options(tmp_path: Path) -> None:
+    catalog = IcebergForm(tmp_path).catalog
+    with store("lakes") as endpoint:
+        options = {**CREDENTIALS, "endpoint_override": endpoint}
+        place: dict[str, Any] = {"location": "s3://lakes/shop.t", "storage_options": options}
+        for first, keys in ((1, (1, 2)), (10, (2, 3))):
+            target = IcebergTarget("shop.t", catalog, **place)
+            told = apply_changes(inserts(*keys, first=first), target, app_id="a", batch_id=first, **APPLY)
+            assert told.puts == 2
+        loaded = load_iceberg_catalog(catalog, options).load_table("shop.t")
+        assert sorted(loaded.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]

@@ -39,10 +39,10 @@ class Event:
 def mutated(data: bytes, most: int, seed: int) -> bytes | None:
     """Options u8 and a log, with one lie more; None: it is not a log, or it grows beyond `most` bytes."""
     log = data[1:]
-    if log[:4] != MAGIC or len(log) < 4 + HEADER + 57 or log[8] != FORMAT_DESCRIPTION:
+    if log[:4] != MAGIC or log[8:9] != bytes((FORMAT_DESCRIPTION,)):
         return None
     length = int.from_bytes(log[13:17], "little")
-    if length > len(log) - 4:
+    if not HEADER + 57 <= length <= len(log) - 4:
         return None
     summed = log[length : 4 + length] == sum_of(log[4:length])
     every = summed and log[length - 1] == 1

@@ -249,7 +249,7 @@ def mirrored(primary: int, replica: int, kill: str, lost: bool, seconds: float) 
             told += [mirror("--until", "now").communicate()[1]]
             stop.set()
             print(*(one.splitlines()[-1] for one in told), sep="\n")
-            return 0 if had == versions() and all("lacks transactions" in one for one in told) else 1
+            return 0 if had == versions() and all("diverged" in one or "lacks" in one for one in told) else 1
         time.sleep(seconds)
         stop.set()
         for writer in writers:

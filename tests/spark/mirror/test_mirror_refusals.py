@@ -23,7 +23,7 @@ pytest.importorskip("pymysql")
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from binlog_core import BinlogError, MirrorError, PurgedError
+from binlog_core import BinlogError, DivergedError, MirrorError, PurgedError
 from binlog_core.archive import archive
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
@@ -197,6 +197,21 @@ def test_another_server_goes_on_behind_a_failover(url: str, sql: Sql, other: Oth
     assert rows_of(tmp_path) == [(1, 5), (2, 2), (3, 3)]
     assert rows_of(tmp_path, "later") == [(1,)]
     assert (tmp_path / "_mirror" / "archive" / "timeline-2").is_dir()
+
+
+def test_a_transaction_that_the_next_server_lacks_stops_the_mirror(
+    url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored(url, tmp_path)
+    sql("RESET MASTER")  # as if what is in the archive had been lost with the other
+    other()
+    sql("UPDATE t SET v = 5")
+    monkeypatch.setattr("binlog_core.archive.archiver._LOOKING", 0.1)
+    for _ in range(2):  # and so it stays
+        with pytest.raises(DivergedError, match="lacks transactions that are in the archive"):
+            mirrored(url, tmp_path)
+        assert rows_of(tmp_path) == [(1, 1), (2, 2)]
+        assert DeltaTable(str(tmp_path / "refused.t")).version() == 0
 
 
 @pytest.mark.parametrize("when", ["before", "behind"])

@@ -1,30 +1,46 @@
 """What the mirror takes, piece by piece:
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/bench_mirror.py copy [MEGABYTES]
+    python benchmarks/bench_mirror.py catch-up [MEGABYTES [MEGABYTES OF A ROUND]]
+    python benchmarks/bench_mirror.py tables [MEGABYTES [TABLES]]
 
 copy
     A table's initial copy on one connection, against a loop that only receives the same rows. In turns, the
     best of five rounds.
+catch-up
+    A mirror brings a table up to date with a log of sysbench: changes a second, CPU by stage, and the
+    driver's peak of anonymous memory, beside the JVM. `apply_alone.py` has `apply_changes` on the same log.
+tables
+    The same rows in ten tables, and in so many.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import resource
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.writer import Table
 
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, plan_copy
+from binlog_core.spark.mirror.copies import Copier, CopyChunk, batches_of, commit_copy, plan_copy
 from binlog_core.spark.mirror.marks import identity
-from binlog_core.spark.mirror.state import TableState
+from binlog_core.spark.mirror.mirroring import Mirroring
+from binlog_core.spark.mirror.state import Lake, TableState, new_state
 from binlog_core.spark.mirror.values import SESSION, SelectList
+from memory import anonymous
 
 ROUNDS = 5
 DATABASE = "mirror_bench"
@@ -145,10 +161,184 @@ def copied(address: Address, folder: str, name: str, server: str, selection: Sel
     return done.rows
 
 
+# ---------------------------------------------------------------- catching up
+
+
+def tree() -> float:
+    """CPU seconds of this process and of all that it began: the JVM, the workers."""
+    ticks, parents = {}, {}
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            _, parent, *rest = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(parent)
+            ticks[int(entry.name)] = sum(map(int, rest[9:13]))
+    ours, found = 0, {os.getpid()}
+    while len(found) != ours:
+        ours = len(found)
+        found |= {one for one, parent in parents.items() if parent in found}
+    return sum(ticks[one] for one in found) / os.sysconf("SC_CLK_TCK")
+
+
+class Stages:
+    """CPU seconds by stage: of all processes, and of the driver alone."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, tuple[float, float]] = {}
+
+    def timed(self, owner: Any, name: str, what: str) -> None:
+        """Count what a function takes; inner ones are taken off by who reads."""
+        real = getattr(owner, name)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            before = tree(), time.process_time()
+            try:
+                return real(*args, **kwargs)
+            finally:
+                known = self.spent.get(what, (0.0, 0.0))
+                self.spent[what] = known[0] + tree() - before[0], known[1] + time.process_time() - before[1]
+
+        setattr(owner, name, run)
+
+
+def created(table: Table) -> str:
+    """CREATE TABLE of a table that a log was written with."""
+    columns = ", ".join(f"`{one.name}` {one.declared}" for one in table.columns)
+    return f"CREATE TABLE `{table.name}` ({columns}, PRIMARY KEY ({', '.join(table.primary_key)}))"
+
+
+def mirrored(session: Any, log: Path, tables: Sequence[Table], folder: Path) -> dict[str, Any]:
+    """Catch up with a log from empty tables."""
+    archive = folder / "archive"
+    archive.mkdir()
+    (archive / "bench.000001").symlink_to(log)
+    lake, state = Lake(str(folder / "lake")), new_state("mysql://bench", ("*",), str(archive))
+    found = [parse_create_table(created(one), one.database, one.name) for one in tables]
+    states = [TableState(one.database, one.name, "following") for one in tables]
+    state.tables = {one.full_name: one for one in states}
+    stages = Stages()
+    work = Mirroring(session, lake, state, Address.of("mysql://bench"), lambda: None, threading.Event())
+    plan = work.plan(states)
+    begin = plan.begin((0, 4), found, {one.database: "utf8mb4" for one in tables})
+    place = plan.version(begin)
+    state.offsets[place] = begin
+    for one, definition in zip(states, found, strict=True):
+        one.place = place
+        schema = SelectList.of(definition, mariadb=True).schema
+        commit_copy(lake, one, schema, [], (state.id, place), {})
+    session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
+    with monkeypatched(stages):
+        base, begun, cpu = anonymous(), time.perf_counter(), tree()
+        with peak() as most:
+            work.replay(None, time.time())
+        seconds, cpu = time.perf_counter() - begun, tree() - cpu
+    assert all(one.stage == "following" and one.place != place for one in states), states[0]
+    return {"seconds": seconds, "cpu": cpu, "stages": stages.spent, "before": base, "peak": most[0]}
+
+
+@contextmanager
+def monkeypatched(stages: Stages) -> Iterator[None]:
+    from binlog_core.spark.mirror import mirroring
+
+    kept = mirroring.decode, mirroring.apply_round
+    stages.timed(mirroring, "decode", "decode")
+    stages.timed(mirroring, "apply_round", "apply")
+    try:
+        yield
+    finally:
+        mirroring.decode, mirroring.apply_round = kept
+
+
+@contextmanager
+def peak() -> Iterator[list[int]]:
+    """The most anonymous memory that this process had meanwhile."""
+    most, done = [anonymous()], threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.01):
+            most[0] = max(most[0], anonymous())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        looking.join()
+
+
+def told(name: str, images: int, found: dict[str, Any]) -> None:
+    stages = ", ".join(
+        f"{what} {cpu:.1f} ({own:.1f} the driver's)" for what, (cpu, own) in found["stages"].items()
+    )
+    print(
+        f"{name}: {images:,} images, {images / found['seconds']:,.0f} a second; CPU {found['cpu']:.1f} s,"
+        f" {found['cpu'] / images * 1e6:.2f} us an image: {stages}; driver {found['peak'] >> 20} MB,"
+        f" before {found['before'] >> 20} MB",
+        flush=True,
+    )
+
+
+def catch_up(size: int, round_mb: int) -> None:
+    from logs import bench_log
+    from workloads import SBTEST
+
+    from binlog_core.spark.mirror import mirroring
+
+    mirroring._ROUND_BYTES = round_mb << 20
+    log = bench_log("sysbench", size)
+    with tempfile.TemporaryDirectory() as folder, spark() as session:
+        told("mirror", log.answer.images, mirrored(session, log.path, [SBTEST], Path(folder)))
+
+
+def tables(size: int, count: int) -> None:
+    from many_tables import _SHAPES, _Pool, _table
+    from workloads import WRITE, Maker
+
+    with spark() as session:
+        for number in (10, 10, count):  # the first warms the JVM
+            defs = [_table("bench", f"t{i:05d}", _SHAPES[1]) for i in range(number)]
+            make = Maker(size * 10**6)
+            pool = _Pool(defs[0], random.Random(16), 1000)
+            i = 0
+            while not make.full:
+                make.begin()
+                make.statement(
+                    "INSERT", defs[i % number], WRITE, [pool.images[(i * 7 + k) % 1000] for k in range(50)]
+                )
+                make.commit()
+                i += 1
+            make.log.rotate("bench.000002")
+            with tempfile.TemporaryDirectory() as folder:
+                log = Path(folder) / "log"
+                log.write_bytes(make.log.getvalue())
+                told(f"{number} tables", make.answer.images, mirrored(session, log, defs, Path(folder)))
+
+
+@contextmanager
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
 def main() -> None:
-    address = Address.of(os.environ["BINLOG_CORE_TEST_SERVER"], {"ssl_mode": "DISABLED"})
-    copy(address, int(sys.argv[2] if len(sys.argv) > 2 else 64) << 20)
-    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
+    what, *numbers = sys.argv[1:]
+    if what == "copy":
+        address = Address.of(os.environ["BINLOG_CORE_TEST_SERVER"], {"ssl_mode": "DISABLED"})
+        copy(address, int(numbers[0] if numbers else 64) << 20)
+        print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB")
+    elif what == "catch-up":
+        catch_up(*map(int, [*numbers, *(200, 256)[len(numbers) :]]))
+    elif what == "tables":
+        tables(*map(int, [*numbers, *(100, 2000)[len(numbers) :]]))
+    else:
+        sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from lies import mutated, packed_block, packed_payload, sum_of
 
 import binlog_core
 from binlog_core import gtids
-from binlog_core._core import _packets
+from binlog_core._core import _packets, _result_set
 from binlog_core._core._jsonb import apply_json_diffs, jsonb_to_text, parse_json_diffs
 from binlog_core._decode import compiled_conditions
 from binlog_core._decode.plans import plan_of
@@ -360,11 +360,8 @@ def packed(data: bytes) -> None:
         assert size <= 1 << 20
 
 
-@target
-def packets(data: bytes) -> None:
-    """Options and a size, then what a server sends on a dump: as it is, or payloads behind lengths u8."""
-    if len(data) < 2:
-        return
+def _sent(data: bytes) -> bytes:
+    """What a server sends, behind options and a size: as it is, or payloads behind lengths u8."""
     sent = data[2:]
     if data[0] & 1:
         out, number = bytearray(), 1
@@ -373,9 +370,43 @@ def packets(data: bytes) -> None:
             out += len(payload).to_bytes(3, "little") + bytes([number & 255]) + payload
             number += 1
         sent = bytes(out)
+    return sent
+
+
+@target
+def packets(data: bytes) -> None:
+    """Options, a size and what a server sends on a dump."""
+    if len(data) < 2:
+        return
+    sent = _sent(data)
     semi_sync = bool(data[0] & 2)
     # However the bytes come, the same events are in them.
     assert _stripped(sent, len(sent), semi_sync) == _stripped(sent, data[1] or 1, semi_sync)
+
+
+@target
+def result_sets(data: bytes) -> None:
+    """Options, a size and what a server answers to a query."""
+    if len(data) < 2:
+        return
+    sent = _sent(data)
+    assert _taken(sent, len(sent)) == _taken(sent, data[1] or 1)
+
+
+def _taken(sent: bytes, size: int) -> tuple[Any, ...]:
+    rows, buffer, status = _result_set.ResultRows(), exact(sent), _result_set.MORE
+    for end in range(size, len(sent) + size, size) if size else ():
+        status = rows.take(buffer, min(end, len(sent)))
+        if status != _result_set.MORE:
+            break
+    found = []
+    for number in range(min(rows.columns, 4)):
+        for format in range(_result_set.BYTES, _result_set.TIME + 1):
+            try:
+                found.append([str(one) for one in rows.column(buffer, number, format, precision=9, scale=2)])
+            except ValueError as error:
+                found.append([str(error)])
+    return status, rows.rows, rows.unread, found
 
 
 def _stripped(sent: bytes, size: int, semi_sync: bool) -> tuple[bytes, int, int]:

@@ -241,6 +241,11 @@ def main(out: Path) -> None:
         ):
             save("columns", bytes((layout, 2, 4)) + records)
             save("columns", bytes((layout, 2, 0x87)) + records)
+    save(
+        "result_sets",
+        b"\0\7\1\0\0\1\2\4\0\0\2\3def\4\0\0\3\3def\5\0\0\4\xfe\0\0\2\0"
+        b"\x1b\0\0\5\x132024-01-01 10:00:00\6-12.50\x03\0\0\6\xfb\0017\5\0\0\7\xfe\0\0\2\0",
+    )
     save("doubles", struct.pack("<5d", 0.1, -1e300, 5e-324, 123456789.0, 2.0**60))
     save("packed_integers", b"\3abc\xfc\4\0abcd\xfd\1\0\0x\xfe\2\0\0\0\0\0\0\0ab\xfb")
     for text in GTID_SETS:

@@ -168,9 +168,9 @@ def walking(session: SparkSession) -> Run:
     return run
 
 
-def definition_at(offset: Offset, database: str, table: str) -> TableSchema | None:
-    """What a table is at an offset."""
-    return from_text(offset[_DEFINITIONS]).definition(database, table)
+def definitions_at(offset: Offset) -> DdlTracker:
+    """What the tables are at an offset."""
+    return from_text(offset[_DEFINITIONS])
 
 
 def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> Offset:

@@ -239,22 +239,27 @@ class Copier:
         count, writer = 0, None
         try:
             filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
-            with ExitStack() as undone, filesystem.open_output_stream(path) as sink:
+            with (
+                ExitStack() as undone,
+                filesystem.open_output_stream(path) as sink,
+                ExitStack() as written,  # before its file, or it would tell of that when collected
+            ):
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(batches_of(connection, sql, selection, rate=self.rate))):
-                    writer = writer or pyarrow.parquet.ParquetWriter(
-                        sink,
-                        selection.schema,
-                        store_schema=False,
-                        store_decimal_as_integer=True,
-                        use_dictionary=_repeating(rows),
-                        compression="zstd",  # at this level as quick as snappy, or quicker, and half the size
-                        compression_level=1,
-                    )
+                    if writer is None:
+                        writer = pyarrow.parquet.ParquetWriter(
+                            sink,
+                            selection.schema,
+                            store_schema=False,
+                            store_decimal_as_integer=True,
+                            use_dictionary=_repeating(rows),
+                            compression="zstd",  # half of snappy's size; at this level as quick
+                            compression_level=1,
+                        )
+                        written.callback(writer.close)
                     writer.write_table(rows, row_group_size=rows.num_rows)
                     count += rows.num_rows
-                if writer is not None:
-                    writer.close()
+                written.close()
                 size = sink.tell()
                 sink.close()
                 undone.pop_all()

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, MirrorError, SchemaError, ServerError
 from ...report import BinlogWarning
+from ...schema.ddl import DdlTracker
 from ...schema.table_definitions import TableSchema
 from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
 from .applying import apply_round
-from .changes import Decoded, LogPlan, decode, definition_at, merged, walking
+from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
 from .history import History
 from .joining import compact
@@ -360,9 +361,11 @@ class Mirroring:
         tables = [one for one in tables if one.stage == "following" and (one.place or 0) < version]
         if tables:
             decoded = self._decoded(tables, work["start"], work["end"])
+            # Read once: they are of all tables.
+            definitions = definitions_at(work["start"]), definitions_at(work["end"])
             for one in tables:
                 if one.stage == "following":
-                    self._apply(one, decoded, work, version)
+                    self._apply(one, decoded, definitions, work, version)
                     self._told(self.state)
         moved = [one for one in tables if one.place == version]
         if moved:
@@ -392,12 +395,18 @@ class Mirroring:
                 else:
                     state.park(str(error))
 
-    def _apply(self, state: TableState, decoded: Decoded, work: Mapping[str, Any], version: int) -> None:
+    def _apply(
+        self,
+        state: TableState,
+        decoded: Decoded,
+        definitions: tuple[DdlTracker, DdlTracker],
+        work: Mapping[str, Any],
+        version: int,
+    ) -> None:
         statements = decoded.about(state.full_name)
         changed = decoded.files.get(state.full_name) or any(one.kind != "create" for one in statements)
-        definition = definition_at(work["start"], state.database, state.name)
+        definition, later = (known.definition(state.database, state.name) for known in definitions)
         key = definition.row_key if definition is not None else None
-        later = definition_at(work["end"], state.database, state.name)
         history = self._history if state.history == state.place and not state.keyless else None
         if history is not None and changed:
             files = decoded.files.get(state.full_name, [])

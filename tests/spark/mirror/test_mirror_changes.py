@@ -18,7 +18,7 @@ from binlog_core.schema.ddl import DdlTracker
 from binlog_core.schema.given import parse_create_table
 from binlog_core.schema.table_definitions import TableSchema
 from binlog_core.spark.lake.results import ToldStatement
-from binlog_core.spark.mirror.changes import Decoded, LogPlan, definition_at, merged, walking
+from binlog_core.spark.mirror.changes import Decoded, LogPlan, definitions_at, merged, walking
 from binlog_core.spark.mirror.state import Offset
 from binlog_core.spark.plan.definitions import to_text
 from binlog_core.spark.plan.parts import Part
@@ -49,11 +49,11 @@ def test_an_offset_learns_of_tables_from_another() -> None:
     mine = offset(table("t", "old"), table("u", "mine"))
     theirs = offset(table("t", "new"), table("u", "theirs"), table("v", "theirs"))
     found = merged(mine, theirs, [("shop", "t")])
-    assert definition_at(found, "shop", "t") == table("t", "new")
-    assert definition_at(found, "shop", "u") == table("u", "mine")
-    assert definition_at(found, "shop", "v") is None
+    assert definitions_at(found).definition("shop", "t") == table("t", "new")
+    assert definitions_at(found).definition("shop", "u") == table("u", "mine")
+    assert definitions_at(found).definition("shop", "v") is None
     assert (found["file"], found["position"]) == ("bin.000001", 4)
-    assert definition_at(mine, "shop", "t") == table("t", "old")
+    assert definitions_at(mine).definition("shop", "t") == table("t", "old")
 
 
 def test_logs_are_walked_over_where_one_says(tmp_path: Path) -> None:

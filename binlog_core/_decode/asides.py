@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._format.statements import kind_of_aside
-from ..conditions import Condition
-from .conditions import may_concern
 from .group import Aside
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ class Asides:
 
     def __init__(self, loop: Decoder, selection: Selection) -> None:
         self.wanted = selection.asides
-        self._where = selection.where if isinstance(selection.where, Condition) else None
+        self._where = selection.where
         self._loop = loop
         self._found: list[Aside] = []
 
@@ -50,14 +48,22 @@ class Asides:
     def note_statement(self, statement: bytes, database: bytes) -> None:
         """The statement at hand, unless it says nothing besides the rows, or is of a session left out."""
         if self.wanted and (kind := kind_of_aside(statement)) is not None:
-            if kind == "statement" and self._where is not None and not self._may_concern(self._where):
+            if kind == "statement" and not self._may_concern():
                 return
             text = statement[:_STATEMENT_BYTES].decode("utf-8", "replace")
             self.note(kind, text, database.decode("utf-8", "replace"))
 
-    def _may_concern(self, where: Condition) -> bool:
+    def _may_concern(self) -> bool:
+        if self._where is None:
+            return True
+        from ..conditions import Condition  # which nobody needs but for a condition, and take long to import
+        from .conditions import may_concern
+
+        if not isinstance(self._where, Condition):
+            return True
         server_id, thread_id = self._loop.event_bytes()[5:9], self._loop.event_body()[:4]
-        return may_concern(where, int.from_bytes(server_id, "little"), int.from_bytes(thread_id, "little"))
+        server, thread = (int.from_bytes(each, "little") for each in (server_id, thread_id))
+        return may_concern(self._where, server, thread)
 
     def lose(self, position: int, text: str, row: int = 0) -> None:
         """Rows that were logged there are not handed over."""

@@ -10,14 +10,14 @@ from types.temporal cimport datetime_fields_t
 
 
 cdef struct batch_t:
-    memory_t records
+    memory_t records                       # up to `sink`: what each event needs, of one line of the cache
     uint32_t count                         # of them
     bint copies                            # values go to the heap; else spans point into the buffer
+    sink_t* sink                           # of rows that become columns at once; NULL: records
     memory_t heap
     memory_t invalid_dates
     memory_t json_diffs
     memory_t runs                          # of run_t, while its rows become columns
-    sink_t* sink                           # … of these; NULL: records
     uint32_t definition                    # its index
     uint32_t chunk                         # where its records are, while their memory is lent …
     uint32_t chunk_offset                  # … and where in it

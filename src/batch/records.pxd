@@ -83,3 +83,13 @@ cdef enum outcome_t:                # transaction_t.outcome; names in binlog_cor
     OUTCOME_COMMITTED = 1
     OUTCOME_ROLLED_BACK = 2
     OUTCOME_XA_PREPARED = 3
+
+
+cdef inline void copy_image(image_t* out, const image_t* image) noexcept nogil:
+    # Field by field: a copy of memory would wait for the stores that have just made it
+    out.op = image.op
+    out.timestamp = image.timestamp
+    out.server_id = image.server_id
+    out.position = image.position
+    out.row = image.row
+    out.transaction = image.transaction

@@ -9,7 +9,7 @@ from arrow.sink cimport free_sink, made_t
 from arrow.spread cimport spread
 from arrow.tile cimport LAYOUT_COMMIT_TIME, column_t
 from batch.gathered cimport batch_t
-from batch.records cimport OP_UPDATE_PREIMAGE, image_t, span_t, transaction_t
+from batch.records cimport OP_UPDATE_PREIMAGE, copy_image, image_t, span_t, transaction_t
 from batch.runs cimport run_t
 from decode.columnar cimport rows_for_columns, take_images, take_tile
 from decode.event_rows cimport strip_event
@@ -41,7 +41,7 @@ cdef inline int strip_run(loop_t* loop, plan_t* plan, batch_t* batch, const run_
     rows.batch = batch
     rows.failed_column = plan.column_count
     rows.ends = NULL
-    return strip_event(loop, plan, images, after, run.image, WRITE_ROWS_EVENT, &rows)
+    return strip_event(loop, plan, images, after, &run.image, WRITE_ROWS_EVENT, &rows)
 
 
 cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const run_t* runs, size_t count,
@@ -138,11 +138,11 @@ cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
 
 
 cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, image_set_t* images, image_set_t* after,
-                                image_t image, event_t event, const Cursor* body) noexcept nogil:
+                                const image_t* image, event_t event, const Cursor* body) noexcept nogil:
     # DECODE_MALFORMED: nothing was taken, and the batch has records from now on
     cdef const window_t* window = &loop.windows[0]
     cdef rows_t rows
-    cdef run_t run
+    cdef run_t* run
     cdef int64_t count = -1
     cdef const uint8_t* bitmaps = body.pos - plan.bitmap_len * (1 if after == NULL else 2)
     if (images.whole and (after == NULL or after.whole) and not is_rows_v0(event.kind)
@@ -153,13 +153,13 @@ cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, imag
             <uint64_t> count * plan.record_len <= loop.group.max_event_memory):
         if count == 0:
             return DECODE_OK
-        run.image = image
-        run.first = batch.count
-        run.offset = <uint64_t> (bitmaps - window.data)
-        run.length = <uint32_t> (body.end - bitmaps)
-        if reserve(&batch.runs, sizeof(run)) == DECODE_OK:
-            (<run_t*> (batch.runs.data + batch.runs.length))[0] = run
-            batch.runs.length += sizeof(run)
+        if reserve(&batch.runs, sizeof(run_t)) == DECODE_OK:
+            run = <run_t*> (batch.runs.data + batch.runs.length)
+            copy_image(&run.image, image)
+            run.first = batch.count
+            run.offset = <uint64_t> (bitmaps - window.data)
+            run.length = <uint32_t> (body.end - bitmaps)
+            batch.runs.length += sizeof(run_t)
             batch.count += <uint32_t> count
             loop.row_in_event += <uint32_t> (count if after == NULL else count // 2)
             return DECODE_OK

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 
 from batch.gathered cimport batch_t
-from batch.records cimport OP_UPDATE_POSTIMAGE, image_t, invalid_date_t, json_diff_t
+from batch.records cimport OP_UPDATE_POSTIMAGE, copy_image, image_t, invalid_date_t, json_diff_t
 from decode.fixed_rows cimport FEW_ROWS, decode_fixed_rows
 from decode.loop cimport loop_t
 from decode.plan cimport ROOM, WIRE_SKIP_VALUE, image_set_t, plan_t, rows_t
@@ -80,9 +80,9 @@ cdef inline int note_ends(rows_t* rows, const uint8_t* pos, uint32_t count) noex
     return DECODE_OK
 
 
-cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after, image_t image,
-                            uint8_t kind, rows_t* rows) noexcept nogil:
-    # All rows of an event. after: of an update's second image, else NULL
+cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, image_set_t* after,
+                            const image_t* given, uint8_t kind, rows_t* rows) noexcept nogil:
+    # All rows of an event. after: of an update's second image, else NULL; given: of the first row
     cdef bint v0 = is_rows_v0(kind)
     cdef batch_t* batch = rows.batch
     cdef memory_t* records = &batch.records
@@ -90,19 +90,21 @@ cdef inline int strip_event(loop_t* loop, plan_t* plan, image_set_t* images, ima
     cdef size_t row_len = record_len if after == NULL else 2 * record_len       # of the records of a row
     cdef size_t before_event = records.length
     cdef uint32_t count = batch.count
-    cdef uint32_t row = image.row
+    cdef image_t image
+    cdef uint32_t row = given.row
     cdef uint32_t one_by_one = NO_TABLE         # rows to take so until many may be taken at once
     cdef uint32_t many
     cdef uint8_t* record
     cdef const uint8_t* row_start
     cdef const uint8_t* json_bits
     cdef int status = DECODE_OK
+    copy_image(&image, given)
     if images.fixed and (after == NULL or after.fixed) and not v0 and kind != PARTIAL_UPDATE_ROWS_EVENT:
         one_by_one = 0
     while True:
         if one_by_one == 0:
             row_start = rows.pos
-            many = decode_fixed_rows(plan, images, after, image, row, before_event + loop.group.max_event_memory, rows)
+            many = decode_fixed_rows(plan, images, after, given, row, before_event + loop.group.max_event_memory, rows)
             if many < FEW_ROWS:
                 one_by_one = many + 1
                 if rows.failed_column != plan.column_count:

@@ -174,7 +174,7 @@ cdef inline uint32_t rows_without_nulls(const image_set_t* images, const image_s
 
 
 cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* images, const image_set_t* after,
-                                       image_t image, uint32_t row, size_t most_memory,
+                                       const image_t* image, uint32_t row, size_t most_memory,
                                        rows_t* rows) noexcept nogil:
     # How many of the next rows were decoded at once.
     # Where it is fewer than FEW_ROWS, none was: so many have no NULL. after: of an update's second image, else NULL;
@@ -211,9 +211,9 @@ cdef inline uint32_t decode_fixed_rows(const plan_t* plan, const image_set_t* im
     if unlikely(not good):
         batch.invalid_dates.length = dates
         return 0
-    put_images(plan, images, image, image.op, row, &at)
+    put_images(plan, images, image[0], image.op, row, &at)
     if after != NULL:
-        put_images(plan, after, image, OP_UPDATE_POSTIMAGE, row, &behind)
+        put_images(plan, after, image[0], OP_UPDATE_POSTIMAGE, row, &behind)
     batch.count += at.count * images_per_row
     batch.records.length += at.count * at.record_len
     rows.pos += at.count * at.wire_len

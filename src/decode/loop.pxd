@@ -22,6 +22,9 @@ from wire.cursor cimport Cursor
 from wire.header cimport descriptor_t, event_header_t
 from wire.rows cimport ROWS_V2_POST_HEADER_LEN, TABLE_MAP_POST_HEADER_LEN
 
+cdef enum:
+    MAPS_AHEAD = 4
+
 # Why run() came back.
 cdef enum run_status_t:
     RUN_MORE = 0            # the window ends, maybe inside an event: feed more
@@ -150,7 +153,8 @@ cdef struct loop_t:
     uint32_t plan_capacity
     uint64_t pending_id
     content_t pending               # the definition that Python is asked for
-    uint32_t slot_ahead             # of the next table map's id; 0: not looked for
+    const uint8_t* looked_at        # the event behind the last table map that was looked at ahead
+    uint32_t[MAPS_AHEAD] ahead      # slots of ids of the table maps to come, the farthest first
     uint32_t row_in_event           # of the outer event
     batch_t scanned                 # of the rows of an event the columns of a condition
     memory_t row_ends               # … and where each of them ends

@@ -13,12 +13,12 @@ from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
-    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t, fail,
+    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, MAPS_AHEAD, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t, fail,
     loop_t, post_header_len_of, window_t,
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image
-from decode.table_cache cimport NO_TABLE, definition_of_id, slot_of_id
+from decode.table_cache cimport NO_TABLE, definition_of_id, definition_t, slot_of_id, table_cache_t
 from decode.transaction_events cimport begin
 from memory.memory cimport append, release, reserve
 from wire.codes cimport (
@@ -35,6 +35,7 @@ cdef enum:
     MANY_TABLES = 64                # from which on it pays to look ahead
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
+    BYTES_AHEAD = 2048
     SCANNED_KEPT = 4 << 20          # bytes of memory for the columns of conditions
 
 
@@ -43,26 +44,68 @@ cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t 
             and (loop.selection.server_id < 0 or server_id_of(event) == <uint64_t> loop.selection.server_id))
 
 
-cdef inline void look_ahead(loop_t* loop) noexcept nogil:
-    # Of thousands of tables few are in the processor's cache, and what would be done next is to wait for them. So while
-    # these rows are decoded, what the next table map's id means is fetched. A hint: nothing read here is relied on.
+cdef inline void look_at_map(loop_t* loop) noexcept nogil:
+    # The table map behind those that were looked at, if there is one nearby: its place in the list
     cdef const window_t* window = &loop.windows[loop.depth]
-    cdef const uint8_t* pos = window.cur.pos
+    cdef const uint8_t* pos = loop.looked_at
     cdef uint32_t header_len = descriptor_of(loop).header_len
     cdef uint32_t length
-    cdef int _i
-    for _i in range(EVENTS_AHEAD):
-        if <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN:
-            return
-        if type_of(pos) == TABLE_MAP_EVENT:
-            loop.slot_ahead = slot_of_id(
-                &loop.tables, load_table_id(pos + header_len, TABLE_ID_LEN), loop.tables.id_mask)
-            prefetch(&loop.tables.ids[loop.slot_ahead])
-            return
+    cdef bint found = False
+    cdef int i
+    for i in range(MAPS_AHEAD - 1, 0, -1):
+        loop.ahead[i] = loop.ahead[i - 1]
+    loop.ahead[0] = loop.tables.last_slot
+    for i in range(EVENTS_AHEAD):
+        if found or <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN or pos - window.cur.pos > BYTES_AHEAD:
+            break
         length = length_of(pos)
         if length > EVENT_AHEAD_LEN or length > <size_t> (window.cur.end - pos):
-            return
+            break
+        found = type_of(pos) == TABLE_MAP_EVENT
+        if found:
+            loop.ahead[0] = slot_of_id(
+                &loop.tables, load_table_id(pos + header_len, TABLE_ID_LEN), loop.tables.id_mask)
+            prefetch(&loop.tables.ids[loop.ahead[0]])
         pos += length
+    loop.looked_at = pos
+
+
+cdef inline const definition_t* definition_ahead(const loop_t* loop, int i) noexcept nogil:
+    # NULL: none
+    cdef const table_cache_t* tables = &loop.tables
+    cdef uint32_t slot = loop.ahead[i] & tables.id_mask         # which may have become larger, or smaller, since
+    return NULL if tables.ids[slot].definition == NO_TABLE else &tables.definitions[tables.ids[slot].definition]
+
+
+cdef inline void look_ahead(loop_t* loop) noexcept nogil:
+    # Of thousands of tables few are in the processor's cache, and what would be done next is to wait for them, four
+    # times in a row: what the table map's id means, the definition, its batch, and where that has its records. So of
+    # the table maps to come each is one of these steps ahead of the one before. Hints: nothing read here is relied on.
+    cdef const window_t* window = &loop.windows[loop.depth]
+    cdef const definition_t* definition
+    cdef const batch_t* batch
+    cdef int _i
+    if not window.cur.pos <= loop.looked_at <= window.cur.end:
+        loop.looked_at = window.cur.pos
+        for _i in range(MAPS_AHEAD):
+            look_at_map(loop)
+    else:
+        look_at_map(loop)
+    definition = definition_ahead(loop, 1)
+    if definition != NULL:
+        prefetch(definition)
+    definition = definition_ahead(loop, 2)
+    if definition != NULL:
+        prefetch(loop.tables.texts.data + definition.at)
+        if definition.batch >= 0:
+            batch = &loop.group.batches[definition.batch]
+            prefetch(batch)
+            prefetch(&batch.sink)
+    definition = definition_ahead(loop, 3)
+    if definition != NULL and definition.batch >= 0:
+        batch = &loop.group.batches[definition.batch]
+        if batch.records.data != NULL:
+            prefetch(batch.records.data + batch.records.length)
 
 
 cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noexcept nogil:
@@ -95,7 +138,6 @@ cdef inline int decode_rows_event(loop_t* loop, event_t event, uint32_t op) noex
         return fail(loop, event.position, FAULT_COLUMN_COUNT, definition)
     if remaining(&body) < <size_t> plan.bitmap_len * bitmaps:
         return fail(loop, event.position, FAULT_BITMAPS, definition)
-    loop.slot_ahead = 0
     if unlikely(loop.tables.id_count >= MANY_TABLES):
         look_ahead(loop)
     loop.group.wire += <uint64_t> (body.end - event.start)
@@ -153,15 +195,13 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     rows.ends = NULL
     status = DECODE_MALFORMED
     if batch.sink != NULL:
-        status = take_event_rows(loop, plan, batch, images, after if update else NULL, image, event, &body)
+        status = take_event_rows(loop, plan, batch, images, after if update else NULL, &image, event, &body)
         if status == DECODE_NO_MEMORY:
             return fail(loop, event.position, FAULT_NO_MEMORY, definition)
     if status != DECODE_OK:
-        status = (strip_event(loop, plan, images, after if update else NULL, image, event.kind, &rows)
+        status = (strip_event(loop, plan, images, after if update else NULL, &image, event.kind, &rows)
                   if plan.condition == NULL
                   else strip_matching(loop, plan, images, after if update else NULL, image, event.kind, &rows))
-    if loop.slot_ahead and loop.tables.ids[loop.slot_ahead].definition != NO_TABLE:
-        prefetch(&loop.tables.definitions[loop.tables.ids[loop.slot_ahead].definition])
     if unlikely(status == DECODE_TOO_LARGE):
         # What the event made goes
         batch.records.length -= (batch.count - count) * <size_t> plan.record_len
@@ -211,7 +251,7 @@ cdef inline int strip_matching(loop_t* loop, plan_t* plan, image_set_t* images, 
     seen.records.length = seen.invalid_dates.length = seen.json_diffs.length = loop.row_ends.length = 0
     look.batch = seen
     look.ends = &loop.row_ends
-    status = strip_event(loop, scan, before, behind, image, kind, &look)
+    status = strip_event(loop, scan, before, behind, &image, kind, &look)
     rows.failed_column = look.failed_column
     if status == DECODE_TOO_LARGE:
         return status
@@ -263,7 +303,7 @@ cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, imag
     if first:
         some.pos = ends[first - 1]
     some.end = ends[end - 1]
-    status = strip_event(loop, plan, images, after, image, kind, &some)
+    status = strip_event(loop, plan, images, after, &image, kind, &some)
     rows.failed_column = some.failed_column
     if status == DECODE_OK and rows.batch.records.length - before_event > loop.group.max_event_memory:
         return DECODE_TOO_LARGE

@@ -35,9 +35,9 @@ cdef enum:
 
 
 cdef struct gtid_t:
-    uint8_t kind              # gtid_kind_t
-    uint8_t[16] uuid          # MySQL: of the source
+    uint8_t[16] uuid          # MySQL: of the source. First, as it is cleared and copied by words that then agree
     uint8_t[32] tag           # MySQL 8.3 and later; filled up with NUL
+    uint8_t kind              # gtid_kind_t
     uint32_t domain_id        # MariaDB
     uint32_t server_id        # MariaDB's has it in the event's header
     uint64_t sequence_number

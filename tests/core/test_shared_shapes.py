@@ -177,7 +177,12 @@ def log_of_many(rng: random.Random, *, texts: bool) -> Log:
             table = tables[number] if number < 700 else rng.choice(tables)
             if texts:
                 log.annotate_rows("INSERT " + "x" * rng.choice((1, 30, 600)))
-            log.insert(table, [row(number + k) for k in range(rng.choice((1, 1, 1, 9)))])
+            others = [rng.choice(tables)] if rng.random() < 0.1 else []  # rows behind both table maps
+            for mapped in (table, *others):
+                log.table_map(mapped)
+            for mapped in (table, *others):
+                rows = [row(number + k) for k in range(rng.choice((1, 1, 1, 9)))]
+                log.insert(mapped, rows, mapped=True)
             number += 1
         log.commit()
     return log

@@ -371,7 +371,8 @@ cdef Decoder fresh(int options, uint32_t group_rows):
         raise MemoryError
     memset(&decoder.loop.failure, 0, sizeof(error_t))
     decoder.loop.depth = 0
-    decoder.loop.group.records = decoder.loop.group.wire = decoder.loop.group.memory = decoder.loop.trx.boundary = decoder.loop.trx.table_maps = 0
+    decoder.loop.group.records = decoder.loop.group.wire = decoder.loop.group.memory = 0
+    decoder.loop.trx.boundary = decoder.loop.trx.table_maps = 0
     decoder.loop.trx.open = decoder.loop.trx.explicit = decoder.loop.trx.has_rows = decoder.loop.trx.skipped = False
     decoder.loop.trx.index = -1
     decoder.loop.pending.data = NULL

@@ -76,12 +76,12 @@ cdef inline int leave_buffer(loop_t* loop, batch_t* batch) noexcept nogil:
     # The batch goes on with values that do not last, as those of a compressed event: all of them come to its heap
     cdef const plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef uint8_t* record
-    cdef uint32_t i, k
+    cdef uint32_t k, _i
     cdef int status = DECODE_OK
     if batch.sink != NULL and leave_columns(loop, batch) != DECODE_OK:
         return DECODE_NO_MEMORY
     record = batch.records.data
-    for i in range(batch.count):
+    for _i in range(batch.count):
         if plan.raw:
             status = move_to_heap(loop, batch, record + plan.image_len)
         else:

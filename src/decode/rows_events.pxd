@@ -13,8 +13,8 @@ from decode.group cimport batch_for, group_is_full, note_transaction
 from decode.image_set cimport fill_image_set
 from decode.loop cimport (
     FAULT_BITMAPS, FAULT_COLUMN_COUNT, FAULT_EXTRA_INFO, FAULT_NO_COLUMN_COUNT, FAULT_NO_MEMORY, FAULT_RECORDS,
-    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, MAPS_AHEAD, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of, event_t, fail,
-    loop_t, post_header_len_of, window_t,
+    FAULT_ROW, FAULT_ROWS, FAULT_VALUE, MAPS_AHEAD, RUN_ERROR, RUN_EVENT, RUN_GROUP, RUN_MORE, descriptor_of,
+    event_t, fail, loop_t, post_header_len_of, window_t,
 )
 from decode.plan cimport ROOM, image_set_t, plan_t, rows_t
 from decode.row_image cimport put_image
@@ -51,11 +51,11 @@ cdef inline void look_at_map(loop_t* loop) noexcept nogil:
     cdef uint32_t header_len = descriptor_of(loop).header_len
     cdef uint32_t length
     cdef bint found = False
-    cdef int i
+    cdef int i, _k
     for i in range(MAPS_AHEAD - 1, 0, -1):
         loop.ahead[i] = loop.ahead[i - 1]
     loop.ahead[0] = loop.tables.last_slot
-    for i in range(EVENTS_AHEAD):
+    for _k in range(EVENTS_AHEAD):
         if found or <size_t> (window.cur.end - pos) < header_len + TABLE_ID_LEN or pos - window.cur.pos > BYTES_AHEAD:
             break
         length = length_of(pos)

@@ -50,35 +50,35 @@ _RAW_COLUMNS = (RAW_COLUMN,)
 class ChangeBatch(Records):
     """Decoded rows of one table definition from one file.
 
-    One record per row image: an update is two, before then after. ``log.batches()`` makes batches; the
-    arguments are the attributes.
+    It has one record for each row image: an update has two, first the one before, then the one after.
+    ``log.batches()`` makes batches. The arguments are also the attributes.
 
     Parameters
     ----------
     table : Table
-        The definition that the rows were logged under.
+        The table's definition when the rows were logged.
     columns : tuple of Column
-        The decoded columns, in table order; none of a table that cannot be decoded: there the one field
-        of the records is `raw`, and each record is an event.
+        The decoded columns, in the table's order. Empty if the table cannot be decoded: each record is then
+        a whole event, in the one field `raw`.
     array : ndarray, shape (n,), dtype ``record_dtype(len(table.columns), columns)``
-        ``array["image"]`` says of each record what it is and where it stands; ``array["row"]`` has
-        one field per decoded column. Times are datetime64 (UTC for TIMESTAMP), spans point into `buffer`.
+        ``array["image"]`` tells what each record is and where it is in the log; ``array["row"]`` has one
+        field for each decoded column. Times are datetime64 (UTC for TIMESTAMP); spans point into `buffer`.
     buffer : bytes-like
-        What spans refer to: the mapping of the file, or a heap of the batch.
+        The bytes that spans refer to: the mapped file, or memory of the batch's own.
     transactions : ndarray, dtype TRANSACTION_DTYPE
-        ``array["image"]["transaction"]`` indexes it.
+        The transactions; ``array["image"]["transaction"]`` is an index into them.
     invalid : ndarray, dtype INVALID_DATE_DTYPE
-        Fields of the dates that no calendar has; see `invalid_dates`.
+        The fields of dates that do not exist in the calendar; see `invalid_dates`.
     json_diffs : ndarray, dtype JSON_DIFF_DTYPE
-        JSON values that the log has as a list of changes; the record before each is its preimage.
+        JSON values that were logged as a list of changes; the record before each is its preimage.
     path : str or None
-        The file, or name of the source.
+        The path of the file, or the name of the source.
 
     Attributes
     ----------
     arrow_bytes : int
-        Most bytes that its columns may take in Arrow: ``Limits.arrow_bytes`` of the log. One made by hand, or
-        pickled, has the default.
+        The most bytes that its columns may take in Arrow: ``Limits.arrow_bytes`` of the log. A batch that
+        you made or unpickled has the default.
     """
 
     def __init__(
@@ -163,31 +163,32 @@ class ChangeBatch(Records):
         Parameters
         ----------
         name : str
+            The name of a decoded column.
         decimals : "unscaled", "float" or "decimal"
-            DECIMAL(p, s): whole numbers of 10**-s (int64 up to 18 digits, else object of int), float64
-            (rounded), or object of `decimal.Decimal` (exact).
+            How to give DECIMAL(p, s): as whole numbers of 10**-s (int64 up to 18 digits, else Python ints),
+            as rounded float64, or as exact `decimal.Decimal` objects.
         members : "names" or "numbers"
-            ENUM and SET: names (StringDType; object of list), or the numbers that are stored. Numbers too
-            where the log does not carry the names.
+            How to give ENUM and SET: as names (StringDType for ENUM, lists for SET) or as the stored
+            numbers. If the log does not have the names, the result is numbers in both cases.
         text_errors : "raise" or "replace"
-            What to do with bytes that are not text in the column's character set.
+            What to do with bytes that are not valid text in the column's character set.
 
         Returns
         -------
         numpy.ma.MaskedArray, shape (n,)
-            Masked where the value is NULL or the column is not in the image, or where a partial JSON update
-            has no document to apply to (`json_diffs`). Text and JSON: StringDType.
-            BINARY, GEOMETRY (SRID and WKB): object of bytes. VECTOR: object of float32 arrays. Temporal
-            types: datetime64 or timedelta64; a date that no calendar has is NaT, not masked.
+            Masked where the value is NULL, where the image lacks the column, and where a partial JSON update
+            has no document to apply to (`json_diffs`). Text and JSON are StringDType; BINARY and GEOMETRY
+            (SRID and WKB) are bytes objects; VECTOR is float32 arrays. Temporal types are datetime64 or
+            timedelta64; a date that does not exist in the calendar is NaT, not masked.
 
         Raises
         ------
         SchemaError
             No decoded column has this name.
         DecodeError
-            A value cannot be of its type.
+            A value is not valid for the column's type.
         ValueError
-            An option is not among those named here.
+            An option is not one of those listed here.
         """
         if decimals not in ("unscaled", "float", "decimal"):
             raise ValueError(f"decimals={decimals!r}: unscaled, float and decimal are known")
@@ -207,11 +208,12 @@ class ChangeBatch(Records):
         Parameters
         ----------
         name : str
+            The name of a decoded column.
 
         Returns
         -------
         ndarray of bool, shape (n,)
-            False where the column is absent.
+            True where the value is NULL; False where the column is absent.
 
         Raises
         ------
@@ -226,10 +228,12 @@ class ChangeBatch(Records):
         Parameters
         ----------
         name : str
+            The name of a decoded column.
 
         Returns
         -------
         ndarray of bool, shape (n,)
+            True where the column is absent.
 
         Raises
         ------
@@ -240,13 +244,13 @@ class ChangeBatch(Records):
 
     @cached_property
     def invalid_dates(self) -> NDArray[np.void]:
-        """Dates that no calendar has (zero, partial, year 0), as the server prints them.
+        """Dates that do not exist in the calendar (zero, partial, year 0), as the server prints them.
 
         Returns
         -------
         ndarray, dtype INVALID_DATE_TEXT_DTYPE
-            record u4, column u2 (`Column.index`), text U26; sorted by record and column. Their values in
-            the array are NaT.
+            Fields record u4, column u2 (`Column.index`) and text U26, sorted by record and column. In
+            `array` these values are NaT.
         """
         out = np.empty(len(self.invalid), INVALID_DATE_TEXT_DTYPE)
         out["record"] = self.invalid["record"]
@@ -273,49 +277,50 @@ class ChangeBatch(Records):
         Parameters
         ----------
         change_columns : bool, str or sequence of str
-            Columns about the change that follow the table's own: True for `_change_type` (insert,
+            Columns about the change, after the table's own. True adds `_change_type` (insert,
             update_preimage, update_postimage, delete), `_commit_timestamp` (of the commit in microseconds
-            UTC where the log has it, else of the transaction's first event), `_position` (offset of the
-            event in the file) and `_row` (number of the row within the event; within a compressed
-            transaction, of the rows read); or some of these and
-            of `_timestamp` (of the event), `_server_id`, `_file`, `_gtid` (text, empty where the transaction
-            has none), `_transaction` (offset of its first event), `_xid` (0 where it has none), `_thread_id`
-            (of the connection, 0 where the log does not tell), in the order wanted.
+            UTC if the log has it, else of the transaction's first event), `_position` (offset of the
+            event in the file) and `_row` (number of the row within the event; in a compressed transaction,
+            among the rows read). Or give the names that you want, in order, of these and `_timestamp` (of
+            the event), `_server_id`, `_file`, `_gtid` (text, empty if the transaction has none),
+            `_transaction` (offset of its first event), `_xid` (0 if it has none) and `_thread_id` (of the
+            connection, 0 if the log does not have it).
         extras : sequence of ChangeColumn
-            Columns of the caller's to follow those; their values are one for each exported row.
+            Your own columns, which follow these; each has one value for each exported row.
         rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None
-            The records to export: their numbers, in the order wanted, or a mask. None: all.
+            The records to export: their numbers in the order that you want, or a mask; None exports all.
         fill_absent : bool
-            Take what a postimage lacks from its preimage, where that has it.
+            Take a column that a postimage lacks from its preimage, if it is there.
         text_errors : "raise", "replace" or "binary"
-            Bytes that are not text in the column's character set: an error, U+FFFD, or the whole column as
-            binary.
+            What to do with bytes that are not valid text in the column's character set: raise an error,
+            replace them with U+FFFD, or give the whole column as binary.
         vectors : "fixed" or "list"
-            VECTOR(n) as fixed-size list of floats, or as list, which also takes shorter values.
+            Give VECTOR(n) as a fixed-size list of floats, or as a list, which can also hold shorter values.
         wide_decimals : "decimal256" or "text"
-            DECIMAL of more than 38 digits as decimal256, which polars and DuckDB refuse, or as text.
+            Give DECIMAL of more than 38 digits as decimal256, which polars and DuckDB refuse, or as text.
         geometry : "struct" or "ewkb"
-            GEOMETRY as struct of srid (uint32) and wkb (binary), or as binary in the EWKB of PostGIS: the
-            type carries bit 0x20000000, and the SRID follows it. An SRID of 0 leaves the plain WKB.
+            Give GEOMETRY as a struct of srid (uint32) and wkb (binary), or as binary in PostGIS's EWKB: the
+            type has bit 0x20000000 set and the SRID follows it. With an SRID of 0 this is plain WKB.
 
         Returns
         -------
         ArrowBatch
-            Speaks the Arrow PyCapsule interface.
+            An object with the Arrow PyCapsule interface.
 
         Raises
         ------
         DecodeError
-            Text is invalid, a value cannot be of its type, or the columns take more than ``arrow_bytes``.
+            Text or another value is not valid for its type, or the columns take more than ``arrow_bytes``.
         SchemaError
             A change column is unknown, or has the name of one of the table's columns.
         TypeError, IndexError
-            `rows` has another type or length, or a number that no record has.
+            `rows` has the wrong type or length, or a number that is not that of a record.
 
         Notes
         -----
-        NULL and absent both are null in Arrow; `is_absent` tells them apart. So are dates that no calendar
-        has (`invalid_dates`) and partial JSON updates whose preimage lacks the document (`json_diffs`).
+        In Arrow, NULL and absent are both null; `is_absent` tells them apart. Dates that do not exist in the
+        calendar (`invalid_dates`) and partial JSON updates whose preimage lacks the document (`json_diffs`)
+        are null too.
         """
         return ArrowBatch(
             self,
@@ -335,7 +340,7 @@ class ChangeBatch(Records):
         Parameters
         ----------
         **options
-            As in :meth:`export`, which also says what becomes null.
+            As in :meth:`export`, which also says which values become null.
 
         Raises
         ------
@@ -374,12 +379,12 @@ class ChangeBatch(Records):
         return self.to_arrow(**options).to_pandas(types_mapper=pandas.ArrowDtype)
 
     def to_polars(self, **options: Unpack[ExportOptions]) -> polars.DataFrame:
-        """The batch as ``polars.DataFrame``; needs no pyarrow.
+        """The batch as ``polars.DataFrame``; pyarrow is not needed.
 
         Parameters
         ----------
         **options
-            As in :meth:`export`; DECIMAL of more than 38 digits, which polars does not have, is text.
+            As in :meth:`export`; DECIMAL of more than 38 digits becomes text, as polars has no such type.
 
         Raises
         ------
@@ -402,7 +407,7 @@ class ChangeBatch(Records):
         )
 
     def to_pylist(self, *, change_columns: bool | str | Sequence[str] = True) -> list[dict[str, Any]]:
-        """The records as dicts of Python values, the same as in ``RowChange``; needs no Arrow library.
+        """The records as dicts of Python values as in ``RowChange``; an Arrow library is not needed.
 
         Parameters
         ----------
@@ -412,12 +417,12 @@ class ChangeBatch(Records):
         Returns
         -------
         list of dict, length n
-            Column name to value; a column that is absent from the image is not a key.
+            Column names and values; a column that the image lacks is not a key.
 
         Raises
         ------
         DecodeError
-            A value cannot be of its type.
+            A value is not valid for its column's type.
         SchemaError
             As in :meth:`export`.
         """

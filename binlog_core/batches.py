@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 class Batches(Iterator[ChangeBatch]):
     """Row changes as batches, and those of one table as a whole: Arrow stream, table or data frame.
 
-    Nothing is read before it is asked for. ``next(batches)`` and a loop go on where the last one stopped; a
-    loop that begins after the last batch was given reads the log anew. Everything else (`to_arrow`,
-    `to_pandas`, `to_polars`, `stream`, and libraries that take the Arrow stream) gives all batches from the
-    first one on, as often as it is asked for, whatever was looped over before. What can be read only once,
-    such as a pipe, says so when it is asked a second time.
+    Nothing is read before it is needed. ``next(batches)`` and a loop continue where the last one stopped; a
+    loop that begins after the last batch reads the log again. Everything else (`to_arrow`, `to_pandas`,
+    `to_polars`, `stream`, and libraries that take the Arrow stream) always gives all batches from the first
+    one, as often as you call it, whatever you looped over before. A source that can be read only once, such
+    as a pipe, raises an error the second time.
 
     Parameters
     ----------
     read : callable
-        Gives a pass of ChangeBatch, from the beginning.
+        Starts a pass of ChangeBatch from the beginning.
     of : str
-        Which tables and logs, for people.
+        Which tables and logs these are, for ``repr`` and messages.
     """
 
     def __init__(self, read: Callable[[], Pass[ChangeBatch]], of: str = "") -> None:
@@ -101,9 +101,9 @@ class Batches(Iterator[ChangeBatch]):
         MissingExtraError
             pyarrow is not installed.
         SchemaError
-            The batches are of more than one table, or there is none, or as in :func:`batch_stream`.
+            The batches are of more than one table, or there are none; also as in :func:`batch_stream`.
         BinlogError
-            As reading the log does.
+            Reading the log failed.
         """
         try:
             import pyarrow
@@ -135,12 +135,12 @@ class Batches(Iterator[ChangeBatch]):
         return table.to_pandas(types_mapper=pandas.ArrowDtype)
 
     def to_polars(self, **options: Unpack[StreamOptions]) -> polars.DataFrame:
-        """All batches of one table as ``polars.DataFrame``; needs no pyarrow.
+        """All batches of one table as ``polars.DataFrame``; pyarrow is not needed.
 
         Parameters
         ----------
         **options
-            As in `stream`; DECIMAL of more than 38 digits, which polars does not have, is text.
+            As in `stream`; DECIMAL of more than 38 digits becomes text, as polars has no such type.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Batches(Iterator[ChangeBatch]):
         return self.stream().__arrow_c_stream__(requested_schema)
 
     def stream(self, **options: Unpack[StreamOptions]) -> ArrowStream:
-        """All batches of one table as Arrow stream, with options.
+        """All batches of one table as an Arrow stream, with options.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Batches(Iterator[ChangeBatch]):
         return ArrowStream(self, **options)
 
     def peek(self) -> ChangeBatch | None:
-        """The batch that comes next, which then still comes; None: there is none."""
+        """The next batch, without taking it; None if there are no more."""
         if self._first is None and not self._ended:
             self._first = next(self._started(), None)
         return self._first
@@ -220,7 +220,7 @@ class Batches(Iterator[ChangeBatch]):
 
     @property
     def report(self) -> Report:
-        """What the pass over the log did not find told, skipped or lost, so far."""
+        """What the pass over the log has found missing or lost, or has skipped, so far."""
         return self._told().report
 
     @property
@@ -240,18 +240,19 @@ class Batches(Iterator[ChangeBatch]):
 
 
 class ArrowStream:
-    """Batches as Arrow stream, with options; ``batches.stream()`` makes it.
+    """Batches as an Arrow stream, with options; ``batches.stream()`` makes it.
 
     Parameters
     ----------
     batches : Batches
+        The batches of one table.
     columns, new_columns, **options
         As in :func:`batch_stream`.
 
     Raises
     ------
     TypeError, ValueError
-        An option is not one of a stream.
+        An option is unknown, or does not apply to a stream.
     """
 
     def __init__(
@@ -269,7 +270,7 @@ class ArrowStream:
         self.options = options
 
     def parts(self) -> tuple[tuple[ArrowField, ...], Iterator[ArrowBatch]]:
-        """The fields of the schema, and the batches as Arrow columns; errors as :func:`batch_stream`."""
+        """The fields of the schema, and the batches as Arrow columns; errors as in :func:`batch_stream`."""
         batches = self.batches
         return stream_parts(
             batches.take, self.columns, self.new_columns, self.options, batches.defined_columns
@@ -298,32 +299,34 @@ def batch_stream(
 ) -> object:
     """Batches of one table as one Arrow stream.
 
-    The schema is that of the first batch's columns, or of `columns`; columns of later definitions are
-    mapped by name, and one that a definition lacks is null.
+    The schema is made from the first batch's columns, or from `columns`. Columns of later definitions are
+    matched by name; a column that a definition lacks is null.
 
     Parameters
     ----------
     batches : iterable of ChangeBatch
-        Read as the stream is.
+        The batches, which are read as the stream is read.
     columns : sequence of Column or None
+        The columns of the stream; None takes those of the first batch.
     new_columns : "raise" or "drop"
-        A column that the stream's schema does not have.
+        What to do with a column that the stream's schema does not have.
     **options
-        As in ``ChangeBatch.export``, except `rows` and `extras`, which are of one batch, and
-        text_errors="binary": a stream has one schema.
+        As in ``ChangeBatch.export``, except `rows` and `extras`, which belong to one batch, and
+        text_errors="binary", since a stream has one schema.
 
     Returns
     -------
     PyCapsule
-        Named "arrow_array_stream". Errors while reading reach the consumer as its own, with our message.
+        A capsule named "arrow_array_stream". Errors while reading reach the consumer as its own exceptions,
+        with the message of the original.
 
     Raises
     ------
     SchemaError
-        There is no batch, and `columns` is not given; a change column is unknown. While reading: a batch is
-        of another table, or of another type in one of the columns.
+        There is no batch and `columns` is not given, or a change column is unknown. While reading: a batch
+        is of another table, or one of its columns has another type.
     BinlogError
-        What reading the first batch raises.
+        Reading the first batch failed.
     """
     check_stream_options(new_columns, options)
     fields, parts = stream_parts(lambda _: iter(batches), columns, new_columns, options)

@@ -11,22 +11,22 @@ from ._redaction import shown_text, shown_url
 class BinlogError(Exception):
     """A binary log could not be read; the base of every error of this package.
 
-    What it was told is in attributes, None where it is not known.
+    The details are in attributes, which are None if they are not known.
 
     Parameters
     ----------
     message : str
-        What was found and what was expected; never the data itself.
+        What was found and what was expected; it never contains data.
     path : str or None
-        The file (or name of the source); a URL without user, password and signature.
+        The file or the name of the source; URLs are without user, password and signature.
     offset : int or None
-        Byte offset of the event in its file, 64 bits wide.
+        The event's byte offset in its file, 64 bits wide.
     type_code : int or None
         The event's type code in today's numbering.
     table : str or None
         ``database.table``.
     column : str or None
-        Name of the column.
+        The column's name.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class BinlogError(Exception):
         return f"{self.message} ({', '.join(where)})" if where else self.message
 
     def located(self, **where: object) -> Self:
-        """The same error, told where it happened as far as it did not know itself."""
+        """The same error, with the details given here that it did not have yet."""
         for name, value in where.items():
             if getattr(self, name) is None:
                 setattr(self, name, shown_url(value) if name == "path" and isinstance(value, str) else value)
@@ -87,11 +87,11 @@ def _rebuild(kind: type[BinlogError], message: str, where: dict[str, object]) ->
 
 
 class NotABinlogError(BinlogError):
-    """The source does not begin with a binary log's magic, or holds no log at all."""
+    """The source does not begin with the magic bytes of a binary log, or contains no log."""
 
 
 class MissingFileError(BinlogError, FileNotFoundError):
-    """There is no such file, directory or object."""
+    """The file, directory or object does not exist."""
 
     def __init__(self, message: str, **where: Any) -> None:
         super().__init__(message, **where)
@@ -133,19 +133,19 @@ class SchemaError(BinlogError):
 
 
 class GtidError(BinlogError):
-    """A text given as a GTID or a set of them is none."""
+    """A text is not a GTID or a GTID set."""
 
 
 class ConditionError(BinlogError, ValueError):
-    """A condition (``where=``) cannot be read, or does not fit the tables that it is to choose from."""
+    """A condition (``where=``) cannot be read, or does not fit the tables that it applies to."""
 
 
 class ArchiveError(BinlogError):
-    """An archive cannot be kept: its disk or store refuses, or its logs and the server's do not fit."""
+    """An archive cannot be kept: its disk or store refuses, or its logs do not match the server's."""
 
 
 class MissingExtraError(BinlogError, ImportError):
-    """An optional library is needed; the message has the pip command."""
+    """An optional library is needed; the message has the pip command that installs it."""
 
     @classmethod
     def of(cls, library: str, extra: str, purpose: str, **where: object) -> MissingExtraError:
@@ -157,7 +157,7 @@ class MissingExtraError(BinlogError, ImportError):
 
 
 class StrictError(BinlogError):
-    """The log lacks information, with strict=True."""
+    """The log lacks information, and ``strict=True`` was given."""
 
 
 class ServerError(BinlogError):
@@ -166,15 +166,15 @@ class ServerError(BinlogError):
     Parameters
     ----------
     message : str
-        What the server said, control characters escaped, and what mends it.
+        What the server said, with control characters escaped, and how to solve it.
     code : int or None
-        The server's error number; None where it gave none.
+        The server's error number; None if it gave none.
     sqlstate : str or None
-        Five characters.
+        The SQLSTATE, five characters.
     path : str or None
-        The server's address, or the log that it was asked for; never with a password.
+        The server's address, or the log requested from it; it never contains a password.
     offset : int or None
-        Position in that log.
+        The position in that log.
     """
 
     def __init__(
@@ -196,31 +196,31 @@ class ServerError(BinlogError):
 
 
 class UnreachableError(ServerError):
-    """No connection, or a lost one that did not come back within ``reconnect`` seconds."""
+    """The server cannot be reached, or a lost connection was not restored within ``reconnect`` seconds."""
 
 
 class ProtocolError(ServerError):
-    """What answers is not a MySQL or MariaDB server, or does not keep to the protocol."""
+    """The other side is not a MySQL or MariaDB server, or does not follow the protocol."""
 
 
 class AuthenticationError(ServerError):
-    """The server does not let this user in: name, password, host, or how they are to be proved."""
+    """The server rejects the login: user name, password, host or authentication method."""
 
 
 class PrivilegeError(ServerError):
-    """A right is missing; the message names it (REPLICATION SLAVE to read the logs)."""
+    """A privilege is missing; the message names it (REPLICATION SLAVE is needed to read the logs)."""
 
 
 class PurgedError(ServerError):
-    """The server no longer has what is asked for; the message names what it still has."""
+    """The server no longer has the log that was requested; the message says what it still has."""
 
 
 class PositionError(ServerError):
-    """The server has no event at the position asked for."""
+    """The server has no event at the requested position."""
 
 
 class DivergedError(ServerError):
-    """The server's history is another one than that of the position: it was restored, or reset."""
+    """The server's history is not the one that the position belongs to: it was restored or reset."""
 
 
 class IdentityError(ServerError):
@@ -228,8 +228,8 @@ class IdentityError(ServerError):
 
 
 class UnsafeServerError(ServerError):
-    """A setting of the server loses changes; the message names it and what mends it."""
+    """A setting of the server would lose changes; the message names it and how to change it."""
 
 
 class MirrorError(BinlogError):
-    """A mirror cannot be made or brought up to date; what it has stays as it is."""
+    """A mirror cannot be made or brought up to date; its contents stay as they are."""

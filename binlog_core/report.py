@@ -14,7 +14,7 @@ from .errors import BinlogError, StrictError
 
 
 class Place(NamedTuple):
-    """Where something first occurred: file, offset of the event in bytes, table, column and details."""
+    """Where something first occurred: the file, the event's byte offset, the table, column and details."""
 
     path: str | None
     offset: int | None
@@ -96,21 +96,21 @@ class Report:
     Parameters
     ----------
     strict : bool
-        Raise StrictError at the first thing that the log does not tell.
+        Raise StrictError when information is missing from the log for the first time.
     warn : bool
-        Give a `BinlogWarning` at the first of each kind.
+        Give a `BinlogWarning` the first time that each kind occurs.
 
     Attributes
     ----------
     counts : dict
-        By kind.
+        How often each kind occurred.
     first : dict
-        By kind, where it was met first.
+        Where each kind occurred first.
     lost_ranges : list of (path, start, end)
-        Bytes of damaged events and of what lay between those that could be read, in log order; the first
-        10,000 of them.
+        The byte ranges of damaged events and of anything unreadable between events, in log order; only the
+        first 10,000 are kept.
     skipped : list of Place
-        Where damaged events were passed over, the first 10,000 of them.
+        Where damaged events were skipped; only the first 10,000 are kept.
     """
 
     strict: bool = False
@@ -137,21 +137,21 @@ class Report:
         detail: str | None = None,
         count: int = 1,
     ) -> None:
-        """Count something; in strict mode raise what is the log's silence.
+        """Count something; in strict mode, raise an error if it is missing information.
 
         Parameters
         ----------
         kind : str
-            A name of ``KINDS``.
+            One of the names in ``KINDS``.
         path, offset, table, column, detail
             As in `Place`.
         count : int
-            How many; 0 does nothing.
+            How many to add; 0 does nothing.
 
         Raises
         ------
         StrictError
-            In strict mode, unless the kind is a fact of the data.
+            In strict mode, unless the kind is a property of the data rather than missing information.
         """
         if not count:
             return
@@ -178,11 +178,11 @@ class Report:
         self.counts[kind] = self.counts.get(kind, 0) + count
 
     def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
-        """Count what is said of each of some table definitions; `place` as in `add`."""
+        """Count the remarks on each of several table definitions; `place` is as in `add`."""
         self.add(kind, count=len(of), **place)
 
     def lose(self, path: str | None, start: int, end: int) -> None:
-        """Bytes ``[start, end)`` of a log could not be read; neighbours become one range."""
+        """Record that bytes ``[start, end)`` of a log could not be read; adjacent ranges become one."""
         if self.lost_ranges and self.lost_ranges[-1][0] == path and self.lost_ranges[-1][2] == start:
             start = self.lost_ranges.pop()[1]
         if len(self.lost_ranges) < _MOST_PLACES:

@@ -20,42 +20,45 @@ class Column:
     Parameters
     ----------
     name : str
-        The column's name, or ``c0``, ``c1`` … where neither log nor schema tells it.
+        The column's name, or ``c0``, ``c1`` … if neither the log nor a schema gives it.
     index : int
-        Place in the table, from 0; NULL and absent bitmaps are numbered by it.
+        The column's place in the table, from 0; it numbers the bits of the NULL and absent bitmaps.
     type_code : int
-        MYSQL_TYPE_*; ENUM (247) and SET (248) are already told from STRING (254).
+        MYSQL_TYPE_*; ENUM (247) and SET (248) are already distinguished from STRING (254).
     kind : Kind
-        What the values are. Text whose character set is unknown, or has no codec, is BINARY.
+        What the values are. Text whose character set is unknown or has no codec is BINARY.
     length : int
-        CHAR, BINARY, VARCHAR: most bytes; BLOB family, JSON, GEOMETRY, VECTOR: bytes of the
-        length; ENUM, SET: bytes of the value; BIT: bits; else 0.
+        For CHAR, BINARY and VARCHAR the most bytes of a value; for the BLOB family, JSON, GEOMETRY and
+        VECTOR the bytes of its length; for ENUM and SET the bytes of a value; for BIT the bits; otherwise 0.
     precision, scale : int
-        DECIMAL only.
+        Digits of a DECIMAL in all, and after the point.
     fsp : int
-        Fraction digits of a temporal type, 0 to 6.
+        Fractional digits of a temporal type, 0 to 6.
     signed : bool or None
-        None where the log does not tell (the value is then read as signed); None too for what has no sign.
+        Whether numbers are signed; None if the log does not say (the value is then read as signed) and for
+        types without a sign.
     nullable : bool or None
+        Whether values can be NULL; None if that is not known.
     collation : int or None
-        Collation id; 63 is binary, None unknown or no character column.
+        The collation's id; 63 is binary, None is unknown or not a character column.
     charset : str or None
-        Character set of that collation, "binary" for bytes.
+        The character set of that collation; "binary" for bytes.
     members : tuple of str or None
-        Of ENUM and SET; None where the log does not carry them.
+        The members of an ENUM or SET; None if the log does not have them.
     geometry_type, dimensions : int or None
-        Of GEOMETRY and VECTOR.
+        The subtype of a GEOMETRY, and the number of dimensions of a VECTOR.
     visible : bool or None
+        Whether the column is visible; None if that is not known.
     named : bool
-        False where the name is ours.
+        False if the library made up the name.
     compressed : bool
-        MariaDB's COMPRESSED attribute: values are stored with a header and maybe deflated.
+        MariaDB's COMPRESSED attribute: values are stored with a header and may be deflated.
     old_fraction : bool
-        MariaDB's own fractional layout of types 7, 11 and 12 (only a schema tells).
+        MariaDB's own fractional layout of types 7, 11 and 12 (known only from a schema).
     pad_to : int
-        BINARY(n): values are padded back with zero bytes to n; 0 elsewhere.
+        For BINARY(n), n: values are padded back to it with zero bytes. Otherwise 0.
     declared_type : str or None
-        The type's name in the schema given, such as "uuid" or "inet6".
+        The type's name in the given schema, such as "uuid" or "inet6".
     """
 
     name: str
@@ -98,19 +101,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One definition of one table: what a TABLE_MAP event, and a schema if given, say of it.
+    """One definition of one table, from a TABLE_MAP event and the schema, if one is given.
 
     Parameters
     ----------
     database, name : str
+        The names of the database and the table.
     columns : tuple of Column
         All columns of the table, in its order.
     primary_key : tuple of str or None
-        Column names; None where neither log nor schema tells.
+        The names of its columns; None if neither the log nor a schema gives them.
     flags : int
-        TABLE_MAP flags.
+        The flags of the TABLE_MAP event.
     undecodable : str or None
-        Why rows of this table cannot be decoded; None: they can.
+        Why rows of this table cannot be decoded; None if they can.
     """
 
     database: str
@@ -129,9 +133,9 @@ class Table:
 
 
 def image_dtype(column_count: int) -> np.dtype:
-    """dtype of the ``image`` group: what every record says of its row image.
+    """dtype of the ``image`` group: what every record says about its row image.
 
-    Packed; its beginning is the twin of image_t in src/batch/records.pxd.
+    It is packed; its beginning must match image_t in src/batch/records.pxd.
     """
     bitmap_len = (column_count + 7) // 8
     return np.dtype(
@@ -154,9 +158,9 @@ def record_dtype(column_count: int, columns: Iterable[Column]) -> np.dtype:
     Parameters
     ----------
     column_count : int
-        Columns of the table, decoded or not.
+        The number of columns of the table, decoded or not.
     columns : iterable of Column
-        The decoded ones, in table order.
+        The decoded columns, in the table's order.
     """
     return np.dtype(
         [

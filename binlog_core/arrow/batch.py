@@ -32,15 +32,16 @@ NO_POLARS = "to_polars() needs polars: pip install polars"
 class ArrowBatch:
     """A batch as Arrow columns, with options; ``batch.export()`` makes it.
 
-    Columns are made when a library asks, anew each time: the interface gives them away.
+    The columns are made each time a library asks for them: the interface gives their ownership away.
 
     Parameters
     ----------
     batch : ChangeBatch
+        The batch to export.
     change_columns, extras, rows, fill_absent, text_errors, vectors, wide_decimals, geometry
         As in ``ChangeBatch.export``.
     columns : sequence of Column or None
-        The columns wanted; None: those of the batch. One that the records do not have is all null.
+        The columns to give; None gives those of the batch. One that the records do not have is all null.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class ArrowBatch:
         Raises
         ------
         DecodeError
-            text_errors is "binary", so that values decide, and one cannot be of its type.
+            text_errors is "binary", so that the values decide the types, and one is not valid for its type.
         """
         if self.text_errors == "binary":
             return self.export()[0]
@@ -141,7 +142,7 @@ class ArrowBatch:
             raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
-        """The columns for pyarrow, which is installed; errors as in ``ChangeBatch.export``."""
+        """The columns as ``pyarrow.RecordBatch``; errors as in ``ChangeBatch.export``."""
         import pyarrow
 
         fields, array = self.export()

@@ -238,17 +238,18 @@ class ChangeColumn:
     Parameters
     ----------
     name : str
+        The column's name.
     values : ndarray, shape (n,)
-        int64, uint32 … float64, datetime64[us]; with labels unsigned codes of at most 32 bits.
+        The values: int64, uint32 … float64, datetime64[us]; with labels, unsigned codes of at most 32 bits.
     labels : tuple of str or None
-        Text: value i is ``labels[values[i]]``.
+        Makes a column of text, in which value i is ``labels[values[i]]``.
     utc : bool
-        datetime64 values are instants.
+        Whether datetime64 values are instants in UTC.
 
     Raises
     ------
     ValueError
-        A code has no label, or values have another number of dimensions than one.
+        A code has no label, or `values` does not have exactly one dimension.
     """
 
     name: str
@@ -265,7 +266,7 @@ class ChangeColumn:
         object.__setattr__(self, "values", values)
 
     def to_pylist(self) -> list[Any]:
-        """The values as Python objects; instants are aware datetimes."""
+        """The values as Python objects; instants are datetimes with a time zone."""
         values: list[Any] = self.values.tolist()
         if self.labels is not None:
             return [self.labels[code] for code in values]

@@ -121,8 +121,8 @@ def open(
     limits : Limits, optional
         Rows and bytes of a group, and the maximum size of decompressed data.
     threads : int
-        Number of decoding threads; 0: one per processor. The order of results does not change. They divide
-        plain local logs among them; "All cores" in "Performance" says what one thread does alone.
+        Number of decoding threads; 0 uses one per processor. The order of results does not change. Threads
+        share the work on plain local logs; "All cores" in "Performance" says what stays with one thread.
     index : bool
         Use an index beside the logs, if there is one (`binlog_core.index`). Set False if others can write
         there: a forged index can hide rows.
@@ -153,11 +153,11 @@ def open(
     ServerError
         A server cannot be reached, or refuses: `UnreachableError`, `AuthenticationError`,
         `PrivilegeError`, `PurgedError`, `PositionError`, `DivergedError`, `IdentityError`,
-        `ProtocolError`. The first four come here, all of them also while the log is read.
+        `ProtocolError`. The first four can be raised here, and all of them while the log is read.
     BinlogError
         The target does not exist or cannot be read.
     TypeError, ValueError
-        An argument has a type or value that is not among those named here.
+        An argument's type or value is not one of those listed here.
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")

@@ -98,35 +98,35 @@ def read_table(
     geometry: Geometry = "struct",
     **options: Unpack[TableOptions],
 ) -> pyarrow.Table:
-    """The row changes of one table, of all logs of a target, as ``pyarrow.Table``.
+    """The row changes of one table, from all logs of a target, as ``pyarrow.Table``.
 
     Parameters
     ----------
     target : Log, or what `binlog_core.open` takes
-        Read twice: no pipe.
+        The logs; they are read twice, so a pipe cannot be used.
     table : str
-        "shop.orders", or "orders" where only one database has such a table.
+        The table: "shop.orders", or "orders" if only one database has such a table.
     columns : sequence of str, optional
-        Of the table; None: those of all its definitions, null where a row image lacks one. A type that was
-        changed is the wider one.
+        The table's columns to read; by default those of all its definitions, null where a row image lacks
+        one. If a column's type was changed, the result has the wider type.
     change_columns, text_errors, vectors, wide_decimals, geometry
         As in ``ChangeBatch.export``.
     **options
-        For `binlog_core.open`.
+        Options for `binlog_core.open`.
 
     Returns
     -------
     pyarrow.Table
-        One row for each row image: an update is two. In log order, definition by definition.
+        One row for each row image, so two for an update. Rows are in log order, definition by definition.
 
     Raises
     ------
     SchemaError
-        The logs have no row changes of such a table or no such column; the message has near names.
+        The logs have no row changes of this table, or not the column; the message suggests similar names.
     MissingExtraError
         pyarrow is not installed.
     BinlogError
-        As reading the logs does.
+        Reading the logs failed.
     """
     try:
         import pyarrow

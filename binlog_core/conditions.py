@@ -121,28 +121,29 @@ Node = Comparison | OneOf | Like | IsNull | Changed | Not | All | Any_
 
 
 class Condition:
-    """Which row changes are wanted.
+    """A condition that selects row changes.
 
-    A change matches when its before or its after image satisfies the whole condition: of an update either
-    may, of an insert the after image, of a delete the before image. The guide has the language.
+    A change matches if one of its row images satisfies the whole condition: either image of an update, the
+    after image of an insert, the before image of a delete. "Conditions" in the guide describes the language.
 
     Parameters
     ----------
     text : str
-        Such as ``id = 42 and status in ('paid', 'sent')``.
+        The condition, such as ``id = 42 and status in ('paid', 'sent')``.
     limits : Limits, optional
-        How long and how deep it may be: `condition_length`, `condition_depth`.
+        Limits on its length and depth: `condition_length`, `condition_depth`.
 
     Raises
     ------
     ConditionError
         The text is not a condition; the message says where it is wrong and what was expected.
     TypeError
-        The condition is not a text.
+        The condition is not a str.
 
     Attributes
     ----------
     text : str
+        The condition as it was given.
     """
 
     __slots__ = ("text", "tree")
@@ -205,17 +206,17 @@ def refs_of(node: Node) -> Iterator[Ref]:
 
 
 def quoted(value: object) -> str:
-    """A Python value as a literal of a condition: int, Decimal, bool, str, bytes, dates and times, None.
+    """A Python value as a literal in a condition: int, Decimal, bool, str, bytes, dates and times, None.
 
     Parameters
     ----------
     value : object
-        As ``RowChange`` has it.
+        A value as in ``RowChange``.
 
     Raises
     ------
     TypeError
-        Conditions have no such values.
+        Conditions have no literals for values of this type.
     """
     import datetime as dt
 
@@ -242,7 +243,7 @@ def quoted(value: object) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """A column's name as a condition has it, whatever characters are in it."""
+    """A column's name as it is written in a condition, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"
 
 

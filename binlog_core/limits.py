@@ -13,52 +13,53 @@ from .errors import DecodeError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds memory and time.
+    """Limits on memory and time.
 
     Parameters
     ----------
     group_rows : int
-        Records (row images) after which a group of batches is handed over; of a thousand tables and more four
-        times as many, and of the two that follow four times as much.
+        A group of batches is returned after this many records (row images). With a thousand tables or more,
+        this limit and the next two are four times as large.
     group_bytes : int
-        The same, in bytes of rows events; of few tables less, 1 MiB for each. An event is never divided.
+        The same limit in bytes of rows events; with few tables it is less, 1 MiB for each. An event is never
+        divided.
     group_memory : int
-        The same, in bytes of records, which take more room than rows with many NULLs do.
+        The same limit in bytes of records, which take more memory than rows with many NULLs.
     payload_bytes : int
-        Most bytes out of one compressed transaction; it is read as a stream.
+        The most bytes that one compressed transaction may decompress to; it is read as a stream.
     decompressed_bytes : int
-        Most bytes out of one compressed event, or of the compressed columns of one batch.
+        The most bytes that one compressed event, or the compressed columns of one batch, may decompress to.
     table_definitions : int
-        Definitions that are kept. When there are more, all are dropped at the next transaction and made
-        anew as they come; one transaction may have 16 times as many, up to 65536. A wide table counts as
-        several: one more for every 32 columns, and for every 4096 bytes of names and members.
+        How many definitions are kept. When there are more, all are dropped at the next transaction and made
+        again when they are needed; one transaction may have 16 times as many, up to 65536. A wide table
+        counts as several: one more for every 32 columns, and for every 4096 bytes of names and members.
     record_bytes : int
-        Most bytes of records out of one rows event.
+        The most bytes of records from one rows event.
     spool_bytes : int
-        Most bytes of a temporary file: that into which `binlog_core.inspect.verify.verify` unpacks a log
-        that is compressed or encrypted, that for standard input where it is read more than once, and that of
-        the statements which ``rows --flashback`` writes in the end, or which wait for XA COMMIT.
+        The most bytes of a temporary file. There is one when `binlog_core.inspect.verify.verify` unpacks a
+        compressed or encrypted log, when standard input is read more than once, and for statements that
+        ``rows --flashback`` writes at the end or that wait for XA COMMIT.
     statement_bytes : int
-        Largest statement that is read with ``schema="ddl"``; a longer one is not followed. Its text is not
-        bounded otherwise.
+        The largest statement that ``schema="ddl"`` reads; a longer one is not followed. Nothing else limits
+        a statement's text.
     sql_columns : int
-        Columns of the tables that a query knows, or that `binlog_core.duckdb.register` makes known; each
-        takes DuckDB some kilobytes. A query knows the tables that it names.
+        The most columns of all tables that a query knows or that `binlog_core.duckdb.register` makes known;
+        each takes some kilobytes in DuckDB. A query knows the tables that it names.
     definition_columns : int
-        Columns of all definitions that are followed with ``schema="ddl"``, about 250 bytes each; 256
-        characters of names and members count as one more, columns that definitions share hardly. Beyond it
-        tables are no longer followed.
+        The most columns of all definitions that ``schema="ddl"`` follows, about 250 bytes each. Every 256
+        characters of names and members count as one more; columns that definitions share count very little.
+        Beyond the limit, tables are no longer followed.
     arrow_bytes : int
-        Most bytes that the columns of one batch may take in Arrow, members of ENUM and SET among them. BINARY
-        columns become longer there than they are in the log, which leaves out the zero bytes at their end.
+        The most bytes that the columns of one batch may take in Arrow, including members of ENUM and SET.
+        BINARY columns are longer in Arrow than in the log, which leaves out the zero bytes at their end.
     event_bytes : int
-        Largest event of a log that is read piece by piece (a stream, or ``mmap=False``), or out of a
-        compressed transaction, which must lie in memory whole. No server writes larger ones than 1 GiB, the
-        most of max_allowed_packet.
+        The largest event in a log that is read piece by piece (a stream, or ``mmap=False``), or in a
+        compressed transaction: such an event must be in memory as a whole. No server writes an event larger
+        than 1 GiB, the maximum of max_allowed_packet.
     condition_length : int
-        Characters of a condition (``where=``).
+        The most characters of a condition (``where=``).
     condition_depth : int
-        Parentheses inside one another in a condition.
+        How deep parentheses may be nested in a condition.
     """
 
     group_rows: int = 65536

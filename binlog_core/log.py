@@ -47,16 +47,16 @@ T = TypeVar("T")
 
 
 class Log:
-    """One binary log, or several in order. Made by `open`; a context manager.
+    """One binary log, or several in order; `open` makes it. It is a context manager.
 
-    Every pass (`headers`, `events`, `groups`, `batches`, `rows`) opens the log for itself and has a report
-    and a tail of its own, so that several passes, also of several threads, never disturb each other. What can
-    be read only once (a pipe, standard input) gives one pass, and says so at the second.
+    Every pass (`headers`, `events`, `groups`, `batches`, `rows`) opens the log separately and has its own
+    report and tail, so several passes, even in several threads, never disturb each other. A source that can
+    be read only once (a pipe, standard input) gives one pass, and raises an error at the second.
 
     Attributes
     ----------
     files : LogFiles
-        What is read, in order.
+        The logs to read, in order.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Log:
         Raises
         ------
         NotABinlogError
-            The log ends before it says what it is.
+            The log ends before its descriptor.
         """
         if self._format is None:
             raise NotABinlogError("the log ends before it says what it is", path=self.files[0].path)
@@ -108,22 +108,22 @@ class Log:
 
     @property
     def report(self) -> Report:
-        """What the latest pass did not find told, skipped or lost; each pass has its own."""
+        """What the latest pass found missing or lost, or skipped; each pass has its own report."""
         return self._latest.report
 
     @property
     def limits(self) -> Limits:
-        """What bounds memory and time of its passes, as given to `open`."""
+        """The limits on memory and time for its passes, as given to `open`."""
         return self.settings.limits
 
     @property
     def tail(self) -> Tail | None:
-        """Where and why the latest pass ended inside an event; each pass has its own."""
+        """Where and why the latest pass ended inside an event; each pass has its own tail."""
         return self._latest.tail
 
     @property
     def size(self) -> int | None:
-        """Bytes of the (first) log as of now, decrypted and decompressed; None where that is not known."""
+        """The current bytes of the (first) log, decrypted and decompressed; None if that is not known."""
         if self._size is not None and not self.sources.closed and not self.sources.is_read_once(0):
             with self.files[0].open() as source:
                 self._size = source.size
@@ -131,22 +131,22 @@ class Log:
 
     @property
     def total_size(self) -> int | None:
-        """Bytes of all local files as they are stored; None where one is not such a file."""
+        """The stored bytes of all local files; None if one is not a local file."""
         try:
             return sum(os.path.getsize(file.path) for file in self.files)
         except OSError:
             return None
 
     def headers(self) -> np.ndarray:
-        """Every event header of the file(s); events inside compressed transactions are not among them.
+        """Every event header of the file(s), except for events inside compressed transactions.
 
-        Of what `open` was told to select, the range and `server_id` hold for headers and events.
+        Of the selection given to `open`, only the range and `server_id` apply.
 
         Returns
         -------
         ndarray, shape (n_events,), HEADER_DTYPE
-            position u8 (our own 64-bit offset), timestamp u4, type_code u1 (today's numbering),
-            server_id u4, event_length u4, next_position u4 (as the log has it), flags u2.
+            Fields position u8 (the real 64-bit offset), timestamp u4, type_code u1 (today's numbering),
+            server_id u4, event_length u4, next_position u4 (as logged) and flags u2.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Log:
         return np.concatenate(parts).view(HEADER_DTYPE) if parts else np.empty(0, HEADER_DTYPE)
 
     def header_chunks(self) -> Pass[np.ndarray]:
-        """`headers` piece by piece: memory does not grow with the log.
+        """`headers` piece by piece, so that memory does not grow with the log.
 
         Yields
         ------
@@ -242,12 +242,12 @@ class Log:
     def each_file(self) -> Iterator[Log]:
         """One Log for each file, with the options of this one: its `format`, events, rows and `report`.
 
-        With ``follow=True`` the last one waits for more, and the logs that the server begins come after it.
+        With ``follow=True`` the last one waits for more, and is followed by the logs that the server begins.
 
         Yields
         ------
         Log
-            Open until the next is asked for.
+            One log, open until you take the next.
 
         Raises
         ------
@@ -417,19 +417,19 @@ class Log:
         return all(file.divisible for file in files)
 
     def tables(self) -> dict[str, Table]:
-        """The tables that have row changes, as far as the log is read; no value is decoded.
+        """The tables that have row changes in the log; no value is decoded.
 
-        Whether any of them matches ``where=`` does not matter.
+        ``where=`` makes no difference to the result.
 
         Returns
         -------
         dict of str to Table
-            By "database.table", in the order in which they come; the latest definition of each.
+            The latest definition of each table by "database.table", in the order in which tables first occur.
 
         Raises
         ------
         BinlogError
-            As `groups`.
+            As for `groups`.
         """
         return {table.full_name: table for table in self.definitions_met()}
 
@@ -465,7 +465,7 @@ class Log:
         columns : mapping, optional
             Table name or pattern to the names of the columns to decode.
         where : str or Condition, optional
-            Only changes that match: see `binlog_core.conditions`. Errors as `groups`.
+            Only changes that match: see `binlog_core.conditions`. It raises the same errors as for `groups`.
 
         Returns
         -------
@@ -520,19 +520,19 @@ class Log:
     def acknowledge(self, position: Position) -> None:
         """Tell a semi-synchronous server that everything before a position is stored safely.
 
-        With ``server={"semi_sync": True}`` the server's commits wait for this; otherwise it does nothing.
+        With ``server={"semi_sync": True}`` the server's commits wait for this; otherwise this does nothing.
 
         Parameters
         ----------
         position : Position
-            Position of a group whose batches are stored.
+            The position of a group whose batches are stored.
         """
         self.sources.acknowledge(position)
 
     def stop(self) -> None:
         """Stop all passes that wait for a growing log, from another thread or a signal handler.
 
-        Passes started later wait again; if called before the first pass, it stops that one's waiting.
+        Passes started later wait again. Called before the first pass, it keeps that pass from waiting.
         """
         self._stopping.set()
         if self._passed:

@@ -89,17 +89,17 @@ class _Items(Iterator[T], Protocol):
 
 
 class Pass(Iterator[T]):
-    """One pass over a log, read as it is iterated; ``log.events()``, ``log.rows()`` and others make it.
+    """One pass over a log, which reads as you iterate; ``log.events()``, ``log.rows()`` and others make it.
 
-    Every pass opens the log for itself: several may be read at once. It ends with the log, with `close`, or
-    when nothing refers to it any more.
+    Every pass opens the log separately, so several can be read at the same time. A pass ends when the log is
+    closed, with `close`, or when nothing refers to it any more.
 
     Attributes
     ----------
     report : Report
-        What this pass did not find told, skipped or lost, so far.
+        What this pass has found missing or lost, or has skipped, so far.
     tail : Tail or None
-        Where and why this pass ended inside an event.
+        Where and why this pass ended inside an event; None if it did not.
     """
 
     def __init__(self, reading: Reading, items: _Items[T]) -> None:
@@ -131,7 +131,7 @@ class Pass(Iterator[T]):
         return next(self._items)
 
     def close(self) -> None:
-        """End the pass early. What it gave stays valid."""
+        """End the pass early. What it returned stays valid."""
         self._items.close()
 
     def __enter__(self) -> Self:

@@ -15,26 +15,26 @@ _LONGEST_NAME = 512
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a group ended: ``start=`` of `binlog_core.open` goes on exactly there.
+    """Where a group ended; with it as ``start=``, `binlog_core.open` continues exactly there.
 
-    ``str(position)`` is its JSON text; `parse` reads that.
+    ``str(position)`` is its JSON text, which `parse` reads.
 
     Parameters
     ----------
     file : str
-        Name of the log; in a later segment of an archive with that folder: ``timeline-2/bin.000001``.
+        The log's name; in a later segment of an archive, with its folder: ``timeline-2/bin.000001``.
     offset : int
-        In that log, of the transaction to go on with.
+        The offset in that log of the transaction to continue with.
     gtids : GtidSet, MariadbGtidSet or None
-        What came before it; of MariaDB the last GTID of each domain. None: the log does not tell them.
+        The GTIDs before it; for MariaDB, the last GTID of each domain. None if the log does not have them.
     server : str or None
-        UUID of the MySQL server; None for MariaDB, and for files.
+        UUID of the MySQL server; None for MariaDB and for files.
     records : int
-        Row images of the transaction at `offset` that are done with: those of the tables and operations that
-        were asked for. Not 0 where a group ends inside a transaction.
+        How many row images of the transaction at `offset` have been read, counting those of the selected
+        tables and operations. It is not 0 if a group ends inside a transaction.
     transaction : Gtid, MariadbGtid or None
-        The GTID of that transaction, if it has one and there are `records`: on another server another may
-        come first.
+        The GTID of that transaction, if it has one and `records` is not 0: on another server a different
+        transaction may come first.
     """
 
     file: str
@@ -64,7 +64,7 @@ class Position:
         Raises
         ------
         ValueError
-            The text is not one.
+            The text is not a position.
         """
         try:
             fields = json.loads(text)

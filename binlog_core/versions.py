@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        "crc32" tells how checksums are computed on this machine.
+        The version of each by name; "crc32" says how checksums are computed on this machine.
     """
     from ._core._crc32 import crc32_implementation
 

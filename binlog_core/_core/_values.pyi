@@ -29,27 +29,28 @@ class Batch(Protocol):
 
 @final
 class RowChange:
-    """One changed row, as ``log.rows()`` yields them; the parameters are attributes.
+    """One changed row, as ``log.rows()`` yields it. The parameters are also attributes.
 
     Parameters
     ----------
     op : str
-        "insert", "update" or "delete".
+        What happened: "insert", "update" or "delete".
     database, table : str
+        The names of the database and the table.
     before, after : dict of str to value, or None
-        The row before and after the change: column name to Python value, in table order. None where there
-        is none; a column that is absent from the image is not a key.
+        The row before and after the change: column names and Python values, in the table's order. None for
+        the image that an insert or delete does not have; a column that the image lacks is not a key.
     position : int
-        Offset in bytes of the event (the outermost) in its file.
+        The byte offset of the (outermost) event in its file.
     timestamp : int
-        Of the event's header, seconds since 1970 UTC.
+        The time in the event's header, in seconds since 1970 UTC.
     gtid : str or None
-        As the server prints it; None without one, or an anonymous one.
+        The GTID as the server prints it; None if the transaction has none or is anonymous.
     commit_time : int or None
-        Of the transaction's commit where it was made, microseconds since 1970 UTC; None where the log does
-        not tell.
+        When the transaction was committed on its original server, in microseconds since 1970 UTC; None if
+        the log does not have it.
     path : str or None
-        The file, or name of the source. Changes that differ in nothing else are equal.
+        The path of the file, or the name of the source. Changes that differ only in this are equal.
     """
 
     op: Literal["insert", "update", "delete"]

@@ -47,21 +47,22 @@ class Aside:
 
 @dataclass(slots=True)
 class Group:
-    """Batches that were gathered together: all changes between two places of a log.
+    """Batches that belong together: all changes between two places in a log.
 
     Parameters
     ----------
     batches : list of ChangeBatch
-        One per table definition, in the order in which they were first met.
+        One batch for each table definition, in the order in which the definitions first occur.
     transactions : ndarray, TRANSACTION_DTYPE
-        Of all of them.
+        The transactions of all batches.
     path : str
+        The path of the file, or the name of the source.
     end_position : int
-        Everything before it has been delivered.
+        Everything before this position has been delivered.
     resume_position : int
-        The last transaction boundary up to there: the checkpoint.
+        The last transaction boundary up to there; store it as the checkpoint.
     asides : list of Aside
-        In log order; empty unless asked for.
+        What is in the log besides rows, in log order; empty without ``asides=True``.
     """
 
     batches: list[ChangeBatch]
@@ -76,9 +77,9 @@ class Group:
 
     @property
     def position(self) -> Position:
-        """Where `start=` goes on: exactly behind this group, also where it ends inside a transaction.
+        """The `start=` that continues exactly after this group, even if it ends inside a transaction.
 
-        Its GTIDs are known where the log begins with those before it, and was read from its beginning.
+        Its GTIDs are known if the log lists those before it and was read from its beginning.
         """
         name = unpacked(name_within(self.path))
         executed = self._executed

@@ -52,36 +52,36 @@ LAST_V3_TYPE = len(_LENGTHS_V3) - 1
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription:
-    """What governs how the events of a log are laid out; ``log.format``.
+    """How the events of a log are laid out; ``log.format``.
 
     Parameters
     ----------
     binlog_version : int
-        1 to 4. 2 is laid out as 3.
+        The format's version, 1 to 4; version 2 has the layout of 3.
     server_version : str
-        Of the server that wrote the log, "" where the log does not tell.
+        The version of the server that wrote the log; "" if the log does not have it.
     created : int
-        Seconds since 1970 UTC; 0 unless the file was begun at a server start.
+        Seconds since 1970 UTC; 0 unless the server began the file when it started.
     header_length : int
-        Bytes of an event header; ask `header_length_of` for one event's.
+        Bytes of an event header; use `header_length_of` for a certain event type.
     post_header_lengths : tuple of int
-        Indexed by type code in today's numbering (entry 0 is unused), as events are to be read:
-        with the built-in length where the log lists 0 for a rows event, TABLE_MAP or an old LOAD DATA
-        event, and 0 for types whose listed length is not one.
+        The lengths to read events with, by type code in today's numbering (entry 0 is unused). It has the
+        built-in length where the log lists 0 for a rows event, TABLE_MAP or an old LOAD DATA event, and 0
+        for types whose listed length is not valid.
     raw_post_header_lengths : bytes
-        As in the file and in its numbering; the first is for type code 1. Empty before v4.
+        The lengths as they are in the file, in its numbering; the first is for type code 1. Empty before v4.
     checksum_algorithm : int
-        0 none, 1 CRC32: of all following events up to the next descriptor.
+        The checksum of all following events up to the next descriptor: 0 none, 1 CRC32.
     has_checksum_field : bool
-        The descriptor itself ends with an algorithm and four bytes of CRC, whatever the algorithm.
+        Whether the descriptor itself ends with an algorithm and four bytes of CRC, whatever the algorithm.
     flags : int
-        Of the descriptor's header.
+        The flags in the descriptor's header.
     renumbering : tuple of int or None
-        Today's type code for each code in the file, for early builds of 5.1 and 5.2.
+        Today's type code for each code in the file, for early builds of 5.1 and 5.2; otherwise None.
     from_file : bool
-        False where the log carries no descriptor at all (4.0 and 4.1 after a rotate).
+        False if the log has no descriptor at all (4.0 and 4.1 after a rotate).
     notes : tuple of str
-        What was surprising but readable.
+        What was unusual but readable.
 
     Source: MySQL server documentation, "Format_description_event".
     """
@@ -111,35 +111,35 @@ class FormatDescription:
 
     @property
     def in_use(self) -> bool:
-        """The log was not closed: its server is still writing it, or crashed."""
+        """Whether the log was not closed: its server is still writing it, or crashed."""
         return self.binlog_version >= 4 and bool(self.flags & IN_USE_FLAG)
 
     @property
     def is_mariadb(self) -> bool:
-        """Written by MariaDB; some metadata and flags differ."""
+        """Whether MariaDB wrote the log; some of its metadata and flags differ."""
         return is_mariadb_version(self.server_version)
 
     @property
     def server_version_tuple(self) -> tuple[int, int, int]:
-        """Three numbers of `server_version`, (0, 0, 0) where it has none."""
+        """The three numbers of `server_version`; (0, 0, 0) if it has none."""
         return split_server_version(self.server_version)
 
     def canonical(self, file_code: int) -> int:
-        """Today's type code of a code in the file; 0 (unknown) where the old numbering has none."""
+        """Today's type code for a code in the file; 0 (unknown) if the old numbering does not have it."""
         if self.renumbering is None:
             return file_code
         return self.renumbering[file_code] if file_code < len(self.renumbering) else EventType.UNKNOWN
 
     def header_length_of(self, type_code: int) -> int:
-        """Bytes of the header of an event of a type (today's code)."""
+        """Bytes of the header of events of a type (today's code)."""
         if self.binlog_version >= 4 and type_code in _FROZEN_HEADERS:
             return HEADER_LENGTH_V3
         return self.header_length
 
     def checksum_length_of(self, type_code: int) -> int:
-        """Bytes of checksum at the end of an event of a type (today's code).
+        """Bytes of checksum at the end of events of a type (today's code).
 
-        A descriptor has them even where its algorithm is none; START_V3 never has.
+        A descriptor has them even if its algorithm is none; START_V3 never has.
         """
         if type_code == EventType.START_V3:
             return 0
@@ -148,13 +148,13 @@ class FormatDescription:
         return self.checksum_length
 
     def post_header_length(self, type_code: int) -> int | None:
-        """Post-header bytes of a type (today's code); None where the log should list it and does not."""
+        """Post-header bytes of a type (today's code); None if the log should list it but does not."""
         if type_code < len(self.post_header_lengths):
             return self.post_header_lengths[type_code]
         return DEFAULT_LENGTHS.get(type_code)
 
     def core_arrays(self) -> tuple[int, np.ndarray, np.ndarray, int]:
-        """The descriptor as plain values for the compiled core.
+        """The descriptor as plain values, for the compiled core.
 
         Returns
         -------

@@ -133,18 +133,18 @@ class LogFile:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """An index file as target: of any name, or with logs in other folders.
+    """An index file as a target, for one with another name or with logs in other folders.
 
-    A path that ends in ``.index`` is one by itself.
+    A path that ends in ``.index`` is always read as an index file.
 
     Parameters
     ----------
     path : str or path
-        A text file that names a log in each line. It is looked for beside the index file, whatever folder
-        the line names.
+        A text file with the name of a log in each line. Each log is looked for beside the index file,
+        whatever folder the line names.
     absolute : bool
-        An absolute path is followed where no such log is beside the index file. Only for an index file that
-        you trust: it says which files are read.
+        Follow an absolute path if there is no such log beside the index file. Use it only with an index file
+        that you trust, since it decides which files are read.
     """
 
     path: str | os.PathLike[str]

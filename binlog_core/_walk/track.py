@@ -47,9 +47,11 @@ class Tail:
     Parameters
     ----------
     path : str
+        The path of the file, or the name of the source.
     offset : int
-        Of the event that is not whole.
+        The offset of the incomplete event.
     reason : str
+        Why the event is incomplete.
     """
 
     path: str

@@ -77,12 +77,12 @@ def summarize(log: AnyTarget, progress: Progress | None = None, **options: Unpac
     Parameters
     ----------
     log : Log, or what `binlog_core.open` takes
-        What it was opened to select holds for the rows: tables, operations, GTIDs. The range and `server_id`
-        hold for events too.
+        The logs. If it was opened with a selection of tables, operations or GTIDs, that applies to rows; its
+        range and `server_id` apply to events too.
     progress : callable of (path, position), optional
-        Called now and then, with a position of the file in bytes.
+        Called from time to time with the position reached in a file, in bytes.
     **options
-        For `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
+        Options for `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def summarize(log: AnyTarget, progress: Progress | None = None, **options: Unpac
     Raises
     ------
     BinlogError
-        As reading the log does.
+        Reading the log failed.
     """
     with opened(log, **in_all_threads(log, options)) as found:
         files = [_Summarizer(one, progress).run() for one in found.each_file()]

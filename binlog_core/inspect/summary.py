@@ -162,21 +162,21 @@ class FileSummary:
     Parameters
     ----------
     events : dict of type name to (events, bytes)
-        Events of the file; those inside compressed transactions are not among them.
+        The file's events, without those inside compressed transactions.
     servers : Counter
-        Events by server id, of the first 10,000 that come.
+        Events by server id, for the first 10,000 server ids.
     tables : dict of "database.table" to TableSummary
-        Of the first 65536 that come; the rest is counted as "other tables".
+        The first 65536 tables; the rest are counted as "other tables".
     transactions : Counter
         Transactions that change rows, by outcome.
     gtids, gtids_before : GtidSet, MariadbGtidSet or None
-        In this log, and in those before it as this one tells.
+        The GTIDs in this log, and those before it that this log lists.
     statement_count, definition_count : int
-        Of statements that changed rows, and of DDL; `statements` holds the first of them.
+        The number of statements that changed rows, and of DDL statements; `statements` has the first ones.
     activity, traffic : Activity
-        Changed rows, and bytes of events.
+        Changed rows over time, and bytes of events over time.
     hours : ndarray, shape (168,)
-        Changed rows by hour of the week (UTC), Monday first.
+        Changed rows by hour of the week (UTC), from Monday.
     sizes : ndarray, shape (len(SIZES), 2)
         Transactions and their bytes, by the number of changed rows.
     """
@@ -215,20 +215,21 @@ class FileSummary:
 
 @dataclass(slots=True)
 class LogSummary:
-    """What is in some logs together.
+    """What is in several logs together.
 
     Parameters
     ----------
     files : list of FileSummary
+        The summary of each log.
     gaps : tuple of Gap
-        Numbers missing between the files.
+        The numbers missing between the logs.
     """
 
     files: list[FileSummary]
     gaps: tuple[Gap, ...] = ()
 
     def tables(self) -> dict[str, TableSummary]:
-        """Of all logs, the most changed one first."""
+        """The tables of all logs, the most changed one first."""
         total: dict[str, TableSummary] = {}
         for file in self.files:
             for name, table in file.tables.items():
@@ -236,7 +237,7 @@ class LogSummary:
         return dict(sorted(total.items(), key=lambda item: (-item[1].rows, item[0])))
 
     def events(self) -> dict[str, tuple[int, int]]:
-        """Events and bytes by type, the type with most bytes first."""
+        """Events and bytes by type, the type with the most bytes first."""
         total: dict[str, tuple[int, int]] = {}
         for file in self.files:
             for name, (count, size) in file.events.items():
@@ -249,15 +250,15 @@ class LogSummary:
         return sum((file.transactions for file in self.files), Counter())
 
     def largest(self) -> list[Transaction]:
-        """By bytes."""
+        """The largest transactions by bytes."""
         return largest(transaction for file in self.files for transaction in file.largest)
 
     def longest(self) -> list[Transaction]:
-        """By the time from the first change to the commit; those of less than a second are left out."""
+        """The longest from the first change to the commit; those of less than a second are left out."""
         return longest(transaction for file in self.files for transaction in file.longest)
 
     def gtids(self) -> AnyGtidSet | None:
-        """Of all logs; None where there are none."""
+        """The GTIDs of all logs; None if there are none."""
         # In pairs: a set of all so far would be made anew for each file.
         sets = [file.gtids for file in self.files]
         while len(sets) > 1:
@@ -273,11 +274,11 @@ class LogSummary:
         return _merged(file.activity for file in self.files)
 
     def traffic(self) -> Activity:
-        """Bytes of events over time, of the table "" and the operation ""."""
+        """Bytes of events over time, under the table "" and the operation ""."""
         return _merged(file.traffic for file in self.files)
 
     def hours(self) -> NDArray[np.int64]:
-        """Changed rows by hour of the week (UTC), Monday first; shape (168,)."""
+        """Changed rows by hour of the week (UTC), from Monday; shape (168,)."""
         return sum((file.hours for file in self.files), np.zeros(7 * 24, np.int64))
 
     def sizes(self) -> NDArray[np.int64]:

@@ -79,30 +79,32 @@ class Places(list[Damage]):
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of one file.
+    """What `verify_log` found in one file.
 
     Parameters
     ----------
     path : str
+        The path of the file, or the name of the source.
     size : int
-        Bytes, decrypted and decompressed.
+        Its bytes, decrypted and decompressed.
     format : FormatDescription or None
-        None: the file ends before it says what it is.
+        The log's descriptor; None if the file ends before it.
     events, checksums : int
-        Whole events, and those of them whose checksum was compared.
+        The number of whole events, and of those whose checksum was compared.
     damages : Places
+        Where the file is damaged.
     unreadable : Places
-        Rows that cannot be decoded in events whose checksums say that they are as the server wrote them.
+        Rows that cannot be decoded although the checksums of their events are right.
     tail : Damage or None
-        The file ends inside this event.
+        The event that the file ends inside.
     transactions : Counter
         Transactions with row changes, by outcome.
     incomplete : list of int
-        Where transactions begin whose end is not there, the first 10,000 of them.
+        Where transactions without an end begin; only the first 10,000 are kept.
     incomplete_count : int
         How many there are.
     notes : Counter
-        What decoding the rows counted besides; see ``binlog_core.report.KINDS``.
+        What else was counted while decoding the rows; see ``binlog_core.report.KINDS``.
     """
 
     path: str
@@ -130,15 +132,16 @@ class Verdict:
 def verify_log(
     file: LogFile, progress: Progress | None = None, *, limits: Limits = DEFAULT_LIMITS
 ) -> Verdict:
-    """Read a whole log and tell what of it is not as it should be.
+    """Read a whole log and report what is wrong with it.
 
     Parameters
     ----------
     file : LogFile
-        Of ``log.files``.
+        A log from ``log.files``.
     progress : callable of (path, position), optional
+        Called from time to time with the position reached in the file, in bytes.
     limits : Limits
-        Its `spool_bytes` bound the temporary file of what a compressed or encrypted log unpacks to.
+        Its `spool_bytes` limit the temporary file that a compressed or encrypted log is unpacked to.
 
     Returns
     -------
@@ -147,8 +150,8 @@ def verify_log(
     Raises
     ------
     BinlogError
-        The file cannot be opened, is not a log, its key or a library for it is missing, or it unpacks to
-        more than the limit.
+        The file cannot be opened or is not a log, its key or a library is missing, or it unpacks to more
+        than the limit.
     """
     return _verify(file, progress, limits)[0]
 
@@ -174,24 +177,24 @@ def verify(
     threads: int = 0,
     **options: Unpack[StoredOptions],
 ) -> Iterator[Verdict | BinlogError]:
-    """What `verify_log` says of each log of a target, in their order; several are read at once.
+    """What `verify_log` finds in each log of a target, in their order; several are read at once.
 
     Parameters
     ----------
     target : Log, or what `binlog_core.open` takes
-        Of a `Log` its files from ``start`` to ``stop``, whole.
+        The logs; of a `Log`, its files from ``start`` to ``stop``, each as a whole.
     progress, limits
-        As in `verify_log`; only of the log whose turn it is.
+        As in `verify_log`; progress is reported only for the log whose verdict comes next.
     threads : int
-        How many are read at once; 0: as many as there are processors. A pipe is read when its turn comes.
+        How many logs are read at once; 0 uses one thread per processor. A pipe is read when its turn comes.
     **options
-        ``keys``, ``storage_options``, ``server``, ``password_file`` and ``defaults_file`` of
+        The options ``keys``, ``storage_options``, ``server``, ``password_file`` and ``defaults_file`` of
         `binlog_core.open`.
 
     Returns
     -------
     iterator of Verdict or BinlogError
-        The error that `verify_log` raises.
+        For each log its verdict, or the error that `verify_log` raises.
 
     Raises
     ------

@@ -34,18 +34,20 @@ _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 def changes(
     log: Log, table: str, where: str | Condition | None = None, **options: Unpack[ValueOptions]
 ) -> ScannedDataset:
-    """A table's row changes, read anew for each scan.
+    """A table's row changes, read again for each scan.
 
     Parameters
     ----------
     log : Log
-        Must be readable more than once: no pipe. Has to live as long as the dataset is scanned.
+        The log, which is read more than once, so a pipe cannot be used. Keep it open as long as the dataset
+        is scanned.
     table : str
-        "shop.orders", or "orders" where only one database has such a table.
+        The table: "shop.orders", or "orders" if only one database has such a table.
     where : str or Condition, optional
         Only changes that match: see `binlog_core.conditions`.
     **options
-        `geometry`, `vectors`, `wide_decimals`, `text_errors` of ``ChangeBatch.export``, except "binary".
+        `geometry`, `vectors`, `wide_decimals` and `text_errors` as in ``ChangeBatch.export``, except
+        text_errors="binary".
 
     Returns
     -------
@@ -56,21 +58,21 @@ def changes(
     Raises
     ------
     SchemaError
-        The log has no such table; the message has near names.
+        The log does not have the table; the message suggests similar names.
     BinlogError
-        As reading the log does.
+        Reading the log failed.
     """
     name, columns = find_table(log, table)
     return ScannedDataset(ChangesScan(log, name, columns, where, **options).only)
 
 
 class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """What tells pyarrow's way of scanning apart from reading it all: the columns that are asked for.
+    """A dataset whose scans read only the columns that they need; `changes` makes it.
 
     Parameters
     ----------
     read : callable
-        Takes the names of columns, or None for all, and the text of a filter; gives what has
+        Takes the names of columns, or None for all, and the text of a filter; returns an object with
         ``__arrow_c_stream__``.
     """
 
@@ -81,7 +83,7 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pyarrow.Schema:
-        """Of all columns."""
+        """The schema of all columns."""
         return self._schema
 
     def scanner(
@@ -90,14 +92,16 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         filter: Any = None,
         **options: Any,
     ) -> pyarrow.dataset.Scanner:
-        """A scan in which only those columns are decoded that it names.
+        """A scan that decodes only the columns that it names.
 
         Parameters
         ----------
         columns : list of str, dict of name to expression, or None
+            The columns of the result; None gives all.
         filter : pyarrow.compute.Expression or None
+            Only rows that match.
         **options
-            Of ``pyarrow.dataset.Scanner``; how far it reads ahead is not followed.
+            Options of ``pyarrow.dataset.Scanner``; those for reading ahead have no effect.
         """
         expressions = [] if filter is None else [filter]
         if isinstance(columns, dict):

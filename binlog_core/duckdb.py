@@ -5,18 +5,17 @@
 >>> binlog_core.duckdb.register(con, "mysql-bin.000042")                    # doctest: +SKIP
 >>> con.sql("FROM changes('shop.orders') WHERE _change_type = 'delete'")    # doctest: +SKIP
 
-``changes('database.table')`` has the columns of the table, null where a row image lacks one, then
-`CHANGE_COLUMNS`; an update is two rows. ``database.table`` is the same, where no other database of the
+``changes('database.table')`` has the table's columns, null where a row image lacks one, then
+`CHANGE_COLUMNS`; an update is two rows. ``database.table`` is the same, unless another database of the
 connection has that name. ``changes()`` has the row images of all tables: `_table`, the `image` as JSON, and
 `CHANGE_COLUMNS`. ``changed_rows('database.table')`` has one row for each changed row: ``before_…`` and
-``after_…`` of each column, then `CHANGE_COLUMNS`, where `_change_type` is insert, update or delete; it needs
-pyarrow.
-``events`` has the log's events, ``transactions`` those transactions that change rows. All are read anew for
-each query, group by group: nothing is kept.
+``after_…`` for each column, then `CHANGE_COLUMNS`, where `_change_type` is insert, update or delete; it needs
+pyarrow. ``events`` has the log's events, and ``transactions`` the transactions that change rows. All are read
+again for each query, group by group; nothing is kept.
 
-Only the columns that a query needs are decoded. DuckDB tells them to a dataset of pyarrow's kind
-(`binlog_core.dataset`); of other Arrow streams it reads every column, and so it does without pyarrow.
-A DECIMAL of more than 38 digits is text: DuckDB has no wider ones.
+Only the columns that a query needs are decoded: DuckDB passes their names to a pyarrow dataset
+(`binlog_core.dataset`). Without pyarrow it reads an Arrow stream, and every column of it. A DECIMAL of more
+than 38 digits is text, since DuckDB has no type for it.
 """
 
 from __future__ import annotations
@@ -82,20 +81,23 @@ def register(con: duckdb.DuckDBPyConnection, log: AnyTarget, **options: Unpack[O
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
+        The connection.
     log : Log, or what `binlog_core.open` takes
-        Must be readable more than once: no pipe. Has to live as long as the connection asks for its tables.
+        The log, which is read more than once, so a pipe cannot be used. Keep it open as long as the
+        connection uses its tables.
     **options
-        For `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
+        Options for `binlog_core.open`; all processors are used unless ``threads=`` says otherwise.
 
     Returns
     -------
     list of str
-        The tables that ``changes('…')`` knows. Those whose name is in one database only also go without it.
+        The tables that ``changes('…')`` knows. If only one database has a table of this name, the table's
+        name alone is enough.
 
     Raises
     ------
     BinlogError
-        As opening and reading the log does.
+        Opening or reading the log failed.
     """
     opened = log_of(log, **in_all_threads(log, options))
     tables = find_tables(opened)
@@ -161,21 +163,23 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
     Parameters
     ----------
     log : Log
+        The log that the query reads.
     sql : str
+        The query.
     con : duckdb.DuckDBPyConnection, optional
-        A new one without.
+        The connection to use; by default a new one.
 
     Returns
     -------
     duckdb.DuckDBPyConnection
-        With the result: ``.fetchall()``, ``.df()`` …
+        The connection with the result: ``.fetchall()``, ``.df()`` …
 
     Raises
     ------
     SchemaError
-        ``changes('…')`` of a table that the log does not have; the message has near names.
+        ``changes('…')`` names a table that the log does not have; the message suggests similar names.
     duckdb.Error
-        The query is none.
+        The query is not valid.
     MissingExtraError
         DuckDB is not installed.
     """
@@ -217,7 +221,7 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection in memory, in UTC; MissingExtraError where DuckDB is not installed."""
+    """A DuckDB connection in memory, in UTC; `MissingExtraError` if DuckDB is not installed."""
     try:
         import duckdb
     except ImportError:

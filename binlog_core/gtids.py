@@ -41,11 +41,11 @@ class Gtid:
     Parameters
     ----------
     uuid : str
-        Of the source, lower case.
+        The source's UUID in lower case.
     tag : str
-        "" without (MySQL 8.3 and later have tags).
+        The tag (MySQL 8.3 and later); "" if there is none.
     gno : int
-        From 1.
+        The transaction's number, from 1.
     """
 
     uuid: str
@@ -54,7 +54,7 @@ class Gtid:
 
     @classmethod
     def parse(cls, text: str) -> Gtid:
-        """``uuid:number`` or ``uuid:tag:number``; anything else is a `GtidError`."""
+        """Read ``uuid:number`` or ``uuid:tag:number``; anything else raises a `GtidError`."""
         parts = text.strip().split(":")
         if len(parts) == 2:
             parts.insert(1, "")
@@ -73,9 +73,9 @@ class MariadbGtid:
     Parameters
     ----------
     domain_id, server_id : int
-        32 bits.
+        The ids of the domain and of the server, 32 bits each.
     seq_no : int
-        64 bits.
+        The sequence number, 64 bits.
     """
 
     domain_id: int
@@ -84,7 +84,7 @@ class MariadbGtid:
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtid:
-        """Three numbers; anything else is a `GtidError`."""
+        """Read ``domain-server-sequence``; anything else raises a `GtidError`."""
         found = _MARIADB_ITEM.fullmatch(text.strip())
         if found is None or found[4]:
             raise _no_gtid(text)
@@ -187,6 +187,7 @@ class _IntervalSet(Generic[Source]):
         Parameters
         ----------
         other : set, GTID or text of either
+            What to compare with.
         """
         there = self._same(other)
         if there is None:
@@ -252,22 +253,21 @@ class _IntervalSet(Generic[Source]):
 class GtidSet(_IntervalSet[tuple[str, str]]):
     """A set of MySQL GTIDs; immutable. Sources are ``(uuid, tag)``.
 
-    It works as a set of Python does: ``gtid in gtids`` takes a `Gtid` or its text, ``a | b``, ``a & b``,
-    ``a - b``, ``a ^ b`` and ``a <= b`` take a set, a `Gtid` or text on either side, ``len(gtids)`` counts, a
-    loop gives its GTIDs. A MariaDB set is a `GtidError`. ``str(gtids)`` is what the server
-    prints.
+    It works like a Python set: ``gtid in gtids`` takes a `Gtid` or its text; ``a | b``, ``a & b``, ``a - b``,
+    ``a ^ b`` and ``a <= b`` take a set, a `Gtid` or text on either side; ``len(gtids)`` counts; a loop gives
+    the GTIDs. A MariaDB set raises a `GtidError`. ``str(gtids)`` is the text that the server prints.
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read a set as the server prints it or takes it.
+        """Read a set as the server prints or accepts it.
 
         Parameters
         ----------
         text : str
-            ``uuid:interval[:interval…][:tag:interval…][, uuid…]``, where an interval is ``n`` or
+            The set as ``uuid:interval[:interval…][:tag:interval…][, uuid…]``, where an interval is ``n`` or
             ``first-last``. White space does not matter, and the empty text is the empty set.
 
         Raises
@@ -279,7 +279,7 @@ class GtidSet(_IntervalSet[tuple[str, str]]):
 
     @classmethod
     def from_bytes(cls, encoded: bytes | memoryview) -> GtidSet:
-        """Read the form of PREVIOUS_GTIDS events and snapshots; `DecodeError` if it is not valid."""
+        """Read the binary form in PREVIOUS_GTIDS events and snapshots; `DecodeError` if it is not valid."""
         return cls(_decode_mysql(Cursor(encoded)))
 
     def __iter__(self) -> Iterator[Gtid]:
@@ -306,9 +306,9 @@ class GtidSet(_IntervalSet[tuple[str, str]]):
 class MariadbGtidSet(_IntervalSet[tuple[int, int]]):
     """A set of MariaDB GTIDs; immutable. Sources are ``(domain_id, server_id)``.
 
-    An item stands for exactly the transactions that it names: ``0-1-100`` is that one, ``0-1-1:100``
-    is those up to it. (A replication position, where ``0-1-100`` stands for all of the domain before
-    it too, is something else.) It has the operations of `GtidSet`.
+    An item stands for exactly the transactions that it names: ``0-1-100`` is that one, ``0-1-1:100`` is all
+    from 1 to 100. (In a replication position, ``0-1-100`` also stands for all of the domain before it: that
+    is something else.) It has the operations of `GtidSet`.
     """
 
     __slots__ = ()

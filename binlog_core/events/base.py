@@ -27,29 +27,30 @@ class Event:
     Parameters
     ----------
     position : int
-        Our own 64-bit offset of the event in its file; in a compressed transaction that of the
+        The real 64-bit offset of the event in its file; in a compressed transaction, the offset of the
         TRANSACTION_PAYLOAD event.
     timestamp : int
-        Seconds since 1970 UTC.
+        The time in the header, in seconds since 1970 UTC.
     type_code : int
-        In today's numbering.
+        The event type in today's numbering.
     server_id : int
-        Of the server where the event came into being.
+        The id of the server on which the event originated.
     event_length : int
-        Bytes, header and checksum included.
+        The event's bytes, including header and checksum.
     next_position : int
-        As the log has it: end of the event modulo 2**32 (v4), its begin (v3), 0 (v1, events inside a
-        compressed transaction, MariaDB 11.4 and later inside a transaction); in relay logs the source's.
+        The position as logged: the event's end modulo 2**32 (v4), its beginning (v3), or 0 (v1, events inside
+        a compressed transaction, and inside a transaction of MariaDB 11.4 and later). In relay logs it is the
+        source's.
     flags : int
-        Of the header; 0 in v1.
+        The flags in the header; 0 in v1.
 
     Attributes
     ----------
     path : str or None
-        The file, or name of the source.
+        The path of the file, or the name of the source.
     commit_time : int or None
-        When its transaction was committed, in microseconds since 1970 UTC; None where the log does not tell,
-        and of an event of no transaction. Events that differ in nothing but these two are equal.
+        When its transaction was committed, in microseconds since 1970 UTC; None if the log does not have it,
+        or the event is not in a transaction. Events that differ only in `path` and this are equal.
     """
 
     position: int
@@ -70,12 +71,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueEvent(Event):
-    """An event of a type that is unknown, a vendor's own, or has no content to take apart.
+    """An event whose type is unknown, a vendor's own, or has no content to parse.
 
     Parameters
     ----------
     body : bytes
-        All after the header, without the checksum.
+        Everything after the header, without the checksum.
     """
 
     body: bytes = field(repr=False)

@@ -20,11 +20,12 @@ _HEARTBEAT_END, _HEARTBEAT_FILE_NAME, _HEARTBEAT_POSITION = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class FormatDescriptionEvent(Event):
-    """FORMAT_DESCRIPTION and START_V3: what governs the events after it.
+    """FORMAT_DESCRIPTION and START_V3: how the events after it are laid out.
 
     Parameters
     ----------
     format : FormatDescription
+        The description.
     """
 
     format: FormatDescription
@@ -37,14 +38,14 @@ class StopEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RotateEvent(Event):
-    """The log goes on in another file.
+    """The log continues in another file.
 
     Parameters
     ----------
     new_log_ident : str
-        The file's name.
+        The next file's name.
     pos : int
-        Where to begin in it.
+        The position to begin at in it.
     """
 
     new_log_ident: str
@@ -71,8 +72,11 @@ class XaPrepareEvent(Event):
     Parameters
     ----------
     one_phase : bool
+        Whether it is XA COMMIT … ONE PHASE.
     format_id : int
+        The format of the transaction's identifier.
     gtrid, bqual : bytes
+        The identifier: global transaction id and branch qualifier.
     """
 
     one_phase: bool
@@ -83,13 +87,14 @@ class XaPrepareEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent(Event):
-    """Something happened that may have cost events.
+    """Something happened on the server that may have lost events.
 
     Parameters
     ----------
     incident : int
-        1 LOST_EVENTS.
+        The kind of incident: 1 LOST_EVENTS.
     message : str
+        The server's description of it.
     """
 
     incident: int
@@ -98,14 +103,14 @@ class IncidentEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatEvent(Event):
-    """The source is alive; only on the network.
+    """The source is alive; sent over the network only.
 
     Parameters
     ----------
     log_ident : str
-        The file that the source is at.
+        The source's current file.
     log_pos : int
-        And where in it.
+        The source's position in that file.
     """
 
     log_ident: str
@@ -119,11 +124,15 @@ class TransactionContextEvent(Event):
     Parameters
     ----------
     server_uuid : str
+        UUID of the server on which it ran.
     thread_id : int
+        The connection's thread.
     gtid_specified : bool
+        Whether its GTID was set rather than generated.
     snapshot_version : bytes
-        An encoded GTID set, `GtidSet.from_bytes`.
+        An encoded GTID set; `GtidSet.from_bytes` reads it.
     write_set, read_set : tuple of bytes
+        The identifiers of what it wrote and read.
     """
 
     server_uuid: str
@@ -136,12 +145,14 @@ class TransactionContextEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewChangeEvent(Event):
-    """Group replication: the group has other members.
+    """Group replication: the members of the group changed.
 
     Parameters
     ----------
     view_id : str
+        The identifier of the new view.
     seq_number : int
+        The view's sequence number.
     certification_info : tuple of (bytes, bytes)
         Names and values.
     """
@@ -158,6 +169,7 @@ class MariadbBinlogCheckpointEvent(Event):
     Parameters
     ----------
     file_name : str
+        The file's name.
     """
 
     file_name: str
@@ -170,10 +182,11 @@ class MariadbStartEncryptionEvent(Event):
     Parameters
     ----------
     crypto_scheme : int
-        1.
+        The encryption scheme; always 1.
     key_version : int
+        The version of the key.
     nonce : bytes
-        12 bytes.
+        The nonce, 12 bytes.
     """
 
     crypto_scheme: int

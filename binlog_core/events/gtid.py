@@ -30,27 +30,29 @@ _FL_EXTRA_THREAD_ID = 16
 
 @dataclass(frozen=True, slots=True)
 class GtidEvent(Event):
-    """GTID, ANONYMOUS_GTID and GTID_TAGGED: begins a transaction; None is what its version does not log.
+    """GTID, ANONYMOUS_GTID and GTID_TAGGED: begins a transaction. Fields that its version lacks are None.
 
     Parameters
     ----------
     gtid_flags : int
-        Bit 0: the transaction may hold changes logged as statements.
+        Bit 0 means that the transaction may have changes logged as statements.
     uuid : str
-        Of the source; zeros where anonymous.
+        The source's UUID; zeros if the transaction is anonymous.
     tag : str
-        "" without.
+        The GTID's tag; "" if it has none.
     gno : int
-        0 where anonymous.
+        The transaction's number; 0 if it is anonymous.
     last_committed, sequence_number : int or None
-        Logical clock of the source, within this file.
+        The source's logical clock, within this file.
     immediate_commit_timestamp, original_commit_timestamp : int or None
-        Microseconds since 1970 UTC, on the server that wrote this log and on the first one.
+        When it was committed on the server that wrote this log, and on the first one; microseconds since 1970
+        UTC.
     transaction_length : int or None
-        Bytes, this event included.
+        The transaction's bytes, including this event.
     immediate_server_version, original_server_version : int or None
-        Such as 80045.
+        The versions of those two servers, such as 80045.
     commit_group_ticket : int or None
+        The ticket of its commit group.
     """
 
     gtid_flags: int
@@ -68,7 +70,7 @@ class GtidEvent(Event):
 
     @property
     def gtid(self) -> Gtid | None:
-        """The GTID, None where anonymous."""
+        """The GTID; None if the transaction is anonymous."""
         return Gtid(self.uuid, self.tag, self.gno) if self.gno else None
 
 
@@ -79,6 +81,7 @@ class PreviousGtidsEvent(Event):
     Parameters
     ----------
     gtid_set : GtidSet
+        The set.
     """
 
     gtid_set: GtidSet
@@ -91,20 +94,24 @@ class MariadbGtidEvent(Event):
     Parameters
     ----------
     seq_no : int
+        The GTID's sequence number.
     domain_id : int
+        The GTID's domain.
     flags2 : int
         1 STANDALONE, 2 GROUP_COMMIT_ID, 4 TRANSACTIONAL, 8 ALLOW_PARALLEL, 16 WAITED, 32 DDL,
         64 PREPARED_XA, 128 COMPLETED_XA.
     commit_id : int or None
-        The same for transactions that were committed together.
+        A number that transactions committed together share.
     xid : (int, bytes, bytes) or None
-        XA identifier: format, gtrid, bqual.
+        The XA identifier: format, gtrid, bqual.
     flags_extra : int
         1 MULTI_ENGINE, 2 START_ALTER, 4 COMMIT_ALTER, 8 ROLLBACK_ALTER, 16 THREAD_ID.
     extra_engines : int or None
+        The number of further storage engines in the transaction.
     start_alter_seq_no : int or None
-        Of the START ALTER that this one ends.
+        The sequence number of the START ALTER that this one ends.
     thread_id : int or None
+        The connection's thread.
     """
 
     seq_no: int
@@ -119,12 +126,12 @@ class MariadbGtidEvent(Event):
 
     @property
     def gtid(self) -> MariadbGtid:
-        """The GTID; its server is the header's."""
+        """The GTID; its server id is the one in the header."""
         return MariadbGtid(self.domain_id, self.server_id, self.seq_no)
 
     @property
     def standalone(self) -> bool:
-        """No COMMIT follows: the transaction is one more event."""
+        """Whether the transaction is a single event after this one, without COMMIT."""
         return bool(self.flags2 & 1)
 
 
@@ -135,8 +142,9 @@ class MariadbGtidListEvent(Event):
     Parameters
     ----------
     gtids : tuple of MariadbGtid
+        The GTIDs.
     list_flags : int
-        4 bits.
+        The list's flags, 4 bits.
     """
 
     gtids: tuple[MariadbGtid, ...]

@@ -17,12 +17,12 @@ from .query import QueryEvent, take_query
 
 @dataclass(frozen=True, slots=True)
 class SqlEx:
-    """How the fields and lines of the file are told apart.
+    """How the fields and lines of the file are separated.
 
     Parameters
     ----------
     field_term, enclosed, line_term, line_start, escaped : bytes
-        b"" where there is none.
+        The separators and marks; b"" for those that are not used.
     opt_flags : int
         1 DUMPFILE, 2 OPTIONALLY ENCLOSED, 4 REPLACE, 8 IGNORE.
     """
@@ -42,15 +42,19 @@ class LoadEvent(Event):
     Parameters
     ----------
     thread_id : int
+        The connection's thread.
     exec_time : int
-        Seconds.
+        How long the statement took, in seconds.
     skip_lines : int
-        Lines passed over at the begin of the file.
+        The number of lines to skip at the beginning of the file.
     sql_ex : SqlEx
+        How its fields and lines are separated.
     fields : tuple of str
-        Names of the columns.
+        The names of the columns.
     table, database : str
+        The names of the table and the database.
     file_name : str
+        The name of the file.
     """
 
     thread_id: int
@@ -70,8 +74,9 @@ class CreateFileEvent(LoadEvent):
     Parameters
     ----------
     file_id : int or None
-        None in v1.
+        The number that later events refer to the file by; None in v1.
     block : bytes
+        The block's data.
     """
 
     file_id: int | None
@@ -80,12 +85,14 @@ class CreateFileEvent(LoadEvent):
 
 @dataclass(frozen=True, slots=True)
 class AppendBlockEvent(Event):
-    """APPEND_BLOCK and BEGIN_LOAD_QUERY: a block of the file, the latter its first.
+    """APPEND_BLOCK and BEGIN_LOAD_QUERY: a block of the file; the latter has the first one.
 
     Parameters
     ----------
     file_id : int
+        The number of the file.
     block : bytes
+        The block's data.
     """
 
     file_id: int
@@ -94,11 +101,12 @@ class AppendBlockEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class FileEvent(Event):
-    """EXEC_LOAD and DELETE_FILE: load the file, or throw it away.
+    """EXEC_LOAD and DELETE_FILE: load the file, or discard it.
 
     Parameters
     ----------
     file_id : int
+        The number of the file.
     """
 
     file_id: int
@@ -106,16 +114,17 @@ class FileEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecuteLoadQueryEvent(QueryEvent):
-    """A LOAD DATA statement, whose file the events before it carried.
+    """A LOAD DATA statement, whose file is in the events before it.
 
     Parameters
     ----------
     file_id : int
+        The number of the file.
     fn_pos_start, fn_pos_end : int
-        Byte offsets in `query_bytes` of the part from INFILE (or LOCAL) to INTO, which a client that
-        replays the statement writes anew with the name of its own file.
+        Byte offsets in `query_bytes` of the part from INFILE (or LOCAL) to INTO, which a client that replays
+        the statement replaces to name its own file.
     dup_handling : int
-        0 error, 1 ignore, 2 replace.
+        What to do with duplicates: 0 error, 1 ignore, 2 replace.
     """
 
     file_id: int

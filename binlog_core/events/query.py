@@ -23,14 +23,14 @@ _START_ALTER_FLAGS = 4 | 8  # COMMIT ALTER and ROLLBACK ALTER name the START ALT
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """Status variables of a QUERY event: None where the log does not carry them.
+    """Status variables of a QUERY event; those that the log does not have are None.
 
     Parameters
     ----------
     flags2 : int
-        Session options such as autocommit, foreign_key_checks.
+        Session options such as autocommit and foreign_key_checks.
     sql_mode : int
-        Bits of sql_mode; above 2**31 they differ between MySQL and MariaDB.
+        The bits of sql_mode; above 2**31 they differ between MySQL and MariaDB.
     catalog : str
     auto_increment_increment, auto_increment_offset : int
     character_set_client, collation_connection, collation_server : int
@@ -39,28 +39,28 @@ class QueryStatus:
     lc_time_names : int
     collation_database : int
     table_map_for_update : int
-        Bit mask of the tables of a multi-table update.
+        Bit mask of the tables in a multi-table update.
     master_data_written : int
     invoker_user, invoker_host : str
     updated_db_names : tuple of str
-        () where there were too many to list.
+        The databases that were changed; () if there were too many to list.
     microseconds : int
-        Of the timestamp; from either vendor's variable.
+        The microseconds of the timestamp, from either vendor's variable.
     explicit_defaults_for_timestamp : bool
     ddl_xid : int
-        Transaction number of an atomic DDL statement (MySQL 8), or of any statement (MariaDB).
+        The transaction number of an atomic DDL statement (MySQL 8), or of any statement (MariaDB).
     default_collation_for_utf8mb4 : int
     sql_require_primary_key : int
     default_table_encryption : int
     enable_cascade_triggers : int
     gtid_flags3 : int
-        MariaDB: START, COMMIT or ROLLBACK ALTER.
+        MariaDB: flags for START, COMMIT or ROLLBACK ALTER.
     start_alter_seq_no : int
         MariaDB: sequence number of the START ALTER that this statement ends.
     character_set_collations : tuple of (int, int)
-        MariaDB 11: default collation of a character set, and the one chosen in its place.
+        MariaDB 11: the default collation of a character set, and the one used in its place.
     unknown : bytes
-        From the first unknown code; lengths are not in the log, so what follows is lost.
+        The bytes from the first unknown code on; the log has no lengths, so nothing after it can be read.
     """
 
     flags2: int | None = None
@@ -99,15 +99,17 @@ class QueryEvent(Event):
     Parameters
     ----------
     thread_id : int
-        Of the connection.
+        The connection's thread.
     exec_time : int
-        Seconds.
+        How long the statement took, in seconds.
     error_code : int
+        The error that it ended with on the server; 0 is none.
     status : QueryStatus
+        The status variables of the session.
     database : str
         The default database.
     query_bytes : bytes
-        The statement in the client's character set, inflated where the log has it compressed.
+        The statement in the client's character set, decompressed if the log has it compressed.
     """
 
     thread_id: int
@@ -119,7 +121,7 @@ class QueryEvent(Event):
 
     @property
     def query(self) -> str:
-        """The statement as text; bytes that its character set does not have survive as surrogate escapes."""
+        """The statement as text; bytes that are not valid in its character set become surrogate escapes."""
         return query_text(self.query_bytes, self.status.character_set_client)
 
 

@@ -40,24 +40,25 @@ _FRAGMENT_HAS_SIZE = 1
 
 @dataclass(frozen=True, slots=True)
 class TableMapEvent(Event):
-    """The definition of a table, by which the rows events after it are to be read.
+    """The definition of a table, which describes the rows events after it.
 
     Parameters
     ----------
     table_id : int
-        By which rows events name it.
+        The number by which rows events refer to it.
     table_flags : int
         1 BIT lengths are exact, 2 referenced by a foreign key of another database, 4 generated
         invisible primary key, 0x4000 has triggers (MariaDB).
     database, table : str
+        The names of the database and the table.
     column_types : bytes
-        MYSQL_TYPE_* of each column.
+        The MYSQL_TYPE_* of each column.
     column_metadata : bytes
-        Per column as many bytes as its type has; b"" in the oldest 5.1 logs.
+        For each column as many bytes as its type has; b"" in the oldest 5.1 logs.
     null_bits : bytes or None
-        Bit i (least significant first): column i may be NULL; None in the oldest 5.1 logs.
+        Bit i (least significant first) says whether column i may be NULL; None in the oldest 5.1 logs.
     optional_metadata : bytes
-        Names, signs, character sets …, as they are in the log.
+        Names, signs, character sets …, encoded as they are in the log.
     """
 
     table_id: int
@@ -71,35 +72,35 @@ class TableMapEvent(Event):
 
     @property
     def column_count(self) -> int:
-        """Columns of the table."""
+        """The number of columns of the table."""
         return len(self.column_types)
 
 
 @dataclass(frozen=True, slots=True)
 class RowsEvent(Event):
-    """Rows that were inserted, updated or deleted; what is done with them is told by the type.
+    """Rows that were inserted, updated or deleted; the event's type says which.
 
     Parameters
     ----------
     table_id : int
-        Of the TABLE_MAP event before; `DUMMY_TABLE_ID` only ends a statement.
+        The number in the TABLE_MAP event before it; an event with `DUMMY_TABLE_ID` only ends a statement.
     rows_flags : int
         1 STMT_END, 2 NO_FOREIGN_KEY_CHECKS, 4 RELAXED_UNIQUE_CHECKS, 8 COMPLETE_ROWS,
         16 USE_SQL_FOREIGN_KEY, 128 NO_CHECK_CONSTRAINT_CHECKS (MariaDB).
     width : int
-        Columns of the table.
+        The number of columns of the table.
     columns_present : bytes
-        Bit i (least significant first): column i is in the (first) image.
+        Bit i (least significant first) says whether column i is in the (first) image.
     columns_present_update : bytes or None
-        The same of the second image; None where an event has no second bitmap.
+        The same for the second image; None if the event has no second bitmap.
     extra_data : bytes
-        Of a v2 event, as in the log.
+        The extra data of a v2 event, as logged.
     ndb_info : (int, bytes) or None
-        Format and content, of NDB Cluster.
+        Format and content of NDB Cluster's information.
     partition_id, source_partition_id : int or None
-        Partition of the row, and the one that an update took it from.
+        The row's partition, and the one that an update moved it from.
     rows : bytes
-        The row images, inflated where the log has them compressed.
+        The row images, decompressed if the log has them compressed.
     """
 
     table_id: int
@@ -121,12 +122,15 @@ class RowsFragmentEvent(Event):
     Parameters
     ----------
     total_fragments : int
+        The number of pieces.
     seq_no : int
-        From 1.
+        The number of this piece, from 1.
     fragment_flags : int
+        The piece's flags.
     original_size : int or None
         Bytes of the whole event.
     fragment : bytes
+        The piece's data.
     """
 
     total_fragments: int
@@ -143,13 +147,14 @@ class RowsQueryEvent(Event):
     Parameters
     ----------
     query_bytes : bytes
+        The statement as logged.
     """
 
     query_bytes: bytes = field(repr=False)
 
     @property
     def query(self) -> str:
-        """The statement as UTF-8 text; bytes that are none survive as surrogate escapes."""
+        """The statement as UTF-8 text; bytes that are not valid UTF-8 become surrogate escapes."""
         return text_of(self.query_bytes)
 
 
@@ -160,13 +165,13 @@ class TransactionPayloadEvent(Event):
     Parameters
     ----------
     compression_type : int
-        0 zstd, 255 none.
+        The compression: 0 zstd, 255 none.
     payload_size : int
-        Bytes as they are in the log.
+        Its bytes in the log.
     uncompressed_size : int or None
-        As the log has it; nothing to rely on.
+        Its decompressed bytes as logged; do not rely on it.
     payload : memoryview
-        Not copied: it keeps the source's bytes alive.
+        The compressed data. It is not copied, so it keeps the source's bytes alive.
     """
 
     compression_type: int

@@ -28,8 +28,9 @@ class IntvarEvent(Event):
     Parameters
     ----------
     type : int
-        1 LAST_INSERT_ID, 2 INSERT_ID.
+        Which variable: 1 LAST_INSERT_ID, 2 INSERT_ID.
     val : int
+        Its value.
     """
 
     type: int
@@ -37,7 +38,7 @@ class IntvarEvent(Event):
 
     @property
     def variable(self) -> str:
-        """The variable's name, "INVALID_INT" for a type that has none."""
+        """The variable's name; "INVALID_INT" for an unknown type."""
         return {1: "LAST_INSERT_ID", 2: "INSERT_ID"}.get(self.type, "INVALID_INT")
 
 
@@ -48,6 +49,7 @@ class RandEvent(Event):
     Parameters
     ----------
     seed1, seed2 : int
+        The two seeds.
     """
 
     seed1: int
@@ -56,21 +58,22 @@ class RandEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class UserVarEvent(Event):
-    """A user variable that the statement that follows reads.
+    """A user variable that the next statement reads.
 
     Parameters
     ----------
     variable : str
         Its name without the @.
     value : int, float, Decimal, bytes or None
-        A string is given as bytes in the character set of `collation`.
+        Its value; a string is bytes in the character set of `collation`.
     type : int or None
-        0 string, 1 real, 2 integer, 4 decimal; None for NULL.
+        Its type: 0 string, 1 real, 2 integer, 4 decimal; None for NULL.
     collation : int or None
-        Id.
+        The id of its collation.
     unsigned : bool
+        Whether an integer is unsigned.
     type_name : str or None
-        MariaDB's name of the data type, where it is none of those.
+        MariaDB's name of the data type, if it is not one of those.
     """
 
     variable: str

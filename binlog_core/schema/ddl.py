@@ -72,31 +72,30 @@ _ANY_DIALECT = Dialect()
 
 
 class DdlTracker:
-    """The definitions of all tables, as far as given definitions and the log's DDL tell them.
+    """The definitions of all tables, as far as they follow from given definitions and the log's DDL.
 
     Parameters
     ----------
     initial : Schema, iterable of TableSchema or None
-        The definitions at the beginning of the log. Without them a table is known from its
-        CREATE TABLE on.
+        The definitions at the beginning of the log. Without them, a table is known from its CREATE TABLE on.
     limits : Limits
-        Of them `statement_bytes` and `definition_columns`.
+        Its `statement_bytes` and `definition_columns` apply.
     keep_timeline : bool
-        Keep the definitions that tables had, too.
+        Also keep the earlier definitions of tables.
     database_charsets : mapping or None
-        The default character sets of databases where following begins.
+        The default character sets of databases at the beginning of the log.
     small_letters : bool
-        The server has its names in small letters, however they are written (lower_case_table_names=1).
+        Whether the server stores names in lower case, however they are written (lower_case_table_names=1).
 
     Attributes
     ----------
     database_charsets : dict of str to str or None
-        The default character sets of databases, where the log has told them.
+        The default character sets of databases, as far as the log has them.
     unfollowed : list of Unfollowed
-        The statements that could not be followed; who has told them may clear it.
+        The statements that could not be followed; you may clear it once you have reported them.
     timeline : list of DefinitionChange
-        With `keep_timeline` every change so far in log order: the definitions of a part of the log can be
-        told from it without reading what comes before.
+        With `keep_timeline`, every change so far in log order, so that the definitions for a part of the log
+        are known without reading what comes before it.
     """
 
     def __init__(
@@ -123,23 +122,24 @@ class DdlTracker:
         return chain.from_iterable(tables.values() for tables in self._tables.values())
 
     def definition(self, database: str, table: str) -> TableSchema | None:
-        """The definition that a table has now; None: not known, or there is no such table."""
+        """The current definition of a table; None if it is not known, or the table does not exist."""
         return self._tables.get(database, {}).get(table)
 
     def define(self, table: TableSchema) -> None:
-        """From here on a table has this definition."""
+        """Give a table this definition from here on."""
         before = self.definition(table.database, table.name)
         self._weight += _weight(table) - _weight(before)
         self._tables.setdefault(table.database, {})[table.name] = table
 
     def apply_event(self, event: QueryEvent, *, mariadb: bool | None = None) -> frozenset[str] | None:
-        """Follow a QUERY event: its statement, in the light of its status variables.
+        """Follow the statement of a QUERY event, with its status variables.
 
         Parameters
         ----------
         event : QueryEvent
+            The event.
         mariadb : bool or None
-            As in `apply_statement`, whose result it gives.
+            As in `apply_statement`; so is the result.
         """
         status = event.status
         # One byte more than is read, so that a longer statement is told.
@@ -170,27 +170,27 @@ class DdlTracker:
         Parameters
         ----------
         default_database : str
-            Database of the QUERY event.
+            The default database of the QUERY event.
         sql : str
-            Its statement.
+            The text of the statement.
         mariadb : bool or None
-            Which vendor's server wrote the log; None: not known.
+            Whether MariaDB wrote the log; None if that is not known.
         position : int
-            Of the event, for `unfollowed` and `timeline`.
+            The event's position, for `unfollowed` and `timeline`.
         sql_mode : int
-            From the event's status variables.
+            The sql_mode from the event's status variables.
         server_collation : int or None
-            From the event's status variables: a database gets it where CREATE DATABASE names none, and a
-            table whose database nothing is known of is assumed to have it.
+            The server's collation from the event's status variables. A database gets it if CREATE DATABASE
+            does not name one, and so does a table whose database is not known.
         gtid_flags_extra : int
-            From the event's status variables, or of the MariaDB GTID event before it. An ALTER that
-            is only announced (START ALTER), or taken back, changes nothing.
+            The extra flags from the event's status variables, or from the MariaDB GTID event before it. An
+            ALTER that is only announced (START ALTER) or rolled back changes nothing.
 
         Returns
         -------
         frozenset of str or None
-            ``database.table`` of the tables whose definition is another, or is no longer known;
-            empty where none is. None: no statement that could change a definition.
+            ``database.table`` of each table whose definition changed or is no longer known; empty if there
+            are none. None if no statement of this kind can change a definition.
         """
         if _CONCERNED.match(sql) is None or gtid_flags_extra & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return None
@@ -214,7 +214,7 @@ class DdlTracker:
         *,
         server_charset: str | None = None,
     ) -> frozenset[str] | None:
-        """As `apply_statement`, of a statement already split into tokens."""
+        """As `apply_statement`, for a statement already split into tokens."""
         statement = _Statement(self, reader, default_database, dialect, server_charset)
         try:
             if not statement.run():
@@ -249,7 +249,7 @@ class DdlTracker:
         return frozenset(changed)
 
     def database_charset(self, database: str) -> str | None:
-        """The default character set of a database, where the log has told it."""
+        """The default character set of a database, if the log has it."""
         return self.database_charsets.get(database)
 
     def tables_of(self, database: str) -> list[TableKey]:

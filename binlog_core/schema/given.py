@@ -48,7 +48,7 @@ class Schema:
     Attributes
     ----------
     keys : dict of (str, str) to str
-        Of a schema given as mapping, its key of each table.
+        For a schema given as a mapping, the mapping's key for each table.
     """
 
     def __init__(self, tables: Iterable[TableSchema] = ()) -> None:
@@ -62,19 +62,19 @@ class Schema:
         Parameters
         ----------
         given : dict, path or URL
-            "database.table" to its CREATE TABLE text; the path of a .sql file (a dump, or
-            statements in any order that a server would take: USE, CREATE, ALTER, RENAME, DROP
-            are followed); or ``mysql://user:password@host:port/database``, from which the
-            definitions are read once (without a database: from all but the system's own).
+            A dict of "database.table" to CREATE TABLE text; the path of a .sql file (a dump, or statements
+            in any order that a server would accept: USE, CREATE, ALTER, RENAME and DROP are followed); or
+            ``mysql://user:password@host:port/database``, from which the definitions are read once (without
+            a database, those of all databases except the system's own).
 
         Raises
         ------
         SchemaError
-            A definition cannot be read, a file or server cannot be reached.
+            A definition cannot be read, or a file or server cannot be reached.
         MissingExtraError
-            PyMySQL is needed for a URL and not installed.
+            PyMySQL is needed for a URL and is not installed.
         TypeError
-            It is something else.
+            `given` is none of these.
         """
         if isinstance(given, Schema):
             return given
@@ -94,7 +94,7 @@ class Schema:
         return cls(_from_file(text))
 
     def definition(self, database: str, table: str) -> TableSchema | None:
-        """The definition of a table; None where the schema has none."""
+        """The definition of a table; None if the schema does not have it."""
         return self._tables.get((database, table))
 
     def __iter__(self) -> Iterator[TableSchema]:
@@ -114,11 +114,11 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
     Parameters
     ----------
     sql : str
-        As SHOW CREATE TABLE gives it, or as it was typed.
+        The text, from SHOW CREATE TABLE or as someone wrote it.
     database : str
-        The database where the text names none.
+        The database of the table if the text does not name one.
     table : str or None
-        The name that the table shall have; None: that of the text.
+        The name that the table gets; None keeps the one in the text.
 
     Raises
     ------

@@ -38,8 +38,9 @@ class Version:
     Parameters
     ----------
     change : RowChange
+        The change.
     transaction : Transaction
-        Place, GTID, server, thread, user and statement; it does not count rows.
+        Its transaction: place, GTID, server, thread, user and statement, without counts of rows.
     """
 
     change: RowChange
@@ -47,7 +48,7 @@ class Version:
 
     @property
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """Old and new value of each column that differs; None of an image that is not there."""
+        """The old and new value of each column that differs; None for an image that does not exist."""
         return changed_values(self.change)
 
 
@@ -67,33 +68,34 @@ def changed_values(change: RowChange) -> dict[str, tuple[Any, Any]]:
 def history(
     target: Target, table: str, key: Mapping[str, object], **options: Unpack[RangeOptions]
 ) -> list[Version]:
-    """All changes of a row, from its insert to its end, also under the other keys that it had.
+    """All changes of a row, from its insert to its end, including those under other keys that it had.
 
     Parameters
     ----------
     target : what `binlog_core.open` takes, or the directory of an export to Parquet or Delta
-        Read three times. An export tells no threads and statements, and of GTIDs and servers what it has.
+        The logs, which are read three times. An export has no threads and statements, and GTIDs and servers
+        only if they were exported.
     table : str
-        "shop.orders".
+        The table, such as "shop.orders".
     key : mapping of column name to value
-        The columns of the primary key, by the names of any of the table's definitions. A key that was given
-        to several rows, one after the other, gives the histories of all of them.
+        The primary key; columns may have the names of any of the table's definitions. If several rows had
+        the key one after the other, the result has the histories of all of them.
     **options
-        For `binlog_core.open`; with `stop` up to there.
+        Options for `binlog_core.open`; `stop` ends the history there.
 
     Returns
     -------
     list of Version
-        In log order.
+        The changes in log order.
 
     Raises
     ------
     SchemaError
-        The columns are not the table's primary key, or there is no such table.
+        The columns are not the table's primary key, or the table does not exist.
     ConditionError
-        The table has no such column, or a value cannot be one of its column.
+        The table does not have the column, or a value does not fit its column.
     BinlogError
-        As reading the logs does; also of a row with more than 1000 keys.
+        Reading the logs failed, or the row had more than 1000 keys.
     """
     open_changes = opener_of(target, options.get("storage_options"))
     return _history(_KeyNames(key), open_changes, table, key, options)
@@ -127,28 +129,28 @@ def _history(
 def row_as_of(
     target: Target, table: str, key: Mapping[str, object], stop: Place, **options: Unpack[StateOptions]
 ) -> dict[str, Any] | None:
-    """A row as it was at a place of the logs.
+    """A row as it was at a place in the logs.
 
     Parameters
     ----------
     target, table, key
         As for `history`.
     stop : datetime, int, (file name, int) or Position
-        As for `binlog_core.open`: what comes there is not looked at any more.
+        The place, as for `binlog_core.open`: events from there on are not read.
     **options
-        For `binlog_core.open`.
+        Options for `binlog_core.open`.
 
     Returns
     -------
     dict of str to value, or None
-        None: there was no such row. A partial image is completed by those before it.
+        The row, or None if it did not exist. A partial image is completed from those before it.
 
     Raises
     ------
     SchemaError
-        As `history`; also where the logs do not tell, since they have no change of such a row.
+        As for `history`; also if the logs have no change of this row, so that its state is not known.
     BinlogError
-        As reading the logs does.
+        Reading the logs failed.
     """
     names, wanted = _KeyNames(key), tuple(key.values())
     open_changes = opener_of(target, options.get("storage_options"))

@@ -44,14 +44,15 @@ class IndexedLog:
     Parameters
     ----------
     path : str
+        The path of the log.
     index : str
-        Path of the index.
+        The path of the index.
     bytes : int
-        Of the log, as it is stored.
+        The log's bytes, as it is stored.
     rows : int
-        Of its part of the index: one for each table in each range.
+        The rows that the index has for it: one for each table in each range.
     made : bool
-        Now, and not by an earlier call.
+        Whether this call indexed it; False if an earlier one did.
     """
 
     path: str
@@ -73,33 +74,34 @@ def index(
 ) -> list[IndexedLog]:
     """Make the indexes of logs, or bring them up to date: one Parquet file in each directory of logs.
 
-    What an index holds of a log stays where the log has not changed since, and goes where the log is gone.
-    While it is written the old one is in force; a crash leaves the old or the new one.
+    An index keeps its entries for logs that have not changed, and drops those for logs that no longer exist.
+    The old index is used until the new one is complete; a crash leaves either the old or the new one.
 
     Parameters
     ----------
     target : str, path, or a list of them
         Local logs, directories (also of an archive), index files of servers, or glob patterns.
     schema, schema_start
-        As for `binlog_core.open`: for the primary keys of logs that do not tell them. Without keys there are
-        times, tables, GTIDs and threads only.
+        As for `binlog_core.open`, for logs without primary keys. Without keys, the index has only times,
+        tables, GTIDs and threads.
     keys : path or dict, optional
-        As for `binlog_core.open`. The index is readable by its owner alone then, as it holds values of keys.
+        As for `binlog_core.open`. The index is then readable only by its owner, as it contains key values.
     limits : Limits
+        Limits on memory and time.
     anew : bool
-        Make it anew, also of logs that have not changed.
+        Make the index again, even for logs that have not changed.
     progress : callable, optional
-        Is given the path of each log before it is read.
+        Called with the path of each log before it is read.
 
     Returns
     -------
     list of IndexedLog
-        In the order of the logs.
+        The indexed logs in their order.
 
     Raises
     ------
     BinlogError
-        A log cannot be read, or the index not written; or a log is not a local file.
+        A log cannot be read or is not a local file, or the index cannot be written.
     MissingExtraError
         pyarrow is not installed.
     """

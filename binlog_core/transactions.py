@@ -48,29 +48,32 @@ class Transaction:
     Parameters
     ----------
     path : str
+        The path of the file, or the name of the source.
     begin_position, end_position : int
-        Bytes; end 0: the log ends before it does.
+        Where it begins and ends, in bytes; its end is 0 if the log ends before it.
     first_timestamp, last_timestamp : int
         When its first row was changed and when it was committed, as far as the log tells; seconds since 1970
         UTC.
     gtid : str or None
+        Its GTID as the server prints it; None if it has none.
     server_id : int
-        Where it came from.
+        The id of the server where it originated.
     xid : int
+        The server's own number of it; 0 if it has none.
     rows : int
-        Row images: an update is two.
+        Row images; an update has two.
     inserts, updates, deletes : int
-        Changed rows.
+        Rows inserted, updated and deleted.
     tables : dict of "database.table" to int
         Changed rows of each table.
     outcome : str
         One of ``OUTCOMES``.
     thread_id : int or None
-        Of the connection; MariaDB tells it from 11.8 on.
+        The connection's thread; MariaDB logs it from 11.8 on.
     user : str or None
-        Where the log tells it, which it does for some statements only.
+        The user, if the log has it; it does only for some statements.
     statement : str or None
-        The first one, without passwords and cut after 400 characters, where the log has the text of
+        Its first statement, without passwords and cut after 400 characters, if the log has the text of
         statements (binlog_rows_query_log_events, binlog_annotate_row_events).
     """
 
@@ -99,16 +102,16 @@ class Transaction:
 
     @property
     def bytes(self) -> int:
-        """As they are in the log; 0 where the end is not known."""
+        """Its bytes in the log; 0 if its end is not known."""
         return max(0, self.end_position - self.begin_position)
 
     @property
     def seconds(self) -> int:
-        """From the first change to the commit."""
+        """The time from its first change to its commit."""
         return max(0, self.last_timestamp - self.first_timestamp)
 
     def learn(self, event: Event) -> None:
-        """Take what one of its events tells."""
+        """Add what one of its events says."""
         match event:
             case MariadbGtidEvent():
                 self.thread_id = event.thread_id or self.thread_id
@@ -138,17 +141,17 @@ def transactions(
     Parameters
     ----------
     log : Log, or what `binlog_core.open` takes
-        Read twice for `details`: no pipe. Of what it was opened to select (tables, conditions, GTIDs), they
-        tell the rows.
+        The logs. If `details` is set they are read twice, so a pipe cannot be used. If it was opened with a
+        selection (tables, conditions, GTIDs), only rows within it are counted.
     by : "position", "bytes", "rows" or "seconds"
-        In log order, or the largest ones first: by bytes in the log, by changed rows, or by the time from the
-        first change to the commit.
+        The order: that of the log, or the largest first by bytes in the log, by changed rows, or by the time
+        from the first change to the commit.
     most : int or None
-        Give no more; None: all, of which those in log order take no memory.
+        The most transactions to give; None gives all. In log order, all of them take no memory.
     details : bool
-        Also user and statement.
+        Also find the user and the statement.
     **options
-        For `binlog_core.open`.
+        Options for `binlog_core.open`.
 
     Yields
     ------
@@ -157,9 +160,9 @@ def transactions(
     Raises
     ------
     ValueError
-        `by` is not among those named.
+        `by` is not one of those listed.
     BinlogError
-        As reading the log does.
+        Reading the logs failed.
     """
     if by not in ("position", "bytes", "rows", "seconds"):
         raise ValueError(f"by={by!r}: position, bytes, rows and seconds are known")

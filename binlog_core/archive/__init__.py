@@ -48,68 +48,70 @@ def archive(
     stop: threading.Event | None = None,
     progress: Callable[[Status], None] | None = None,
 ) -> Status:
-    """Keep raw copies of a server's logs, and go on where an earlier call ended.
+    """Keep raw copies of a server's logs, and continue where an earlier call ended.
 
     Parameters
     ----------
     server : str
-        ``mysql://user@host:port,host:port``; several hosts are servers that replicate one history: when one
-        is lost the next goes on, by its GTIDs. The user needs the right REPLICATION SLAVE.
+        The server, as ``mysql://user@host:port,host:port``. Several hosts are servers that replicate one
+        history: when one is lost, the archive continues from the next, by its GTIDs. The user needs the
+        privilege REPLICATION SLAVE.
     destination : str or path
         A directory, or a URL of an object store (``s3://``, ``gs://``, ``abfss://`` … as `binlog_core.open`
         reads them). Nobody else may write to it.
     until : "now", optional
-        End where the server stood when it was asked; otherwise only `stop` ends.
+        End at the server's position at the start; by default only `stop` ends it.
     start : str or GTID set, optional
-        Where a new archive begins: the name of a log, "now" (the log that the server writes now, whole; takes
-        the right REPLICATION CLIENT), or GTIDs that are not needed. Without it the oldest log that the server
-        has. For an archive that cannot go on because the server purged logs: begin again there, with a gap.
+        Where a new archive begins: the name of a log, "now" (the log that the server is writing, as a whole;
+        needs the privilege REPLICATION CLIENT), or GTIDs that are not needed. By default the server's oldest
+        log. Give it too if an archive cannot continue because the server purged logs: it then begins again
+        there, with a gap.
     compress : "zstd", optional
         Compress finished logs.
     keep : str, float or timedelta, optional
-        How long finished logs stay: "30d", "12h", "90m", seconds. Without it for ever.
+        How long to keep finished logs: "30d", "12h", "90m", or seconds; by default for ever.
     index : bool
-        Keep an index beside the logs, of finished ones, as `binlog_core.index` makes it; takes pyarrow. For
-        an archive in a directory.
+        Keep an index of finished logs beside them, as `binlog_core.index` makes it. It needs pyarrow, and an
+        archive in a directory.
     semi_sync : bool
-        Register as a semi-synchronous replica and acknowledge what is on disk: what the server's clients see
-        as committed is in the archive then.
+        Register as a semi-synchronous replica and acknowledge what is on disk: everything that the server's
+        clients see as committed is then in the archive.
     status : path or several, optional
-        Files that tell how the archive does, written anew about once in a second: JSON, and Prometheus' text
-        format where the name ends with ``.prom``.
+        Files with the state of the archive, written about once a second: JSON, or Prometheus' text format if
+        the name ends with ``.prom``.
     tail_interval : float
-        Of an object store: seconds between two uploads of what the growing log has gained. Finished logs are
+        For an object store, seconds between two uploads of the growing log's new part. Finished logs are
         uploaded at once.
     spool : path, optional
-        Of an object store: the local directory where logs are on disk until they are uploaded; it needs room
-        for a few logs. By default one for this destination in the user's folder for state.
+        For an object store, the local directory where logs are on disk until they are uploaded; it needs room
+        for a few logs. By default a directory for this destination in the user's state folder.
     storage_options : dict, optional
-        Of an object store: as of `binlog_core.open`.
+        Options for an object store, as for `binlog_core.open`.
     options : mapping, optional
         ``server_id``, ``ssl_mode``, ``ssl_ca``, ``ssl_cert``, ``ssl_key``, ``connect_timeout``,
         ``heartbeat``, ``reconnect``: as for ``server=`` of `binlog_core.open`.
     password_file, defaults_file : path, optional
-        As of `binlog_core.open`.
+        As for `binlog_core.open`.
     stop : threading.Event, optional
-        Ends when set: what has come is put on disk first.
+        Set it to end the archive; what has been received is put on disk first.
     progress : callable, optional
-        Is given a Status about once in a second.
+        Called with a Status about once a second.
 
     Returns
     -------
     Status
-        Where the archive stands.
+        How far the archive has come.
 
     Raises
     ------
     ArchiveError
-        The disk refuses, another archiver keeps the archive, or the server's logs do not go on from it.
+        The disk refuses, another archiver keeps the archive, or the server's logs do not continue it.
     ServerError
         The server refuses, or cannot be reached.
     MissingExtraError
         PyMySQL, or zstandard for `compress`, is not installed.
     ValueError
-        An argument has a value that is not among those named here.
+        An argument's value is not one of those listed here.
     """
     from ..server.address import Address
     from .live_feed import LiveFeed

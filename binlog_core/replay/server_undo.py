@@ -19,27 +19,27 @@ _STRICT = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW
 
 
 class ServerUndo:
-    """Compares the rows of a plan with a server's, and takes them back there.
+    """Compares the rows of a plan with a server's rows, and undoes the changes there.
 
     Parameters
     ----------
     plan : UndoPlan
-        Its rows take on the state that they are found in.
+        The plan; its rows get the state in which they are found.
     connection : Connection
-        Of a user who may SELECT from the tables, and change them for `execute`.
+        A connection of a user who may SELECT from the tables and, for `execute`, change them.
     by_column : bool
-        Of a row in which others changed other columns since, set back those that the changes set. Times that
-        the server sets at each change of a row are left to it then.
+        If others changed other columns of a row since, set back only the columns that the changes set. Times
+        that the server sets at each change of a row are then left to the server.
 
     Attributes
     ----------
     notes : list of str
-        What else whoever asks has to know: triggers that will run.
+        What else you should know before you execute the plan: triggers that will run.
 
     Raises
     ------
     ServerError
-        A question is refused.
+        The server refuses a query.
     """
 
     def __init__(self, plan: UndoPlan, connection: Connection, *, by_column: bool = False) -> None:
@@ -55,9 +55,9 @@ class ServerUndo:
     # ------------------------------------------------------------ looking
 
     def check(self) -> None:
-        """Compare, and change nothing: rows that are not as the change left them are marked.
+        """Compare without changing anything: rows that are not as the change left them are marked.
 
-        What rows of other logs or servers say since is not a reason then: what counts is the row itself.
+        Later changes in the logs do not matter then; only the row on the server counts.
         """
         self._ask("START TRANSACTION READ ONLY")
         try:
@@ -67,13 +67,13 @@ class ServerUndo:
             self._ask("ROLLBACK")
 
     def execute(self) -> None:
-        """Compare, and take back what is as the change left it, all in one transaction.
+        """Compare, and undo the rows that are as the change left them, all in one transaction.
 
         Raises
         ------
         BinlogError
-            A table's engine has no transactions, or rows of others would point to rows that are gone. As the
-            server refuses. Nothing was changed then.
+            A table's engine has no transactions, other rows would refer to rows that no longer exist, or the
+            server refuses. Nothing is changed then.
         """
         self._ask("START TRANSACTION")
         try:

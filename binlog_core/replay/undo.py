@@ -40,31 +40,31 @@ Ident = tuple[str | None, ...]
 
 @dataclass(slots=True, eq=False)
 class UndoRow:
-    """One row, and what takes it back.
+    """One row, and the statement that undoes its changes.
 
     Parameters
     ----------
     plan : TableStatements
-        Of its table, as the last change has it.
+        How statements on its table are written, with the definition at the last change.
     before : sequence of str or None
-        Literals of what it was before the first change; None: it was not there.
+        The row before the first change, as literals; None if it did not exist.
     after : sequence of str or None
-        Of what the last change left; None: it is not there any more.
+        The row after the last change, as literals; None if it no longer exists.
     path : str
-        The log of the last change.
+        The log with the last change.
     place : (int, int)
         Position of that change's event, and number of the row in it.
 
     Attributes
     ----------
     state : str
-        "ready"; "changed since" by others, or "changed between" two of the changes; "refused": the log or
-        the server's table does not have what it takes; "conflict": the server refused what takes it back;
+        "ready"; "changed since" by others, or "changed between" two of the changes; "refused" if the log or
+        the server's table lacks something that is needed; "conflict" if the server refused the statement;
         "done".
     why : str
-        Of the states but "ready" and "done".
+        The reason for a state other than "ready" and "done".
     columns : tuple of str or None
-        Only these are set back, since others changed other columns; None: the whole row.
+        The only columns to set back, because others changed other columns; None for the whole row.
     """
 
     plan: TableStatements
@@ -83,12 +83,12 @@ class UndoRow:
 
     @property
     def action(self) -> Action:
-        """What takes it back."""
+        """The kind of statement that undoes it."""
         return "insert" if self.after is None else "delete" if self.before is None else "update"
 
     @property
     def key(self) -> str:
-        """The row by its primary key, else by all that is known of it: ``id=5``."""
+        """The row's primary key, such as ``id=5``; without one, all its known values."""
         row = self.after if self.after is not None else self.before
         assert row is not None
         chosen = self.plan.key if self.plan.key is not None else range(len(row))
@@ -96,26 +96,26 @@ class UndoRow:
         return text if len(text) <= _MOST_OF_A_KEY else text[: _MOST_OF_A_KEY - 1] + "…"
 
     def refuse(self, why: str) -> None:
-        """Leave it alone, since the log does not tell enough."""
+        """Leave the row alone because something that is needed is not known."""
         self.state, self.why = "refused", why
 
     def changed(self, why: str, *, between: bool = False) -> None:
-        """Leave it alone, since others changed it."""
+        """Leave the row alone because others changed it."""
         if self.state == "ready":
             self.state, self.why = "changed between" if between else "changed since", why
 
     def statement(self, made: frozenset[str] = frozenset()) -> str:
-        """What takes it back, if it is what the change left; one line, with its semicolon.
+        """The statement that undoes it if it is still as the change left it; one line, with its semicolon.
 
         Parameters
         ----------
         made : set of str
-            Columns that the server makes itself.
+            Columns that the server generates itself.
 
         Raises
         ------
         SchemaError
-            The log does not tell what is needed.
+            The log lacks something that is needed.
         """
         plan, before, after = self.plan, self.before, self.after
         if before is not None and made:
@@ -133,17 +133,17 @@ class UndoRow:
         return f"UPDATE {plan.name} SET {', '.join(pairs)} WHERE {self.condition()};"
 
     def changed_columns(self, others: Collection[str]) -> tuple[str, ...] | None:
-        """What `columns` can be: those that the changes set, of which all values are known.
+        """The possible `columns`: those that the changes set and whose values are all known.
 
         Parameters
         ----------
         others : collection of str
-            Columns that the server sets by itself whenever a row is changed.
+            Columns that the server sets itself whenever a row is changed.
 
         Returns
         -------
         tuple of str, or None
-            None: it takes the whole row.
+            Their names; None if the whole row is needed.
         """
         plan, before, after = self.plan, self.before, self.after
         if before is None or after is None or plan.key_condition(after) is None:
@@ -154,7 +154,7 @@ class UndoRow:
         return tuple(plan.columns[i].name for i in own)
 
     def condition(self) -> str:
-        """That a row is this one, and is what the last change left."""
+        """The condition that a row is this one and still as the last change left it."""
         plan, after = self.plan, self.after
         assert after is not None
         wanted = self.columns
@@ -167,18 +167,18 @@ class UndoRow:
 
 @dataclass(slots=True)
 class UndoPlan:
-    """What takes changes back, as far as logs tell it.
+    """A plan that undoes changes, as far as the logs allow.
 
     Parameters
     ----------
     rows : list of UndoRow
-        In the order in which they are taken back: the last change first.
+        The rows in the order in which they are undone, the last change first.
     transactions : list of str
         Where, when and under which GTID the changes were made.
     notes : list of str
-        What of the range is not among the rows: statements, transactions that were not committed.
+        What else the range contains: statements, and transactions that were not committed.
     mariadb : bool
-        The logs are of a MariaDB server.
+        Whether a MariaDB server wrote the logs.
     """
 
     rows: list[UndoRow]
@@ -187,19 +187,20 @@ class UndoPlan:
     mariadb: bool
 
     def ready(self) -> list[UndoRow]:
-        """The rows that can be taken back."""
+        """The rows that can be undone."""
         return [row for row in self.rows if row.state == "ready"]
 
     def left_alone(self) -> list[UndoRow]:
-        """Those that are not: each says why."""
+        """The rows that are not undone; each says why."""
         return [row for row in self.rows if row.state not in ("ready", "done")]
 
     def write(self, file: BinaryIO) -> None:
-        """The script for a client: one transaction, printable ASCII without a backslash.
+        """Write the script for a client: one transaction, in printable ASCII without a backslash.
 
         Parameters
         ----------
         file : binary file
+            Where to write it.
         """
 
         def line(text: str) -> None:
@@ -229,34 +230,34 @@ def plan_undo(
     databases: Mapping[str, str] | None = None,
     **options: Unpack[LogOptions],
 ) -> UndoPlan:
-    """Plan how the changes of some transactions are taken back.
+    """Plan how to undo the changes of some transactions.
 
     Parameters
     ----------
     target : what `binlog_core.open` takes
-        Logs from the changes on, or an archive; or the directory of an export to Parquet or Delta. What is
-        behind the changes tells which rows were changed since. Read twice.
+        The logs from the changes on, an archive, or the directory of an export to Parquet or Delta. It is
+        read twice: what follows the changes shows which rows were changed since.
     partial : bool
-        Also where not all of it can be taken back.
+        Make a plan even if not everything can be undone.
     databases : mapping of str to str, optional
-        Names of databases, where the rows are to be taken back under other ones.
+        New names of databases, if the rows are undone in databases with other names.
     **options
-        For `binlog_core.open`: what of the logs is taken back, by `start`, `stop`, `gtids`, `tables`, `ops`,
-        `where` …, and how they are read.
+        Options for `binlog_core.open`: which changes to undo (`start`, `stop`, `gtids`, `tables`, `ops`,
+        `where` …), and how to read the logs.
 
     Returns
     -------
     UndoPlan
-        It takes memory for each row.
+        The plan, which takes memory for each row.
 
     Raises
     ------
     SchemaError
-        The log does not tell the names of the columns, or a table cannot be decoded.
+        The log does not have the names of the columns, or a table cannot be decoded.
     BinlogError
-        Something in the range cannot be taken back, and `partial` is not given: statements that changed
-        rows (TRUNCATE, DROP and such among them), transactions of which the end is not in it, rows of which
-        the log has not all old values. As reading the logs does.
+        Reading the logs failed. Without `partial`, also if something in the range cannot be undone:
+        statements that changed rows (including TRUNCATE and DROP), transactions that do not end in it, and
+        rows whose old values are not all in the log.
     """
     open_changes = opener_of(target, options.get("storage_options"))
     with open_changes(**options) as log:

@@ -23,20 +23,22 @@ def start_session(
     Parameters
     ----------
     master : str
-        ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://…``.
+        The master: ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://…``.
     app_name : str
+        The application's name.
     config : dict or None
-        Spark settings.
+        More Spark settings.
 
     Returns
     -------
     SparkSession
-        Its workers run this Python; its clock is UTC; log level ERROR, no progress bar on the console.
+        Its workers run this Python, its time zone is UTC, its log level is ERROR, and it shows no progress
+        bar on the console.
 
     Raises
     ------
     MissingExtraError
-        pyspark, or a Java that it runs on, is not there.
+        pyspark, or a Java version that it supports, is not installed.
     BinlogError
         Spark does not start.
     """

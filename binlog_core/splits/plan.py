@@ -29,30 +29,30 @@ _PLANNING_THREADS = 32  # a look into an object store is waiting, not work
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Split:
-    """A part of one log that one task reads; small, and made to be pickled.
+    """A part of one log that one task reads; it is small and can be pickled.
 
-    It owns all transactions that begin in it: everything from the first anchor in ``[start, end)`` up to the
-    first anchor at or behind ``end``. Without an anchor it owns nothing. An anchor is where a transaction
-    begins. The first split of a log begins at its first event.
+    An anchor is a place where a transaction begins. A split owns all transactions that begin in it:
+    everything from the first anchor in ``[start, end)`` up to the first anchor at or after ``end``. Without
+    an anchor it owns nothing. The first split of a log begins at its first event.
 
     Parameters
     ----------
     path : str
-        Path or URL of the log, as a worker opens it.
+        The log's path or URL, as a worker opens it.
     start : int
         Where the part begins, in bytes.
     end : int or None
-        Where it ends; None: at the end of the log.
+        Where it ends; None is the end of the log.
     file_number : int
         The log's number.
     index : int
-        Place in the plan, from 0.
+        The split's place in the plan, from 0.
     anchor : int or None
-        The first anchor, or that there is none, where that is known already; see `trusted`.
+        The first anchor if `trusted`; None if the split has none.
     trusted : bool
-        `anchor` is known: it is not looked for.
+        Whether `anchor` is already known, so that a worker need not look for it.
     before : str or None
-        Of a log in an archive: GTIDs of transactions that came in earlier logs, and are left out.
+        For a log in an archive, GTIDs of transactions that are in earlier logs and are left out.
     """
 
     path: str
@@ -70,7 +70,7 @@ class Split:
 
     @property
     def name(self) -> str:
-        """Its path as it is shown: of a URL without user, password and signature."""
+        """Its path for messages; a URL is without user, password and signature."""
         return shown_url(self.path)
 
     @property
@@ -80,7 +80,7 @@ class Split:
 
     @property
     def version_base(self) -> int:
-        """What is added to an offset to order the transactions of several logs: file number * 2**40."""
+        """What to add to an offset to put transactions of several logs in order: file number * 2**40."""
         return self.file_number << FILE_NUMBER_SHIFT
 
 
@@ -90,32 +90,33 @@ def plan_splits(
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> list[Split]:
-    """The splits of some logs.
+    """Plan the splits of logs.
 
     Parameters
     ----------
     target : what `binlog_core.open` takes, a Log, or an iterable of them
-        No bytes and no open files: workers open the logs by their paths. A log that is given twice is read
-        once. Of a `Log` all files from ``start`` to ``stop``, whole; the options that it was opened with
-        are for :func:`read_split_groups` to be told again.
+        The logs, but not as bytes or open files: workers open them by their paths. A log that is given twice
+        is read once. A `Log` stands for all its files from ``start`` to ``stop``, each as a whole; give the
+        options that it was opened with to :func:`read_split_groups` again.
     split_size : int or None
-        Most bytes of a split; a log is cut into equal ones. None: each log is one split. So are in any case
-        v1 and v3 logs, relay logs, encrypted and compressed ones, whose bytes do not tell where events begin.
+        The most bytes of a split; a log is cut into splits of equal size. None makes each log one split. Logs
+        of v1 and v3, relay logs, and encrypted or compressed logs are always one split, because their bytes
+        do not show where events begin.
     storage_options : dict or None
-        For fsspec.
+        Options for fsspec.
 
     Returns
     -------
     list of Split
-        By base name and number, then by position. A file's number is the digits at the end of its name
-        (``mysql-bin.000042``: 42), where it has none its place in this order, from 1. What is written to a
-        log after the plan was made belongs to none of several splits.
+        The splits by base name and number, then by position. A file's number is the digits at the end of its
+        name (42 for ``mysql-bin.000042``), or without digits its place in this order, from 1. If a log has
+        several splits, what is written to it after planning belongs to none of them.
 
     Raises
     ------
     BinlogError
-        There is no such path, or no log; two logs have the same number, so that their changes would have no
-        order among them.
+        The path does not exist or has no log, or two logs have the same number, so that their changes would
+        have no order.
     """
     if split_size is not None and split_size < 1:
         raise ValueError(f"split_size={split_size}: at least 1")

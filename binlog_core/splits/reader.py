@@ -107,16 +107,18 @@ class SplitReader:
     Attributes
     ----------
     split : Split
+        The split.
     first_anchor : int or None
-        Position of the first event that the split owns; None: nothing.
+        Position of the first event that the split owns; None if it owns none.
     next_anchor : int or None
-        Position where the next split's events begin, known once all was read; None: the log ends before.
+        Position where the next split's events begin, known once everything has been read; None if the log
+        ends before.
     rows : int
-        Row images handed over.
+        Row images returned so far.
     end_position : int
-        Everything before it was handed over.
+        Everything before this position has been returned.
     report : Report
-        What the log did not tell, skipped or lost, as far as it was read.
+        What has been found missing or lost, or skipped, in the part read so far.
     tail : Tail or None
         Where the log ended inside an event.
     error : BinlogError or None
@@ -157,19 +159,19 @@ class SplitReader:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the log from the first anchor to where reading ended."""
+        """Bytes of the log from the first anchor to the place where reading ended."""
         return self.end_position - self.first_anchor if self.first_anchor is not None else 0
 
     @property
     def overrun(self) -> int:
-        """Bytes read behind the split's end: more than its size is skew, by one long transaction."""
+        """Bytes read after the split's end; more than its size means skew because of one long transaction."""
         if self.first_anchor is None or self.split.end is None:
             return 0
         return max(self.end_position - self.split.end, 0)
 
     @property
     def result(self) -> SplitResult:
-        """What `check_seams` needs; once all was read."""
+        """The input for `check_seams`, known once everything has been read."""
         return SplitResult(self.split, self.first_anchor, self.next_anchor, self.error)
 
     def __iter__(self) -> Self:
@@ -232,17 +234,18 @@ def read_split_groups(split: Split, **options: Unpack[LogOptions]) -> SplitReade
     Parameters
     ----------
     split : Split
+        A split from `plan_splits`.
     **options
-        Of `binlog_core.open`, all but ``follow``; ``start`` and ``stop`` as times only.
+        Options for `binlog_core.open`, except ``follow``; ``start`` and ``stop`` can only be times.
 
     Returns
     -------
     SplitReader
-        Its `first_anchor` is known at once, its `next_anchor` when all was read.
+        Its `first_anchor` is known at once, its `next_anchor` when everything has been read.
 
     Raises
     ------
     BinlogError
-        As `binlog_core.open`; iterating as ``Log.groups``.
+        As for `binlog_core.open`, and while iterating as for ``Log.groups``.
     """
     return SplitReader(split, options)

@@ -13,18 +13,19 @@ from .plan import Split
 
 @dataclass(frozen=True, slots=True)
 class SplitResult:
-    """Between which anchors a split was read: what `check_seams` needs. Pickled with what a task returns.
+    """The anchors between which a split was read, for `check_seams`. A task returns it, pickled.
 
     Parameters
     ----------
     split : Split
+        The split.
     first_anchor : int or None
-        Position of its first event; None: it owns nothing.
+        Position of the first event that it owns; None if it owns none.
     next_anchor : int or None
-        Position where the next split's events begin; None: the log ends before.
+        Position where the next split's events begin; None if the log ends before.
     error : BinlogError or None
-        What ended the reading early. Give it to `check_seams` rather than raise it: of a split that began
-        at no true event it says nothing about the log.
+        The error that ended reading early. Give it to `check_seams` instead of raising it: if the split did
+        not begin at a true event, the error says nothing about the log.
     """
 
     split: Split
@@ -36,28 +37,28 @@ class SplitResult:
 def check_seams(results: Iterable[SplitResult]) -> list[Split]:
     """The splits that must be read again, because they do not begin where the one before them ends.
 
-    A chain of forged events in a BLOB, checksums and positions included, can deceive a worker whose split
-    begins inside it. The one that comes to the BLOB from before is not deceived: it reads a log from its
-    first event on, or from where another such reader ended. So every split's `next_anchor` must be the
-    following one's `first_anchor`, where splits without an anchor are passed over. One that disagrees is
-    given back with the true anchor; read it in place of the old one and check again, until none is left.
+    A chain of forged events in a BLOB, with right checksums and positions, can deceive a worker whose split
+    begins inside it. A worker that reaches the BLOB from before is not deceived: it reads the log from its
+    first event, or from where another such reader ended. So every split's `next_anchor` must be the
+    `first_anchor` of the following split that has one. A split that disagrees is returned with the true
+    anchor; read it in place of the old one and check again, until none is left.
 
     Parameters
     ----------
     results : iterable of SplitResult
-        Of all splits of the plan, in any order, with the latest result of each.
+        The latest result of every split in the plan, in any order.
 
     Returns
     -------
     list of Split
-        At most one of each log. Empty: every transaction was read exactly once.
+        At most one split for each log. If it is empty, every transaction was read exactly once.
 
     Raises
     ------
     BinlogError
-        The `error` of a split that did begin where it should.
+        The `error` of a split that began where it should.
     ValueError
-        A log's splits are not all there.
+        Results are missing for some of a log's splits.
     """
     again = []
     ordered = sorted(results, key=lambda result: (result.split.path, result.split.start))

@@ -93,33 +93,33 @@ def apply_changes(
     without_statements: bool = False,
     storage_options: dict[str, str] | None = None,
 ) -> Applied:
-    """Bring a table up to date with a batch of changes; for ``foreachBatch``, or by itself.
+    """Bring a table up to date with a batch of changes; use it in ``foreachBatch`` or by itself.
 
     Parameters
     ----------
     batch : DataFrame or pyarrow.Table
-        Of the data source with ``table``, ``images=both`` and ``ddl=rows``. The workers fold a DataFrame and
-        write; a table is folded in this process.
+        Rows of the data source with ``table``, ``images=both`` and ``ddl=rows``. A DataFrame is folded and
+        written by the workers, a pyarrow.Table is folded in this process.
     target : str, path or MergeTarget
-        Path or URL of a Delta table, written by deltalake without a JVM and made where there is none; an
-        ``IcebergTarget``, written by pyiceberg likewise; or a ``SparkTarget``, a table that Spark itself
-        merges into. Workers must reach it.
+        The path or URL of a Delta table, which deltalake writes without a JVM and creates if necessary; an
+        ``IcebergTarget``, which pyiceberg writes in the same way; or a ``SparkTarget``, a table that Spark
+        itself merges into. Workers must be able to reach it.
     key_columns : sequence of str or None
-        Columns that tell rows apart; None: the primary key, where the log tells it.
+        The columns that identify a row; None takes the primary key from the log, if it is there.
     app_id, batch_id : str and int, or None
-        Kept in the commit: a batch that was applied before is not applied again. Both or none.
+        Stored in the commit, so that the same batch is not applied twice. Give both or neither.
     on_alter : "apply", "ignore" or "stop"
-        ALTER TABLE: do to the rows that are there what the server did, and stop where that cannot be told;
-        go on and leave them as they are; or always stop.
+        What to do at ALTER TABLE: change the existing rows as the server did, and stop if that is not known;
+        continue and leave them as they are; or always stop.
     on_drop : "stop" or "empty"
-        DROP TABLE: stop where there are rows to lose, or lose them.
+        What to do at DROP TABLE: stop if there are rows to lose, or remove them.
     defaults : mapping of name to value, or None
-        Of columns that an insert did not name: with binlog_row_image=MINIMAL or NOBLOB its image may lack
-        them, and the log does not tell what they are. Without them such an insert stops the apply.
+        Values of columns that an insert did not name. With binlog_row_image=MINIMAL or NOBLOB its image may
+        lack them, and the log does not have their values; without defaults, such an insert stops the apply.
     without_statements : bool
-        Go on although the batch has no `_statement`: then a TRUNCATE is not seen.
+        Continue although the batch has no `_statement` column; a TRUNCATE is not noticed then.
     storage_options : dict or None
-        Of deltalake.
+        Options for deltalake.
 
     Returns
     -------
@@ -128,18 +128,18 @@ def apply_changes(
     Raises
     ------
     ApplyStopped
-        DROP, RENAME or another statement that cannot be applied. Nothing of the batch is.
+        A DROP, RENAME or other statement cannot be applied. Nothing of the batch is applied then.
     ValueError
-        The batch lacks what is needed.
+        The batch lacks a column that is needed.
     BinlogError
-        The table cannot be written, or another writer has changed it meanwhile.
+        The table cannot be written, or another writer changed it in the meantime.
     MissingExtraError
         deltalake is not installed.
 
     Notes
     -----
-    All of a batch is one commit, but for columns that are only added: in Delta they come before it. A column
-    that is dropped stays and is null.
+    A batch is one commit, except that Delta adds new columns in a commit before it. A column that is dropped
+    stays and becomes null.
     """
     if (app_id is None) != (batch_id is None):
         raise ValueError("app_id and batch_id: both or none")

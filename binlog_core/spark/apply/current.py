@@ -71,28 +71,29 @@ def write_current(
     Parameters
     ----------
     spark : SparkSession
+        The session.
     changes : str or path
-        Output of ``export_logs``, of Parquet and with both images of updates.
+        Output of ``export_logs`` in Parquet, with both images of updates.
     output : str or path
-        Directory or URL that is not there yet; ``OUTPUT/database.table``.
+        A directory or URL that does not exist yet; each table goes to ``OUTPUT/database.table``.
     on_alter : "apply", "ignore" or "stop"
-        As of ``apply_changes``.
+        As for ``apply_changes``.
     overwrite : bool
-        Write over tables that are there.
+        Replace tables that already exist.
     storage_options : dict or None
-        Of the store of `changes`, for its manifest; Spark has its own.
+        Options for the store of `changes`, to read its manifest; Spark has its own.
 
     Returns
     -------
     list of CurrentTable
-        One for each table. Those without a primary key in the log, or that a statement changed in a way that
-        the log does not tell, are not written: `reason` says why. Rows that were there before the first log
-        and never changed are in no log, and not in the table.
+        One for each table. A table is not written if the log has no primary key for it, or if a statement
+        changed it in a way that the log does not have: `reason` says why. Rows that existed before the first
+        log and never changed are in no log, and so not in the result.
 
     Raises
     ------
     BinlogError
-        `changes` is not an export; something is in the way.
+        `changes` is not an export, or the output already exists.
     """
     source, target = os.fspath(changes).rstrip("/"), os.fspath(output).rstrip("/")
     filesystem, path = open_filesystem(source, storage_options)

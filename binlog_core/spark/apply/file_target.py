@@ -162,20 +162,20 @@ class IcebergTarget(FileTarget):
     Parameters
     ----------
     table : str
-        ``namespace.name``.
+        The table, as ``namespace.name``.
     catalog : mapping, str or None
         Properties for ``pyiceberg.catalog.load_catalog``, or the catalog's name in pyiceberg's configuration.
     location : str or None
-        Path or URL of the directory of a table that is not there yet.
+        The path or URL of the directory for a table that does not exist yet.
     storage_options : dict or None
-        Credentials and endpoint of its store, as of `binlog_core.open`.
+        Credentials and endpoint of its store, as for `binlog_core.open`.
 
     Raises
     ------
     ValueError
-        The table is not there, and `location` is missing.
+        The table does not exist, and `location` is missing.
     BinlogError
-        The catalog cannot be opened, or the table is partitioned, or has what only Spark writes.
+        The catalog cannot be opened, or the table is partitioned or has a feature that only Spark writes.
     MissingExtraError
         pyiceberg is not installed.
     """

@@ -39,23 +39,23 @@ _ICEBERG_CONF = "spark.sql.iceberg.snapshot-property.binlog-applied"
 
 
 class SparkTarget:
-    """A table that the session can merge into; made where there is none.
+    """A table that the session can merge into; it is created if it does not exist.
 
     Parameters
     ----------
     spark : SparkSession
-        With the jars and the catalog of the format. In ``foreachBatch``: ``batch.sparkSession``.
+        A session with the jars and the catalog of the format; in ``foreachBatch``, ``batch.sparkSession``.
     table : str
-        Its name, as SQL has it.
+        The table's name in SQL.
     using : str
-        Its format: "delta" or "iceberg" keep (`app_id`, `batch_id`) in their commits.
+        The table's format: "delta" or "iceberg", which keep (`app_id`, `batch_id`) in their commits.
     workspace : str or None
-        Path or URL of a directory for files that live as long as an apply, which workers and Spark reach;
-        None: in the session's warehouse directory.
+        The path or URL of a directory for temporary files of an apply, which workers and Spark can reach;
+        None uses the session's warehouse directory.
 
     Notes
     -----
-    Targets can be written to in several threads: each has a session of its own, made like the given one.
+    Several targets can be written to in several threads: each has its own session, made like the given one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SparkTarget:
 
     @property
     def place(self) -> Folder:
-        """Where files go that live as long as an apply."""
+        """The directory for temporary files of an apply."""
         root = self._workspace
         if root is None:
             root = f"{self._spark.conf.get('spark.sql.warehouse.dir')}/{_FOLDER}"
@@ -83,16 +83,16 @@ class SparkTarget:
 
     @property
     def columns(self) -> pa.Schema:
-        """Of the table as it is."""
+        """The current columns of the table."""
         return arrow_schema(self._frame().schema) if self._exists else import_pyarrow().schema([])
 
     @property
     def has_rows(self) -> bool:
-        """There is something to lose."""
+        """Whether the table has rows."""
         return self._exists and bool(self._frame().limit(1).count())
 
     def applied(self, app_id: str) -> int | None:
-        """The last batch that was applied, as far back as the table keeps its history."""
+        """The last batch that was applied, if the table's history goes back that far."""
         if not self._exists:
             return None
         if self._using == "delta":
@@ -106,7 +106,7 @@ class SparkTarget:
         return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
 
     def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
-        """Hold the table's own values against what a new type leaves alone; Spark tells the different ones.
+        """Check that a new type does not change the table's values; Spark finds those that would change.
 
         Raises
         ------

@@ -38,16 +38,18 @@ def changes_df(
     Parameters
     ----------
     spark : SparkSession
+        The session.
     paths : str, path or sequence of them
-        Logs, directories, index files, URLs or patterns, as the driver sees them; workers open the same.
+        Logs, directories, index files, URLs or patterns, as the driver sees them; workers open the same
+        paths.
     table : str or None
-        ``database.table``. None: all tables, rows as JSON.
+        The table, as ``database.table``; None reads all tables, with rows as JSON.
     columns : sequence of str or None
-        Those of the table to decode; columns about the change are always there.
+        The table's columns to decode; columns about the change are always added.
     frame_schema : StructType, str or None
-        As ``.schema()`` of a reader: these columns, these types.
+        The columns and types of the DataFrame, as for ``.schema()`` of a reader.
     **options
-        Those of the data source, with underscores: ``split_size="128m"``. See `SourceOptions`.
+        Options of the data source, with underscores: ``split_size="128m"``. See `SourceOptions`.
 
     Returns
     -------
@@ -56,8 +58,8 @@ def changes_df(
     Raises
     ------
     BinlogError, ValueError
-        At once what can be told of the plan: no such logs or table, a schema that does not fit, an
-        option. What reading meets is raised in the query.
+        The logs or the table do not exist, a schema does not fit, or an option is not valid. Errors while
+        reading are raised in the query.
     """
     import_pyarrow()
     given, parsed = _given(paths, options, table)
@@ -120,17 +122,18 @@ def primary_key(
     table: str,
     **options: Unpack[SourceKeywords],
 ) -> tuple[str, ...] | None:
-    """The primary key that the logs tell of a table, for ``apply_changes(key_columns=…)``.
+    """A table's primary key according to the logs, for ``apply_changes(key_columns=…)``.
 
     Parameters
     ----------
     paths, table, **options
-        As of `changes_df`.
+        As for `changes_df`.
 
     Returns
     -------
     tuple of str or None
-        None: the logs do not tell (``binlog_row_metadata=FULL`` would), or there is none.
+        The names of its columns. None if the table has no primary key or the logs do not have it
+        (``binlog_row_metadata=FULL`` adds it).
     """
     return find_definitions(*_given(paths, options, table), every=False).primary_key
 
@@ -142,24 +145,25 @@ def read_changes(
     frame_schema: pa.Schema | None = None,
     **options: Unpack[SourceKeywords],
 ) -> pa.RecordBatchReader:
-    """What `changes_df` has, in this process and without a Spark session.
+    """The same rows as `changes_df`, in this process and without a Spark session.
 
     Parameters
     ----------
     paths, table, **options
-        As of `changes_df`.
+        As for `changes_df`.
     frame_schema : pyarrow.Schema or None
-        These columns, these types, as the ``schema`` of a reader of more logs; what these logs lack is null.
+        The columns and types of the result, such as the ``schema`` of a reader of more logs; columns that
+        these logs lack are null.
 
     Returns
     -------
     pyarrow.RecordBatchReader
-        In the order of the logs.
+        The rows in the order of the logs.
 
     Raises
     ------
     BinlogError, ValueError
-        As of `changes_df`; what reading meets is raised by the reader.
+        As for `changes_df`; errors while reading are raised by the reader.
     """
     pa = import_pyarrow()
     given, parsed = _given(paths, options, table)
@@ -176,23 +180,23 @@ def table_schema(
     table: str,
     **options: Unpack[SourceKeywords],
 ) -> StructType:
-    """The Spark schema of what ``read_split`` gives of a table, for ``mapInArrow``.
+    """The Spark schema of the rows that ``read_split`` gives for a table, for ``mapInArrow``.
 
     Parameters
     ----------
     paths, table, **options
-        As of `changes_df`.
+        As for `changes_df`.
 
     Returns
     -------
     StructType
-        The table's columns as its first definition has them (with ``merge_schema=True``: all of its
-        definitions), then `_change_type`, `_commit_version`, `_commit_timestamp` and `_change_ordinal`.
+        The columns of the table's first definition (with ``merge_schema=True``, of all its definitions),
+        then `_change_type`, `_commit_version`, `_commit_timestamp` and `_change_ordinal`.
 
     Raises
     ------
     BinlogError
-        There are no such logs, or they have no rows of the table.
+        The logs do not exist, or have no rows of the table.
     """
     return spark_schema(infer_schema(*_given(paths, {"absent": False, **options}, table)))
 
@@ -209,14 +213,16 @@ def splits_df(
     Parameters
     ----------
     spark : SparkSession
+        The session.
     paths : str, path or sequence of them
+        Logs, as for `changes_df`.
     split_size, storage_options
-        As of ``plan_splits``.
+        As for ``plan_splits``.
 
     Returns
     -------
     DataFrame
-        The fields of ``Split``, so that ``Split(**row)`` is one: path string, start and end bigint,
+        The fields of ``Split``, so that ``Split(**row)`` makes a split: path string, start and end bigint,
         file_number and index int, anchor bigint, trusted boolean, before string.
     """
     splits = plan_splits(_paths(paths), split_size, storage_options=storage_options)
@@ -263,12 +269,12 @@ def _given(
 
 
 def register(spark: SparkSession) -> None:
-    """Make the source known to a session that does not find it by itself.
+    """Register the data source in a session that does not find it by itself.
 
     Parameters
     ----------
     spark : SparkSession
-        Also of Spark Connect.
+        The session, which can also be one of Spark Connect.
     """
     from pyspark.errors import AnalysisException
 

@@ -66,63 +66,67 @@ def export_logs(
     Parameters
     ----------
     logs : str, path or iterable of them
-        See `plan_splits`. Workers read them by the same paths.
+        The logs, as for `plan_splits`. Workers read them by the same paths.
     output : str or path
-        Directory or URL. Each table has the directory ``OUTPUT/database.table``.
+        A directory or URL. Each table has the directory ``OUTPUT/database.table``.
     spark : SparkSession or None
-        Also of Connect, where `progress` is told of the beginning and the end only. None: one is started, and
-        stopped at the end.
+        The session, which can be one of Connect; `progress` is then called only at the beginning and the end.
+        None starts a session, and stops it at the end.
     master : str
-        For the session that is started.
+        The master for a session that is started.
     options : ReadOptions or None
-        A schema of a path or server is read once, here; with "ddl" the statements of all logs are heard by
-        the workers first, and followed here. `_absent` is always there.
+        How the logs are read. A schema from a path or server is read once, in this process; with "ddl", the
+        workers first collect the statements of all logs, and this process follows them. `_absent` is always
+        added.
     overwrite : bool
-        Replace an earlier export; of Parquet only.
+        Replace an earlier export; for Parquet only.
     compression : str
-        Of Parquet: snappy, zstd, …
+        Parquet's codec: snappy, zstd, …
     limits : WriteLimits or None
+        Limits on the files and memory of a worker.
     progress : callable of Progress or None
         Called from another thread whenever splits are done.
     split_size : int or None
-        Most bytes of a log that one task reads; None: the whole log.
+        The most bytes of a log that one task reads; None gives each task a whole log.
     format : "parquet", "delta" or "iceberg"
-        Parquet files with a manifest, which appear when all are written, in files ``v1-….parquet``, where v2
-        and so on are later definitions of the table. Delta tables, to which is appended, in one commit each
-        (needs deltalake). Iceberg tables ``database.table`` of a catalog, likewise (needs pyiceberg).
+        "parquet" writes files ``v1-….parquet`` with a manifest, which appear when all are written; v2 and so
+        on are later definitions of the table. "delta" appends to Delta tables in one commit each (needs
+        deltalake). "iceberg" does the same to Iceberg tables ``database.table`` of a catalog (needs
+        pyiceberg).
     run_id : str or None
-        Names this run: what is committed under it is not written again. None: a new one.
+        The name of this run: what is already committed under it is not written again. None makes a new one.
     catalog : mapping, str or None
         Iceberg's catalog: properties for ``pyiceberg.catalog.load_catalog``, or its name in the
         configuration.
     output_options : dict or None
         Credentials and endpoint of the output's store: see ``object_stores.arrow_filesystem``.
     xa : "prepared" or "committed"
-        Rows of XA transactions as they are logged, at XA PREPARE; or with version and time of XA COMMIT,
-        without those that were rolled back or have not ended. For that workers walk over the event headers
-        of all logs first.
+        "prepared" gives rows of XA transactions as they are logged, at XA PREPARE. "committed" gives them the
+        version and time of XA COMMIT, and leaves out those that were rolled back or have not ended; for that,
+        workers first read the event headers of all logs.
     state : str, path or None
-        A file that keeps how far the logs are exported: the next call with it writes what came since, up to
-        the last transaction that has ended. Parquet then goes to a directory for each run, ``OUTPUT/000001``
-        and so on.
+        A file that records how far the logs are exported. The next call with it writes what is new, up to the
+        last transaction that has ended. Parquet then goes to a directory for each run, ``OUTPUT/000001`` and
+        so on.
 
     Returns
     -------
     ExportResult
-        With `state`, where it is given.
+        What was written, with the `state` if one was given.
 
     Raises
     ------
     BinlogError
-        A log cannot be read (with path and offset), the output exists or cannot be written, Spark fails. Then
-        nothing of the run is committed; but of several Delta or Iceberg tables, each of which has its own
-        commits, some may be when a later one fails: with the same `run_id` the run can be repeated.
+        A log cannot be read (with path and offset), the output exists or cannot be written, or Spark fails.
+        Nothing of the run is committed then. Delta and Iceberg tables are the exception: each has its own
+        commits, so some may be committed before a later one fails. Repeat the run with the same `run_id`.
     MissingExtraError
         pyspark, pyarrow, Java, or the library of the format is missing.
 
     Notes
     -----
-    That every split began where the one before it ended is checked; one that did not is read again.
+    The export checks that every split began where the one before it ended, and reads a split again if it
+    did not.
     """
     import_pyarrow()
     began = time.perf_counter()

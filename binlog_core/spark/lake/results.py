@@ -203,31 +203,32 @@ class TableResult:
 
 @dataclass
 class ExportState:
-    """What an export that goes on has done.
+    """How far an export with `state` has come.
 
     Parameters
     ----------
     output : str
+        The directory or URL of the export.
     id : str
-        Names its runs, with their number.
+        The name of its runs; each adds its number.
     runs : int
-        That are done.
+        How many runs are done.
     file, position : str or None, int
-        Where the next one begins; None: at the beginning.
+        Where the next run begins; None is the beginning of the logs.
     gtids : str or None
-        Transactions up to there, as far as the logs tell.
+        The transactions up to there, as far as the logs have GTIDs.
     next_file, next_position, next_gtids
-        Where the run ends that was begun and is not done; None: there is none.
+        Where a run that was begun and is not done will end; None if there is none.
     rows : dict of str to dict of str to int
-        Row images by table and `_change_type`, in all.
+        Row images of all runs, by table and `_change_type`.
     timestamp : int
-        Of the last change, microseconds since 1970 UTC.
+        Time of the last change, in microseconds since 1970 UTC.
     seconds_behind : float
-        0 when all is exported that there is.
+        How far the export is behind the logs, in seconds; 0 if everything is exported.
     bytes_behind, transactions_behind : int, int or None
-        What there is and is not exported; None: the logs do not tell.
+        How much of the logs is not exported yet; None if the logs do not tell.
     updated : float
-        Seconds since 1970 UTC.
+        When this was written, in seconds since 1970 UTC.
     """
 
     output: str
@@ -248,20 +249,20 @@ class ExportState:
 
     @property
     def run_id(self) -> str:
-        """Of the run that is to be done."""
+        """The id of the next run."""
         return f"{self.id}-{self.runs + 1}"
 
     @property
     def run_name(self) -> str:
-        """Of its directory in an output of Parquet."""
+        """The name of its directory in a Parquet output."""
         return f"{self.runs + 1:06}"
 
     def to_json(self) -> bytes:
-        """One JSON object, for programs."""
+        """The state as one JSON object, for programs."""
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
     def to_prometheus(self) -> bytes:
-        """Metrics in Prometheus' text format."""
+        """The state as metrics in Prometheus' text format."""
         labels = {"output": self.output}
         number = (self.file or "").rpartition(".")[2]
 
@@ -307,21 +308,23 @@ class ExportResult:
     Parameters
     ----------
     output : str
+        The directory or URL of the export.
     run_id : str
+        The name of the run.
     tables : list of TableResult
-        By database and table.
+        What was written of each table, by database and table.
     splits : list of WrittenSplit
-        In the order of the plan; empty where `repeated`.
+        What was written of each split, in the order of the plan; empty if `repeated`.
     seconds : float
-        From the plan to the commit.
+        The time from the plan to the commit.
     reread : int
-        Splits that were read again because they began at no true event: forged ones inside a BLOB.
+        Splits that were read again because they began at a forged event inside a BLOB.
     repeated : bool
-        This run was committed before; nothing was done.
+        True if this run was committed before, so that nothing was done.
     missing : tuple of str
-        Tables that were asked for and have no row changes in the logs; patterns may match none.
+        Tables that you named and that have no row changes in the logs; patterns may match none.
     state : ExportState or None
-        Of an export that goes on: how far it is.
+        How far an export with `state` has come.
     """
 
     output: str
@@ -336,7 +339,7 @@ class ExportResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the logs did not tell, skipped or lost, in all."""
+        """What was found missing or lost, or skipped, in all logs."""
         total: dict[str, int] = {}
         for split in self.splits:
             for kind, count in split.counts.items():

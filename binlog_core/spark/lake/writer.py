@@ -29,16 +29,16 @@ _BUFFER_LEN = 512  # bytes that a column of a small batch takes besides its valu
 
 @dataclass(frozen=True, slots=True)
 class WriteLimits:
-    """What bounds a worker's memory.
+    """Limits on a worker's memory.
 
     Parameters
     ----------
     row_group_rows, row_group_bytes : int
-        A table's rows are written when there are so many, or so many bytes of them in Arrow.
+        A table's rows are written when there are this many, or this many bytes of them in Arrow.
     pending_bytes : int
-        The largest tables are written when all rows that wait take so many bytes.
+        The largest tables are written when all waiting rows together take this many bytes.
     open_files : int
-        Files that are open at a time; a table that has more rows when its file was closed gets another.
+        The most files open at a time; if a table has more rows after its file was closed, it gets another.
     """
 
     row_group_rows: int = 1 << 20

@@ -58,65 +58,65 @@ def mirror(
 ) -> list[TableStatus]:
     """Copy tables of a server into a lake and keep them up to date, without locks on the server.
 
-    Go on with a mirror by calling this again with the same lake: whatever ended the last run, nothing is
-    lost and nothing is applied twice.
+    Call this again with the same lake to continue a mirror: however the last run ended, nothing is lost and
+    nothing is applied twice.
 
     Parameters
     ----------
     server : str
-        ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT;
-        a MySQL server without GTIDs also takes RELOAD, for a read lock of some milliseconds.
+        The server, as ``mysql://user@host:port,host:port``. The user needs SELECT, REPLICATION SLAVE and
+        REPLICATION CLIENT; on a MySQL server without GTIDs also RELOAD, for a read lock of some milliseconds.
     lake : str or path
-        Directory or URL of an object store. Each table has its directory ``LAKE/database.table``.
+        A directory, or a URL of an object store. Each table has the directory ``LAKE/database.table``.
     tables : str or sequence of str
-        Names or patterns, as ``shop.*``. Tables that come later are taken too.
+        Names or patterns, such as ``shop.*``. Tables that are created later are included.
     archive : str or path, optional
-        Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`): workers have
-        to see it. By default a directory in the lake.
+        Where the raw copies of the server's logs are kept (see `binlog_core.archive.archive`); workers must
+        be able to read it. By default a directory in the lake.
     until : "now", optional
-        End when the tables are where the server stood when it was asked; otherwise go on until `stop`.
+        End when the tables have reached the server's position at the start; by default continue until `stop`.
     format : "delta" or "iceberg", optional
-        Delta tables, or tables ``database.table`` of an Iceberg catalog. By default what the lake has: Delta
-        in a new one.
+        Delta tables, or tables ``database.table`` of an Iceberg catalog. By default the format that the lake
+        already has, and Delta in a new lake.
     catalog : mapping or str, optional
         Iceberg's catalog: properties for ``pyiceberg.catalog.load_catalog``, or its name in pyiceberg's
-        configuration. Those that are no secrets are kept in the lake, and need not be given again.
+        configuration. Properties that are not secret are kept in the lake; you need not give them again.
     history : bool
-        Keep all versions of rows, too, in a table in ``LAKE/history/database.table`` (Iceberg:
+        Also keep all versions of rows, in a table in ``LAKE/history/database.table`` (Iceberg:
         ``database.table__history``).
     compact : str, float or timedelta, optional
-        How often small files of a table are put together: ``1h``, or seconds; None: never.
+        How often a table's small files are merged: ``1h``, or seconds; None is never.
     rate : float, optional
-        Bytes a second that copies read from the server, at most: of all workers together.
+        The most bytes a second that copies read from the server, for all workers together.
     status : path or sequence of path, optional
-        Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format where a
+        Files that are kept up to date with the state of the tables: JSON, or Prometheus' text format if the
         name ends with ``.prom``.
     spark : SparkSession, optional
-        Of classic Spark. By default one is started, and stopped at the end.
+        A session of classic Spark. By default one is started, and stopped at the end.
     master : str
-        For the session that is started.
+        The master for a session that is started.
     storage_options : dict, optional
-        Credentials and endpoint of the store of the lake and the archive: as of `binlog_core.open`.
+        Credentials and endpoint of the store of the lake and the archive, as for `binlog_core.open`.
     options : mapping, optional
         As ``server=`` of `binlog_core.open`: ``ssl_mode``, ``connect_timeout`` and so on.
     password_file, defaults_file : path, optional
-        As of `binlog_core.open`. The password is written nowhere.
+        As for `binlog_core.open`. The password is never written anywhere.
     stop : threading.Event, optional
-        Ends when set.
+        Set it to end the mirror.
     progress : callable, optional
-        Is given the state of the tables after each step.
+        Called with the state of the tables after each step.
 
     Returns
     -------
     list of TableStatus
-        One that cannot go on is ``parked`` and says why; all others go on.
+        The state of each table. One that cannot continue is ``parked`` and says why; all others continue.
 
     Raises
     ------
     UnsafeServerError
-        A setting of the server loses changes.
+        A setting of the server would lose changes.
     PurgedError
-        The server no longer has the logs that come next: begin a new lake.
+        The server no longer has the next logs: begin a new lake.
     MirrorError
         The lake cannot be written, or another process mirrors into it.
     ServerError, ArchiveError
@@ -172,18 +172,21 @@ def mirror(
 def status(
     lake: Uri, *, catalog: Catalog = None, storage_options: dict[str, Any] | None = None
 ) -> list[TableStatus]:
-    """How the tables of a mirror are; asks the lake and the archive, not the server.
+    """The state of a mirror's tables, from the lake and the archive; the server is not asked.
 
     Parameters
     ----------
     lake : str or path
+        The mirror's lake.
     catalog : mapping or str, optional
-        As of `mirror`, where it has secrets.
+        As for `mirror`; needed only if it has secrets.
     storage_options : dict, optional
+        As for `mirror`.
 
     Returns
     -------
     list of TableStatus
+        The state of each table.
 
     Raises
     ------
@@ -205,24 +208,26 @@ def resync(
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
 ) -> list[TableStatus]:
-    """Copy tables anew, and bring all up to where the server stands now.
+    """Copy tables again, and bring all tables up to the server's current position.
 
     Parameters
     ----------
     lake : str or path
+        The mirror's lake.
     *tables : str
-        Names or patterns; without any, all that are parked.
+        Names or patterns; without any, all tables that are parked.
     spark, master, catalog, storage_options, options, password_file, defaults_file
-        As of `mirror`. The server's address is that of the mirror.
+        As for `mirror`. The server's address is that of the mirror.
 
     Returns
     -------
     list of TableStatus
+        The state of each table.
 
     Raises
     ------
     MirrorError
-        The lake has no mirror, or not these tables.
+        The lake has no mirror, or does not have these tables.
     """
     place = Lake(os.fspath(lake), storage_options)
     with place.locked():
@@ -247,18 +252,19 @@ def verify(
     password_file: Uri | None = None,
     defaults_file: Uri | None = None,
 ) -> list[Compared]:
-    """Compare tables with the server, all values of all rows, at one position of its log.
+    """Compare all values of all rows with the server's, at one position in its log.
 
-    Workers read the server's tables in views of one moment; a read lock is held for as long as it takes to
-    open them. The lake is brought to exactly their position first.
+    Workers read the server's tables in snapshots of one moment; a read lock is held while they are opened.
+    First the lake is brought to exactly this position.
 
     Parameters
     ----------
     lake : str or path
+        The mirror's lake.
     *tables : str
-        Names or patterns; all without any.
+        Names or patterns; without any, all tables.
     spark, master, catalog, storage_options, options, password_file, defaults_file
-        As of `mirror`.
+        As for `mirror`.
 
     Returns
     -------
@@ -268,7 +274,7 @@ def verify(
     Raises
     ------
     MirrorError
-        The lake has no mirror, or not these tables.
+        The lake has no mirror, or does not have these tables.
     """
     from .comparing import compare
 

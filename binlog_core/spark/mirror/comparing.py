@@ -37,16 +37,16 @@ class Compared:
     Parameters
     ----------
     table : str
-        ``database.table``.
+        The table, as ``database.table``.
     rows : int
-        That the server has.
+        The number of rows on the server.
     differ : int
-        Rows that are not the same on both sides.
+        The number of rows that are not the same on both sides.
     missing, extra, changed : list of dict
-        Keys of rows that the lake lacks, that it alone has, and that have other values in it; at most 100 of
-        each.
+        Keys of rows that the lake lacks, that only the lake has, and that have other values in the lake; at
+        most 100 of each.
     reason : str or None
-        Why it could not be compared.
+        Why the table could not be compared; None if it was.
     """
 
     table: str
@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def agrees(self) -> bool:
-        """All rows were compared, and are the same."""
+        """Whether all rows were compared and are the same."""
         return self.reason is None and not self.differ
 
 

@@ -22,31 +22,33 @@ from .state import GTIDS, Lake, MirrorState
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How a table of a mirror is.
+    """The state of a table in a mirror.
 
     Parameters
     ----------
     table : str
-        ``database.table``.
+        The table, as ``database.table``.
     stage : str
-        "copying": its first copy is being made; "following": it is kept up to date; "parked": it stopped;
-        "dropped": the server has it no more, and it is empty.
+        "copying" while its first copy is made, "following" while it is kept up to date, "parked" if it
+        stopped, "dropped" if the server dropped it and it is empty.
     reason : str or None
         Why it stopped.
     uri : str
+        Where the table is in the lake.
     lag_seconds : float or None
-        What the server had committed so long ago is in it; None: not known yet.
+        The table has everything that the server had committed this long ago; None if not known yet.
     lag_bytes, lag_transactions : int or None
-        Of the archive's logs, that are not in it; None: the logs do not tell.
+        How much of the archive's logs is not in the table yet; None if the logs do not tell.
     log, position : int or None
-        Number of the server's log and offset in it: up to there the log is in the table.
+        The number of the server's log, and the offset up to which it is in the table.
     gtids : str or None
-        Transactions up to there, as far as the log tells.
+        The transactions up to there, as far as the log has GTIDs.
     rows : int or None
+        The number of rows; None if not known.
     version : int or None
-        Of the Delta table; of an Iceberg table the snapshot.
+        The version of the Delta table, or the snapshot of the Iceberg table.
     committed : float or None
-        Of its last commit: seconds since 1970.
+        The time of its last commit, in seconds since 1970.
     """
 
     table: str

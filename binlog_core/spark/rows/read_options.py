@@ -29,37 +29,39 @@ class LogOptions:
     Parameters
     ----------
     tables : tuple of str or None
-        Names or glob patterns, as in ``binlog_core.open``; others are not decoded.
+        Names or glob patterns, as in ``binlog_core.open``; other tables are not decoded.
     exclude_tables : tuple of str or None
-        Of those, the ones to leave out.
+        Names or glob patterns of tables among these to leave out.
     where : Condition or None
         Only changes that match.
     schema : dict, str, path, Schema, Timeline or None
-        As in ``binlog_core.open``. With "ddl" a plan follows the statements of all logs, and each reader gets
-        a `Timeline`; ``read_split`` by itself sees those of its split only.
+        As in ``binlog_core.open``. With "ddl" a plan follows the statements in all logs, and each reader gets
+        a `Timeline`; ``read_split`` by itself sees only those in its split.
     schema_start : dict, str, path, Schema or None
-        For "ddl": the definitions at the beginning.
+        For "ddl", the definitions at the beginning of the logs.
     keys : path, dict or None
-        Of encrypted logs.
+        The keys of encrypted logs.
     images : "both", "after" or "keychange"
-        "after" leaves out what was before an update, and fills the columns that the log does not have after
-        it from there. "keychange" does so too, but what was before an update that changes the key comes as a
-        delete.
+        "after" leaves out the preimage of an update, and takes from it the columns that the postimage lacks.
+        "keychange" does the same, but gives the preimage of an update that changes the key as a delete.
     key_columns : tuple of str or None
-        For "keychange"; None: the primary key that the log tells.
+        The key for "keychange"; None takes the primary key from the log.
     metadata : tuple of str
-        Of ``_gtid``, ``_file``, ``_position``, ``_server_id`` and ``_xid``: more columns about the change.
+        More columns about the change: ``_gtid``, ``_file``, ``_position``, ``_server_id`` or ``_xid``.
     start_time, end_time : int or None
-        Seconds since 1970 of the first event, and of the first event no more read.
+        Time of the first event to read, and of the first event not to read; seconds since 1970.
     unnamed : "refuse" or "positions"
-        Columns whose names neither log nor schema tells: an error, or named by their places ``c0``, ``c1`` …
+        What to do with columns whose names neither the log nor a schema has: raise an error, or name them by
+        their places ``c0``, ``c1`` …
     text_errors : "raise" or "replace"
-        Bytes that are not text in their character set: an error, or U+FFFD.
+        What to do with bytes that are not valid text in their character set: raise an error, or replace them
+        with U+FFFD.
     verify_checksum : bool
+        Verify each event's CRC32, if the log has them.
     index : bool
-        Go by indexes beside the logs; False where others may write there.
+        Use indexes beside the logs. Set False if others can write there.
     storage_options : dict or None
-        For fsspec.
+        Options for fsspec.
     """
 
     tables: tuple[str, ...] | None = None
@@ -96,7 +98,7 @@ class LogOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(LogOptions):
-    """How splits are read; travels to the workers.
+    """How splits are read. It is sent to the workers.
 
     Parameters
     ----------
@@ -104,18 +106,18 @@ class ReadOptions(LogOptions):
     end_time, unnamed, text_errors, verify_checksum, index, storage_options
         See `LogOptions`.
     columns : mapping or None
-        Table name or pattern to the names of the columns to decode.
+        A dict of table name or pattern to the names of the columns to decode.
     pushed : PushedFilters or None
-        Without `where`: of what they do not choose some rows may be left out; the others are numbered as if
-        none were.
+        Spark's filters, used only without `where`. Rows that do not match them may be left out; the other
+        rows keep their numbers.
     absent : bool
-        Add `_absent`: the names of the columns that a partial row image lacks, null where it is whole.
+        Add `_absent`: the names of the columns that a partial row image lacks, null if it lacks none.
     on_error : "raise" or "skip"
-        With "skip" damaged events are counted and passed over.
+        With "skip", damaged events are counted and skipped.
     statements : bool
-        Also give the statements that may change what a table is or holds.
+        Also give the statements that may change a table's definition or contents.
     prepared : mapping of str to tuple of Prepared
-        By path: XA transactions, and what became of them. Of the others, rows are as they are logged.
+        XA transactions and their outcomes, by path. The rows of all others stay as they are logged.
     """
 
     columns: Mapping[str, tuple[str, ...]] | None = None

@@ -123,21 +123,23 @@ class SplitRows:
     Attributes
     ----------
     split : Split
+        The split.
     report : Report
-        What the log did not tell, skipped or lost, as far as it was read.
+        What has been found missing or lost, or skipped, in the part read so far.
     format : FormatDescription or None
-        Of the log, once a group was read.
+        The log's format, known once a group has been read.
     tail : Tail or None
         Where the log ended inside an event.
     first_anchor : int or None
-        Position of the first event that the split owns, once reading has begun; None: nothing.
+        Position of the first event that the split owns, known once reading has begun; None if it owns none.
     next_anchor : int or None
-        Position where the next split's events begin, once all was read; None: the log ends before.
+        Position where the next split's events begin, known once everything has been read; None if the log
+        ends before.
     end_position : int
-        Everything before it was read.
+        Everything before this position has been read.
     not_committed : dict of int to int
-        Outcomes of transactions that did not commit so far, by their versions; without those of XA
-        transactions that came with the version of their XA COMMIT.
+        The outcomes of transactions that have not committed so far, by their versions, except for XA
+        transactions that got the version of their XA COMMIT.
     """
 
     # exact: the split begins and ends at transaction boundaries that are known; nothing is looked for.
@@ -177,20 +179,20 @@ class SplitRows:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the log from the first anchor to where reading ended."""
+        """Bytes of the log from the first anchor to the place where reading ended."""
         return max(self.end_position - self.first_anchor, 0) if self.first_anchor is not None else 0
 
     @property
     def result(self) -> SplitResult:
-        """What ``binlog_core.splits.check_seams`` needs, once all was read."""
+        """The input for ``binlog_core.splits.check_seams``, known once everything has been read."""
         return SplitResult(self.split, self.first_anchor, self.next_anchor)
 
     def chunks(self) -> Iterator[Chunk]:
-        """The rows with their counts, once."""
+        """The rows with their counts; can be read once."""
         return (piece for piece in self.pieces() if isinstance(piece, Chunk))
 
     def pieces(self) -> Iterator[Chunk | LoggedStatement]:
-        """The rows, and between them the statements that `options` asks for, in log order; once."""
+        """The rows, and the statements that `options` asks for, in log order; can be read once."""
         import_pyarrow()
         ordinals = Ordinals() if self.options.pushed is None else self._ordinals_of_all()
         for group in self.groups():
@@ -205,7 +207,7 @@ class SplitRows:
         yield from self._statements(ordinals)
 
     def groups(self) -> Iterator[Group]:
-        """Groups of the split as they are decoded, once."""
+        """The split's groups as they are decoded; can be read once."""
         options, split = self.options, self.split
         definitions = definitions_of(options.schema, split, options.schema_start)
         if options.statements:
@@ -375,7 +377,7 @@ def read_split(
     Parameters
     ----------
     split : Split
-        Of `plan_splits`.
+        A split from `plan_splits`.
     tables, columns, where, schema, keys, images, unnamed, text_errors, on_error, verify_checksum,
     storage_options, absent
         See `ReadOptions`.
@@ -386,15 +388,16 @@ def read_split(
         Iterator of ``(Table, pyarrow.RecordBatch)``: the table's columns in the types of
         ``schema.lake_type``, then `_change_type`, `_commit_version` (number of the file * 2**40 + offset of
         the transaction's first event), `_commit_timestamp` and `_change_ordinal` (number of the row image
-        within its transaction, over all decoded tables). Dates that no calendar has, and columns that an
-        image lacks, are null. Tables whose rows cannot be decoded are passed over and counted in ``report``.
+        within its transaction, over all decoded tables). Dates that do not exist in the calendar, and columns
+        that an image lacks, are null. Tables whose rows cannot be decoded are skipped and counted in
+        ``report``.
 
     Raises
     ------
     SchemaError
-        Columns have no names; a column is called like a change column.
+        Columns have no names, or a column has the name of a change column.
     DecodeError, BinlogError
-        As reading a log raises them.
+        Reading the log failed.
     MissingExtraError
         pyarrow is not installed.
     """

@@ -1,5 +1,5 @@
-"""Row changes as a ``pyarrow.dataset.Dataset``: whoever scans it says which columns it needs, and only those
-are decoded. DuckDB does so for every query, ``polars.scan_pyarrow_dataset`` too.
+"""Row changes as a ``pyarrow.dataset.Dataset``: a scan names the columns that it needs, and only those are
+decoded. DuckDB does so for every query, and so does ``polars.scan_pyarrow_dataset``.
 
 >>> dataset = binlog_core.dataset.changes(log, "shop.orders")             # doctest: +SKIP
 >>> duckdb.sql("select sum(total) from dataset where status = 'paid'")    # doctest: +SKIP

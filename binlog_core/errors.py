@@ -1,4 +1,4 @@
-"""Every error that comes out of binlog_core, whatever the bytes were."""
+"""Every error that binlog_core raises, whatever the bytes are."""
 
 from __future__ import annotations
 

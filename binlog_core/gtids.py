@@ -1,8 +1,8 @@
 """GTIDs and sets of them: MySQL's UUID sets with tags, MariaDB's domain-server-sequence lists.
 
-MySQL prints ``uuid:1-5:7:tag:1-3`` (a tag governs the intervals after it, UUIDs are separated by a
-comma and a line break). MariaDB has no text for a set, only lists such as ``0-1-100,1-2-5``; for
-picking transactions an item may also be a range of sequence numbers, ``0-1-5:100``, both ends included.
+MySQL prints ``uuid:1-5:7:tag:1-3`` (a tag applies to the intervals after it; UUIDs are separated by a comma
+and a line break). MariaDB has no text for a set, only lists such as ``0-1-100,1-2-5``. To select
+transactions, an item may also be a range of sequence numbers, ``0-1-5:100``, including both ends.
 
 Source: MySQL server documentation, "GTID Format and Storage"; MariaDB, "Global Transaction ID".
 """

@@ -1,4 +1,4 @@
-"""The life of a row: each change of it, when, by whom and by which statement; over changes of its key too."""
+"""The history of a row: each change, when, by whom and by which statement, also across changes of its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bounds memory and time, whatever the bytes are."""
+"""Limits on memory and time, whatever the bytes are."""
 
 from __future__ import annotations
 

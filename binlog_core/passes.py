@@ -1,4 +1,4 @@
-"""One pass over a log: an iterator with a report, a tail and sources of its own, so that passes never mix."""
+"""One pass over a log: an iterator with its own report, tail and sources, so that passes never mix."""
 
 from __future__ import annotations
 

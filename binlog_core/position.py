@@ -1,4 +1,4 @@
-"""A place in a log that one can come back to, on the same server, its archive, or another server."""
+"""A place in a log that you can return to, on the same server, its archive, or another server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a log lacks or has lost: counts and first places, so that nothing is silent."""
+"""What a log lacks or has lost, as counts and first places, so that nothing is silent."""
 
 from __future__ import annotations
 

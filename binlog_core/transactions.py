@@ -1,4 +1,4 @@
-"""The transactions of logs that change rows: where and when, by whom, how many rows, which statement."""
+"""The transactions in logs that change rows: where and when, by whom, how many rows, which statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of what a result depends on: for a report of a bug, or a benchmark."""
+"""Versions of what a result depends on, for a bug report or a benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass over a log hands over at a time."""
+"""Groups: what a pass over a log returns at a time."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Something in a log besides rows that who replays the rows has to know of.
+    """Something in a log besides rows that matters to whoever replays the rows.
 
     Parameters
     ----------
     kind : str
-        "statement": it changed data or definitions itself, or anything else on the server;
-        "lost": rows that were logged here are not among those that were read;
-        "savepoint"; "xa start", "xa prepare", "xa commit" and "xa rollback".
+        "statement" for one that changed data, definitions or anything else on the server; "lost" if rows
+        that were logged here have not been read; "savepoint"; "xa start", "xa prepare", "xa commit" and
+        "xa rollback".
     position : int
-        Of the event (the outermost) in its file.
+        The position of the (outermost) event in its file.
     row : int
         How many changed rows of that event come before it.
     text : str
-        The statement, cut after 4096 bytes; what is lost and why; ``X'…',X'…',format`` of an XA transaction.
+        The statement, cut after 4096 bytes; or what is lost and why; or ``X'…',X'…',format`` of an XA
+        transaction.
     database : str
         The statement's default database.
     transaction : int
-        Position of the first event of the transaction that it is in, else of the event itself.
+        Position of the first event of its transaction, or of the event itself if it is in none.
     """
 
     kind: str

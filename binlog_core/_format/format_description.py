@@ -1,7 +1,6 @@
 """How the events of a log are laid out: lengths of headers, numbering of the event types, checksums.
 
-Everything that differs between versions of the format is decided here and in ``descriptors.py``, and nowhere
-else:
+Everything that differs between versions of the format is decided only here and in ``descriptors.py``:
 
 ====  =================  ==========================  ======================================
  v    servers            first event                 what the log says of itself

@@ -1,4 +1,4 @@
-"""Raw copies of a server's logs: byte for byte, on disk before they count, one history over failovers."""
+"""Raw copies of a server's logs: byte for byte, on disk before they count, one history across failovers."""
 
 from __future__ import annotations
 

@@ -35,36 +35,38 @@ _METRICS = {
 
 @dataclass(slots=True)
 class Status:
-    """Where an archive stands; all of it is on disk.
+    """The state of an archive; everything that it counts is on disk.
 
     Parameters
     ----------
     archive : str
-        Its destination.
+        The archive's destination.
     server : str
-        Host and port.
+        The server's host and port.
     state : str
-        "connecting", "comparing", "archiving", "waiting" (it has all), "stopped" or "failed".
+        "connecting", "comparing", "archiving", "waiting" (it has everything), "stopped" or "failed".
     file, position : str, int
         The growing log, and how much of it is on disk.
     gtids : str or None
         Transactions that are in the archive or came before it.
     received_bytes, received_events : int
-        Archived since the archiver started.
+        What was archived since the archiver started.
     timestamp : int
-        Of the last event; seconds since 1970 UTC.
+        The time of the last event, in seconds since 1970 UTC.
     seconds_behind : float or None
-        0 when it has all there is; None: not known yet.
+        How far it is behind the server; 0 if it has everything, None if not known yet.
     reconnects : int
+        How often it connected again.
     closed_logs : int
-        Finished since the archiver started.
+        Logs finished since the archiver started.
     damaged_logs : list of str
         Finished logs with events whose checksum is wrong, as the server sent them.
     error : str or None
         Why it failed, or why the last connection ended.
     started, updated : float
-        Seconds since 1970 UTC.
+        When the archiver started and when this was written, in seconds since 1970 UTC.
     pid : int
+        The archiver's process id.
     """
 
     archive: str

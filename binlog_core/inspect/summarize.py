@@ -1,9 +1,9 @@
-"""Makes the summary of a log, in three passes of which none decodes a value.
+"""Makes the summary of a log, in three passes that decode no values.
 
-One touches the headers (and verifies checksums). Beside it, since rows do not tell the length of their event,
-another lets the compiled loop walk over the rows without a single column. The last parses the few events
-outside of transactions with rows. So a summary costs little more than a checksum of the file, and keeps
-nothing of an event.
+The first reads the headers (and verifies checksums). The second runs the compiled loop over the rows without
+any column, because rows do not say how long their event is. The last parses the few events outside of
+transactions with rows. So a summary costs little more than a checksum of the file, and keeps nothing of an
+event.
 """
 
 from __future__ import annotations

@@ -42,12 +42,12 @@ class TableSummary:
     Parameters
     ----------
     inserts, updates, deletes : int
-        Changed rows.
+        Rows inserted, updated and deleted.
     bytes : int
-        Of the rows events, as they are in the log; those of a compressed transaction are shared among its
+        Bytes of the rows events in the log; the bytes of a compressed transaction are divided among its
         tables by their row images.
     first_timestamp, last_timestamp : int
-        Seconds since 1970 UTC.
+        The times of the first and the last change, in seconds since 1970 UTC.
     """
 
     inserts: int = 0

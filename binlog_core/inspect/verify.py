@@ -1,6 +1,6 @@
-"""Is a log whole? Checksums, lengths, rows and transactions of one file; damage is stepped over and told.
+"""Is a log whole? Checks the checksums, lengths, rows and transactions of one file, and reports damage.
 
-Where the chain of events breaks, the next event is looked for just as ``on_error="skip"`` does.
+Where the chain of events breaks, it looks for the next event just as ``on_error="skip"`` does.
 """
 
 from __future__ import annotations

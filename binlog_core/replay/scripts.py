@@ -1,7 +1,7 @@
 """Whole logs as scripts of SQL, transaction by transaction.
 
-A transaction is committed where the log says that it was, and whole; else it is rolled back. Whatever is in
-the range and not in the script is named, in the script and to who asked for it.
+A transaction is committed if the log says that it was and has all of it; otherwise it is rolled back.
+Whatever is in the range but not in the script is named, in the script and to the caller.
 """
 
 from __future__ import annotations

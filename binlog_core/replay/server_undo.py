@@ -1,4 +1,4 @@
-"""Undo on a server: every row is compared with what the change left, and taken back in one transaction."""
+"""Undo on a server: every row is compared with what the change left, and undone in one transaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One row change as a statement, and what takes it back.
+"""One row change as a statement, and the statement that undoes it.
 
-Statements say which row they mean by its primary key where the log (or a schema) tells it, else by all
-columns of the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
+Statements identify a row by its primary key if the log (or a schema) has it, and otherwise by all columns of
+the image and LIMIT 1. Every value is written so that the server reads back exactly what it logged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Taking changes back: what became of each row, and who changed it since.
+"""Undoing changes: what became of each row, and who changed it since.
 
-Changes of one row are folded: what it was before the first of them, and what the last one left. A row is
-taken back only where it is still what was left; every statement says so itself, in its WHERE.
+All changes of a row are folded into two states: before the first of them, and after the last. A row is undone
+only if it is still in the second state; every statement checks that in its WHERE.
 """
 
 from __future__ import annotations

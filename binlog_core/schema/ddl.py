@@ -1,8 +1,7 @@
 """Following the definitions of tables through the DDL statements of a log.
 
-Each row then gets the names that its table had at that point. A statement that cannot be
-followed is told, and the definitions of its tables are forgotten: rows of a table are never
-given names of which we are not sure.
+Each row then gets the names that its table had at that point. A statement that cannot be followed is
+reported, and the definitions of its tables are forgotten: rows never get names that may be wrong.
 
 Source: MySQL manual, "Data Definition Statements"; MariaDB knowledge base, "Data Definition".
 """

@@ -1,7 +1,7 @@
-"""What a log does not tell: names, signs, character sets and members from a given schema.
+"""What a log lacks, from a given schema: names, signs, character sets and members.
 
-A schema is CREATE TABLE text, a .sql file or a server that is asked once. `apply` merges one
-of its tables into the definition that a TABLE_MAP event carries.
+A schema is CREATE TABLE text, a .sql file, or a server that is asked once. `apply` merges one of its tables
+into the definition in a TABLE_MAP event.
 """
 
 from __future__ import annotations

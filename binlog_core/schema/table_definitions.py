@@ -22,35 +22,38 @@ MOST_KEY_COLUMNS = 64
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """One column as its definition says.
+    """One column of a table's definition.
 
     Parameters
     ----------
     name : str
+        The column's name.
     type_name : str
         The server's own name of the type in lower case: "int" for INTEGER, "decimal" for NUMERIC.
     unsigned : bool or None
-        None for what is not a number.
+        Whether a number is unsigned; None for other types.
     length : int or None
         Characters of CHAR and VARCHAR, bytes of BINARY and VARBINARY, bits of BIT.
     precision, scale : int or None
-        Of DECIMAL.
+        Digits of a DECIMAL in all, and after the point.
     fsp : int
-        Fraction digits of a temporal type.
+        Fractional digits of a temporal type.
     charset : str or None
-        Of text, ENUM and SET; None where the text does not say.
+        The character set of text, ENUM and SET; None if the definition does not give one.
     collation_id : int or None
-        A collation of that character set, for its number.
+        The id of a collation of that character set.
     members : tuple of str or None
-        Of ENUM and SET.
+        The members of an ENUM or SET.
     nullable : bool or None
-        None for a TIMESTAMP of which the server's settings decide.
+        Whether values can be NULL; None for a TIMESTAMP if that depends on the server's settings.
     generated : "virtual", "stored" or None
+        The kind of a generated column; None for other columns.
     invisible, zerofill, compressed : bool
+        Whether the column has these attributes.
     old_fraction : bool
-        Marked as MariaDB's own fractional layout.
+        Whether it is marked as having MariaDB's own fractional layout.
     srid, dimensions : int or None
-        Of geometry types and VECTOR.
+        The SRID of a geometry type, and the number of dimensions of a VECTOR.
     """
 
     name: str
@@ -73,7 +76,7 @@ class ColumnSchema:
     dimensions: int | None = None
 
     def with_charset(self, charset: str | None) -> ColumnSchema:
-        """The same column in another character set; the type follows, as it does in the server."""
+        """The same column in another character set; its type changes as it does on the server."""
         if self.type_name not in CHARACTER_TYPES:
             return self
         collation = None if charset is None else charsets.default_collation(charset)
@@ -92,11 +95,11 @@ class UniqueKey:
     Parameters
     ----------
     name : str
-        "" until `with_keys` names it.
+        The index's name; "" until `with_keys` names it.
     columns : tuple of str
-        Names of its columns; expressions are left out.
+        The names of its columns, without expressions.
     whole : bool
-        Every part is a whole column: no prefix, no expression.
+        Whether every part is a whole column, not a prefix or an expression.
     """
 
     name: str
@@ -106,21 +109,23 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """One table as its definition says.
+    """The definition of one table.
 
     Parameters
     ----------
     database, name : str
+        The names of the database and the table.
     columns : tuple of ColumnSchema
-        In the table's order, which is the order of the log.
+        The columns in the table's order, which is also that of the log.
     primary_key : tuple of str or None
-        Column names; None where there is no PRIMARY KEY.
+        The names of its columns; None if there is no PRIMARY KEY.
     charset : str or None
-        The table's default character set; None where the text does not say.
+        The table's default character set; None if the definition does not give one.
     unique_keys : tuple of UniqueKey
+        The table's UNIQUE indexes.
     charset_assumed : bool
-        `charset` is the server's default when the table was made, since nothing tells its database's. What
-        the lengths in the log contradict is not kept.
+        Whether `charset` is the server's default when the table was made, because its database's is not
+        known. It is dropped if the lengths in the log contradict it.
     """
 
     database: str
@@ -133,9 +138,9 @@ class TableSchema:
 
     @property
     def row_key(self) -> tuple[str, ...] | None:
-        """The columns that tell a row: the primary key, else the first UNIQUE index without NULLs.
+        """The columns that identify a row: the primary key, or else the first UNIQUE index without NULLs.
 
-        The servers do the same, so that the primary key in their own metadata may be a UNIQUE index.
+        The servers choose in the same way, so the primary key in their own metadata may be a UNIQUE index.
         """
         if self.primary_key is not None:
             return self.primary_key
@@ -149,14 +154,14 @@ class TableSchema:
         return f"{self.database}.{self.name}"
 
     def position(self, column: str) -> int:
-        """Index of a column; names are compared without regard to case, as servers do."""
+        """The index of a column; names are compared without regard to case, as servers do."""
         found = self.positions().get(column.casefold())
         if found is None:
             raise SchemaError(f"there is no such column in a table of {len(self.columns)}", column=column)
         return found
 
     def positions(self) -> dict[str, int]:
-        """Index of each column by its name, case folded; of a name that comes twice the first."""
+        """The index of each column by its case-folded name; for a name that occurs twice, the first index."""
         last = len(self.columns) - 1
         return {c.name.casefold(): last - i for i, c in enumerate(reversed(self.columns))}
 

@@ -1,4 +1,4 @@
-"""Binary logs into Spark: the data source and DataFrames, the export, record batches for any other road.
+"""Binary logs in Spark: the data source and DataFrames, the export, and record batches for anything else.
 
 Importing this needs neither pyspark nor pyarrow.
 """

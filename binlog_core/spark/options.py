@@ -1,4 +1,4 @@
-"""Options of the `binlog` data source and of `changes_df`: text in, checked values out."""
+"""Options of the `binlog` data source and of `changes_df`: from text to checked values."""
 
 from __future__ import annotations
 
@@ -84,68 +84,72 @@ class SourceKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(LogOptions):
-    """What is read, and how; made by `parse`. Names of the options are in camel case, in any case.
+    """What is read, and how; `parse` makes it. Option names are in camel case; their case is ignored.
 
     Parameters
     ----------
     table : str or None
-        ``database.table``: its typed rows. None: rows of all tables, as JSON.
+        The table, as ``database.table``, for its typed rows; None gives rows of all tables, as JSON.
     tables, exclude_tables : tuple of str or None
-        Without `table`: names or glob patterns, separated by commas; and of those the ones to leave out.
+        Without `table`, names or glob patterns of tables to read, and of those to leave out; separated by
+        commas.
     where, keys, images, unnamed, text_errors, verify_checksum, index
         See `LogOptions`.
     schema : str or None
-        "ddl", a .sql file or ``mysql://`` URL: see `LogOptions`. With "ddl" all logs are walked over when
-        planning.
+        "ddl", a .sql file or a ``mysql://`` URL: see `LogOptions`. With "ddl", planning reads through all
+        logs.
     schema_start : str or None
-        With "ddl": a .sql file or ``mysql://`` URL, the definitions at the beginning of the first log.
+        With "ddl", a .sql file or ``mysql://`` URL with the definitions at the beginning of the first log.
     key_columns : tuple of str or None
-        For images=keychange where the log does not tell the primary key.
+        The key for images=keychange, if the log does not have the primary key.
     metadata : tuple of str
         "full", or names separated by commas: `_gtid`, `_file`, `_position`, `_server_id`, `_xid`.
     absent : bool or None
-        Column `_absent`, the names that a partial row image lacks. None, "auto": where the first rows need
-        it. False: what is lacking is null.
+        Whether to add `_absent`, the names of columns that a partial row image lacks. None ("auto") adds it
+        if the first rows need it; without it, such columns are null.
     on_error : "raise", "skip" or "rows"
-        A damaged event is an error, passed over, or a row with `_corrupt`.
+        What to do with a damaged event: raise an error, skip it, or give a row with `_corrupt`.
     start_time, end_time : int or None
-        ISO 8601 (UTC where it names no zone) or a number; the end is not read any more.
+        ISO 8601 (UTC if it has no time zone) or a number; events from the end on are not read.
     documents : "json", "variant" or "debezium"
-        Without `table`: what before and after are. Spark's own ``parse_json(after)`` makes the same VARIANT,
-        and faster. With "debezium" there are `key` and `value` instead, texts of Debezium's change events.
+        Without `table`, the type of before and after. Spark's own ``parse_json(after)`` makes the same
+        VARIANT, and is faster. "debezium" gives `key` and `value` instead, with Debezium's change events as
+        text.
     start_offset : (str, int) or None
-        ``FILE:POSITION`` of a transaction: where reading begins.
+        Where reading begins, as ``FILE:POSITION`` of a transaction.
     split_size : int or None
-        Most bytes of a split, also with k, m or g; 0, here None: a file is a split.
+        The most bytes of a split, also with k, m or g; with 0 (here None) a file is one split.
     verify_splits : bool
-        Walk over the event headers of all logs when planning, so that every split begins at a transaction for
-        sure. Else the plan is made from file sizes, and each task finds its first transaction by itself:
-        only forged events in a BLOB, with right checksums, could deceive it.
+        Read the event headers of all logs when planning, so that every split is sure to begin at a
+        transaction. Otherwise the plan is made from file sizes, and each task finds its first transaction by
+        itself; only forged events in a BLOB, with right checksums, could deceive it.
     on_schema_change : "fail", "ignore" or "rescue"
-        What the table has and the DataFrame has not: an error, left out, or in `_rescued` as JSON.
+        What to do with columns that the table has and the DataFrame does not: raise an error, leave them out,
+        or put them in `_rescued` as JSON.
     merge_schema : bool
-        The DataFrame has the columns of all definitions in the logs, not of the first.
+        Give the DataFrame the columns of all definitions in the logs, not only of the first.
     file_number : int or None
-        Number of the first log in `_commit_version`, where its name has none or a wrong one.
+        The number of the first log in `_commit_version`, if its name has none or a wrong one.
     epoch : int
-        0 to 127: orders logs behind those of a smaller one (after a failover file numbers restart).
+        0 to 127; logs are ordered after those with a smaller epoch (after a failover, file numbers restart).
     ddl : "ignore", "fail" or "rows"
-        Statements that change what the table is or holds: nothing, an error, or a row with `_statement`.
+        What to do with statements that change a table's definition or contents: nothing, raise an error, or
+        give a row with `_statement`.
     xa : "prepared" or "committed"
-        Rows of XA transactions come where they are logged, at XA PREPARE; or as of XA COMMIT, and not at all
-        where that never comes.
+        "prepared" gives rows of XA transactions where they are logged, at XA PREPARE; "committed" gives them
+        as of XA COMMIT, and not at all without one.
     push_filters : bool
-        Leave out splits by filters on `_commit_version`, and rows by others, as `where` does; needs Spark's
-        ``spark.sql.python.filterPushdown.enabled=true``.
+        Leave out splits by filters on `_commit_version`, and rows by other filters, as `where` does; needs
+        Spark's ``spark.sql.python.filterPushdown.enabled=true``.
     max_bytes_per_trigger : int or None
-        Streaming: bytes of logs in a micro-batch, to the end of a transaction.
+        When streaming, the bytes of logs in a micro-batch, which ends with a transaction.
     server : str or None
-        ``mysql://user@host:port``, without a password: the driver keeps the archive of this server's logs
-        that is read. A stream copies what the server writes for as long as it runs, others what there is.
+        The server, as ``mysql://user@host:port`` without a password. The driver keeps the archive of its logs
+        that is read. A stream copies logs as long as it runs; other reads copy what the server has.
     password_file, defaults_file : str or None
-        Of the server: as of ``binlog_core.open``; else the password is in ``MYSQL_PWD``.
+        For the server, as for ``binlog_core.open``; otherwise the password is in ``MYSQL_PWD``.
     storage_options : dict or None
-        Options ``fs.NAME``, for fsspec.
+        Options ``fs.NAME`` for fsspec.
     """
 
     table: str | None = None
@@ -188,12 +192,12 @@ class SourceOptions(LogOptions):
 
     @classmethod
     def of(cls, given: SourceKeywords, *, table: str | None = None) -> SourceOptions:
-        """From arguments of a Python function.
+        """Make it from the arguments of a Python function.
 
         Raises
         ------
         ValueError
-            An option is unknown, or its value wrong.
+            An option is unknown, or its value is not valid.
         """
         texts = {
             name.replace("_", ""): as_text(value)
@@ -204,12 +208,12 @@ class SourceOptions(LogOptions):
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SourceOptions:
-        """From the options of a reader; ``path`` and ``paths`` are not looked at.
+        """Make it from the options of a reader; ``path`` and ``paths`` are ignored.
 
         Raises
         ------
         ValueError
-            An option is unknown, or its value wrong.
+            An option is unknown, or its value is not valid.
         """
         values: dict[str, Any] = {}
         storage: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A Spark session for the command line: Java found, workers with our Python, nothing of Spark's own talk."""
+"""A Spark session for the command line: finds Java, runs workers with this Python, hides Spark's output."""
 
 from __future__ import annotations
 

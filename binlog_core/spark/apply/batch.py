@@ -59,18 +59,18 @@ class MergeTarget(LakeTable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a batch did.
+    """The effect of a batch.
 
     Parameters
     ----------
     changes : int
-        Row images and statements in it.
+        Row images and statements in the batch.
     puts, deletes : int
-        Keys that were written or deleted.
+        Keys that were written, and keys that were deleted.
     truncated : bool
-        The table was emptied first.
+        Whether the table was emptied first.
     skipped : bool
-        The batch had been applied before.
+        Whether the batch had been applied before, so that nothing was done.
     """
 
     changes: int = 0

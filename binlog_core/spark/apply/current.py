@@ -34,16 +34,18 @@ _TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class CurrentTable:
-    """What became of one table.
+    """The result of `write_current` for one table.
 
     Parameters
     ----------
     database, table : str
+        The names of the database and the table.
     directory : str or None
-        Where its rows are; None: `reason`.
+        Where its rows are; None if it was not written.
     rows : int
+        How many rows it has.
     reason : str or None
-        Why the logs do not tell what it has.
+        Why it was not written; None if it was.
     """
 
     database: str

@@ -29,12 +29,12 @@ _JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interrupt
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an export is.
+    """How far an export has come.
 
     Parameters
     ----------
     done, total : int
-        Splits.
+        Splits that are done, and all splits.
     log_bytes : int
         Bytes of logs that were read.
     rows : int

@@ -169,24 +169,26 @@ class WrittenSplit:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What an export holds of one table.
+    """What an export has of one table.
 
     Parameters
     ----------
     database, table : str
+        The names of the database and the table.
     directory : str
-        Its path.
+        The path of its directory.
     rows : dict of str to int
-        By `_change_type`.
+        Row images by `_change_type`.
     partial_rows : int
-        Rows that lack columns.
+        Row images that lack columns.
     files, bytes : int
+        The number of its files, and their bytes.
     versions : int
-        Definitions that the table had.
+        How many definitions the table had.
     seconds : float
-        Spent on converting and writing, in all workers.
+        Time that all workers spent on converting and writing.
     key : tuple of str or None
-        The primary key of the last definition that tells one.
+        The primary key in the last definition that has one.
     """
 
     database: str

@@ -1,4 +1,4 @@
-"""The decoders of a pass: one for each log, which is open as long as it is read."""
+"""The decoders of a pass, one for each log; a log is open while it is read."""
 
 from __future__ import annotations
 

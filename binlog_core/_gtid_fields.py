@@ -1,4 +1,4 @@
-"""The GTID of a transaction, of the fields that records have for it."""
+"""The GTID of a transaction, from the fields that records have for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`open`: what it is told, checked, and the Log that it gives."""
+"""`open`: checks its arguments and returns a Log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of what `binlog_core.open` takes, once for all that hand options on to it."""
+"""The types of the arguments of `binlog_core.open`, for everything that passes options on to it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Filters of pyarrow (and so of DuckDB and polars) and of Spark, as conditions that at least what they choose
-meets.
+"""Filters of pyarrow (and so of DuckDB and polars) and of Spark, as conditions that match at least the rows
+that the filters do.
 
-Whoever scans applies the filter again: a part of it that no condition stands for is left out here.
-An expression of pyarrow's tells what it is by its text alone.
+The scanning library applies the filter again, so any part of it that has no condition is left out here. The
+structure of a pyarrow expression can be read only from its text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is shown of addresses and statements: without users, passwords, signatures and keys.
+"""Addresses and statements as they are shown: without users, passwords, signatures and keys.
 
 Errors, reports, names of sources, output and manifests all go through here, so that there is one place to
-look at. What somebody opens or runs stays as it is.
+check. The addresses and statements that are used stay as they are.
 """
 
 from __future__ import annotations

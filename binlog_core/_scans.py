@@ -1,6 +1,6 @@
-"""What is scanned as tables: the row changes of one table, the events, the transactions of a log.
+"""What can be scanned as tables: the row changes of one table, the events, and the transactions of a log.
 
-Each is read anew for every scan, group by group, with only the columns that the scan asks for.
+Each is read again for every scan, group by group, with only the columns that the scan asks for.
 """
 
 from __future__ import annotations

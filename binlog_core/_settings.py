@@ -1,4 +1,4 @@
-"""What `open` was told besides the files: all that a pass over a log, or over a part of it, goes by."""
+"""The arguments of `open` except the files: the settings of a pass over a log, or over a part of it."""
 
 from __future__ import annotations
 

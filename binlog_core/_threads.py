@@ -1,11 +1,11 @@
-"""One pass over logs by several threads, which hands groups over as one thread would.
+"""One pass over logs by several threads, which returns groups as one thread would.
 
-A log is planned as short parts. Whoever takes the groups reads parts, too, while none is there to be taken. A
-thread finds the first transaction that begins in its part by itself, and reads up to the first that begins
-behind it; for both see ``_walk.anchors``. Where a part begins elsewhere than the one before it ended (a chain
-of forged events in a BLOB can deceive who begins inside it), what it gave is dropped, and the rest of the log
-is read by who knows better. What threads report, and the GTIDs that they meet, they note; the notes are taken
-over with their groups.
+A log is divided into short parts. The thread that takes the groups reads parts too while no group is ready.
+Each thread finds the first transaction that begins in its part by itself, and reads up to the first that
+begins after it; for both see ``_walk.anchors``. A chain of forged events in a BLOB can deceive a thread whose
+part begins inside it. So if a part does not begin where the one before it ended, its groups are dropped, and
+the thread that takes the groups reads the rest of the log. Threads note their reports and the GTIDs that they
+find, and the notes are taken over with their groups.
 """
 
 from __future__ import annotations

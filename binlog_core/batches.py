@@ -190,12 +190,12 @@ class Batches(Iterator[ChangeBatch]):
         return self._first
 
     def take(self, prepared: Prepared[Any]) -> Iterator[ChangeBatch]:
-        """All from the first one on; what was looked at only is not read again.
+        """All batches from the first one on; one that was only peeked at is not read again.
 
         Parameters
         ----------
         prepared : Prepared
-            What will be made of each.
+            What to make from each batch.
         """
         if self._begun or self._ended:
             self._latest = self._read()
@@ -208,7 +208,7 @@ class Batches(Iterator[ChangeBatch]):
         return every
 
     def defined_columns(self) -> tuple[Column, ...] | None:
-        """Of a table without rows, where ``schema=`` defines it and no other that is wanted; else None."""
+        """The columns of a table without rows, if it is the only selected table that ``schema=`` defines."""
         tables = [columns for _, columns in self._told().defined()]
         return tables[0] if len(tables) == 1 else None
 

@@ -99,7 +99,7 @@ class MissingFileError(BinlogError, FileNotFoundError):
 
 
 def cannot_read(error: Exception, message: str, path: str) -> BinlogError:
-    """The error of what cannot be opened or read, told apart where it is not there."""
+    """The error for something that cannot be opened or read; `MissingFileError` if it does not exist."""
     kind = MissingFileError if isinstance(error, FileNotFoundError) else BinlogError
     return kind(message, path=path)
 

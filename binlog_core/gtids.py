@@ -359,7 +359,7 @@ def parse_gtid(text: str) -> AnyGtid:
 
 
 def parse_gtid_set(text: str) -> AnyGtidSet:
-    """A set of either vendor, told apart by its first item; `GtidError` if the text is not one."""
+    """A set of either vendor, whichever the first item belongs to; `GtidError` if the text is not one."""
     return MariadbGtidSet.parse(text) if _is_mariadb(text) else GtidSet.parse(text)
 
 

@@ -117,11 +117,11 @@ class Pass(Iterator[T]):
         return self._reading.tail
 
     def defined(self) -> Iterable[tuple[Table, tuple[Column, ...]]]:
-        """At the end: the tables of ``schema=`` that were wanted, each with the columns that were."""
+        """At the end, the selected tables of ``schema=``, each with its selected columns."""
         return self._reading.defined()
 
     def prepare(self, prepared: Prepared[Any]) -> None:
-        """Have threads that decode batches from now on prepare what is made of them."""
+        """Let the threads that decode batches from now on also prepare what is made from them."""
         self._reading.prepare = prepared.prepare
 
     def __iter__(self) -> Iterator[T]:

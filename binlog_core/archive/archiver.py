@@ -1,4 +1,4 @@
-"""The archiver: takes a server's logs as they come, and knows where it stands after whatever happened."""
+"""The archiver: stores a server's logs as they arrive, and knows its position after any interruption."""
 
 from __future__ import annotations
 

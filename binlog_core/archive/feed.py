@@ -1,4 +1,4 @@
-"""What an archive needs of a server: who it is, and the bytes of its logs."""
+"""What an archive needs from a server: its identity, and the bytes of its logs."""
 
 from __future__ import annotations
 

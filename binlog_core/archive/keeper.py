@@ -1,4 +1,4 @@
-"""What is done with finished logs, beside the stream: compressed, uploaded, removed when they are old."""
+"""Work on finished logs, beside the stream: they are compressed, uploaded, and removed when they are old."""
 
 from __future__ import annotations
 

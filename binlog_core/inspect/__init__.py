@@ -1,1 +1,1 @@
-"""What is in a log and whether it is whole: summary, verification, report page."""
+"""What is in a log, and whether it is whole: summary, verification, report page."""

@@ -1,4 +1,4 @@
-"""Row changes as SQL: to replay them on a server, or to take them back (flashback)."""
+"""Row changes as SQL: to replay them on a server, or to undo them (flashback)."""
 
 from .server_undo import ServerUndo
 from .undo import UndoPlan, UndoRow, plan_undo

@@ -1,4 +1,4 @@
-"""What a server's settings mean for whoever reads its logs: what will fail, and what mends it.
+"""What a server's settings mean for reading its logs: what will fail, and how to solve it.
 
 Source: MySQL Reference Manual, "Binary Logging Options and Variables"; MariaDB, "Replication and Binary Log
 System Variables".

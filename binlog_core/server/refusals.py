@@ -1,6 +1,6 @@
-"""What a server says when it refuses, as errors of our own, with what mends it.
+"""A server's refusals as errors of binlog_core, with how to solve them.
 
-Replication has one error number for nearly everything, 1236: its text tells them apart.
+Replication has one error number for nearly everything, 1236; only the text shows which error it is.
 
 Source: MySQL server, sql/rpl_binlog_sender.cc, sql/share/messages_to_error_log.txt; MariaDB, sql/sql_repl.cc.
 """

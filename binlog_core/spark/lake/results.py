@@ -1,4 +1,4 @@
-"""What an export says of itself: of each split, of each table, and of the whole."""
+"""What an export reports about each split, each table, and the whole."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
-    """What a worker says of a Parquet file that it wrote.
+    """A worker's report of a Parquet file that it wrote.
 
     Parameters
     ----------
     name : str
-        Path in the directory that the worker was given.
+        The file's path in the directory that the worker was given.
     split : int
-        Number of the split.
+        The number of the split.
     log : int
-        Number of the log in the plan, from 0.
+        The number of the log in the plan, from 0.
     database, table : str
+        The names of the database and the table.
     schema : pyarrow.Schema
+        The file's schema.
     key : tuple of str or None
-        The primary key, where the log tells one.
+        The primary key, if the log has it.
     rows : dict of str to int
         Rows by `_change_type`.
     partial_rows : int
         Rows that lack columns: see `_absent`.
     bytes : int
-        Size of the file.
+        The size of the file.
     seconds : float
-        Spent on converting and writing.
+        Time spent on converting and writing.
     first_position, last_position : int
-        Of the first and last row's event in the log.
+        Positions of the first and last row's events in the log.
     first_version, last_version : int
         The smallest and the largest `_commit_version`.
     last_time : int
         The latest `_commit_timestamp`, microseconds since 1970 UTC.
     definition : Table or None
-        What the log says of the table.
+        The table's definition in the log.
     """
 
     name: str
@@ -99,21 +101,24 @@ class ToldStatement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSplit:
-    """What a worker says of a split that it has written.
+    """A worker's report of a split that it has written.
 
     Parameters
     ----------
     split : Split
+        The split.
     seam : SplitResult
-        Between which anchors it was read.
+        The anchors between which it was read.
     files : tuple of FileStatistics
+        The files that were written.
     statements : tuple of ToldStatement
+        The statements in it that change tables without rows.
     counts : dict of str to int
-        What the log did not tell, skipped or lost: see ``binlog_core.Report``.
+        What was found missing or lost, or skipped: see ``binlog_core.Report``.
     first : dict of str to Place
-        The first place of each.
+        The first place of each kind.
     damaged : tuple of Place
-        Each event that was passed over.
+        Each event that was skipped.
     tail : str or None
         Why reading ended before the end of the file.
     end_position : int
@@ -121,9 +126,9 @@ class WrittenSplit:
     log_bytes : int
         Bytes of the log that were read.
     seconds, cpu_seconds, read_seconds : float
-        In all; CPU time of the worker; without converting to Parquet and writing.
+        Total time; CPU time of the worker; time without converting to Parquet and writing.
     server_version : str
-        Of the server that wrote the log.
+        The version of the server that wrote the log.
     not_committed : tuple of (int, int)
         `_commit_version` and outcome of the transactions that the split does not commit.
     """
@@ -156,14 +161,14 @@ class WrittenSplit:
 
     @property
     def overrun(self) -> int:
-        """Bytes read behind the split's end, to the end of its last transaction."""
+        """Bytes read after the split's end, up to the end of its last transaction."""
         if self.seam.first_anchor is None or self.split.end is None:
             return 0
         return max(self.end_position - self.split.end, 0)
 
     @property
     def long_transaction(self) -> bool:
-        """Its last transaction goes on behind the following split, too, which then has nothing to do."""
+        """Whether its last transaction extends beyond the following split, which then has nothing to do."""
         return self.split.end is not None and self.overrun > self.split.end - self.split.start
 
 
@@ -370,7 +375,7 @@ class ExportResult:
 
     @property
     def skipped_events(self) -> int:
-        """Damaged events that were passed over."""
+        """Damaged events that were skipped."""
         return self.counts.get("skipped_events", 0)
 
     @property

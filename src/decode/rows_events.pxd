@@ -32,7 +32,7 @@ from wire.rows cimport (
 
 
 cdef enum:
-    MANY_TABLES = 64                # from which on it pays to look ahead
+    MANY_TABLES = 512               # from which on it pays to look ahead: what fewer need stays in the cache
     EVENTS_AHEAD = 5                # commit, GTID and text of a statement may come before its table map
     EVENT_AHEAD_LEN = 512
     BYTES_AHEAD = 2048

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Everything is loaded when it is first asked for: an import costs little, and asks for no extra.
+# Everything is loaded when it is first used, so that an import is cheap and needs no extra.
 _MODULES = frozenset(
     [
         "archive",

@@ -32,7 +32,7 @@ class Decoders:
     settings : Settings
     sources : OpenSources
     alone : bool
-        The log that comes after the last one is not read too.
+        Do not also read the log that comes after the last one.
     """
 
     def __init__(self, files: LogFiles, settings: Settings, sources: OpenSources, *, alone: bool) -> None:
@@ -46,7 +46,7 @@ class Decoders:
         *,
         follow: bool = False,
     ) -> Iterator[LogDecoder]:
-        """A decoder for each log of a pass, which is open until the next is asked for."""
+        """A decoder for each log of a pass, open until the next one is taken."""
         settings = self._settings
 
         def decoder_of(
@@ -94,7 +94,7 @@ class Decoders:
         self._sources.check_still_open(source.path)
 
     def follow_up_to_start(self, definitions: Definitions, report: Report) -> None:
-        """Apply the statements in front of a position to start at: the rows are of those definitions."""
+        """Apply the statements before the start position, since the rows have the resulting definitions."""
         start = self._settings.start
         if start is None or isinstance(start, dt.datetime):
             return  # the logs are read from their beginning

@@ -9,18 +9,19 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def seconds_of(given: str | float | dt.timedelta, name: str) -> float:
-    """Seconds of ``30d``, a number of seconds, or a timedelta.
+    """The seconds in ``30d``, a number of seconds, or a timedelta.
 
     Parameters
     ----------
     given : str, float or timedelta
+        The duration.
     name : str
-        Of the argument, for the error.
+        The argument's name, for the error.
 
     Raises
     ------
     ValueError
-        It is none of these, or below 0.
+        `given` is not a duration, or is below 0.
     """
     if isinstance(given, dt.timedelta):
         given = given.total_seconds()

@@ -8,7 +8,7 @@ from .gtids import Gtid, MariadbGtid
 
 
 def gtid_of(fields: tuple[int, bytes, bytes, int, int, int]) -> Gtid | MariadbGtid | None:
-    """The GTID in the fields of a transaction; None for an anonymous one.
+    """The GTID in the fields of a transaction; None if it is anonymous.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def gtid_of(fields: tuple[int, bytes, bytes, int, int, int]) -> Gtid | MariadbGt
 
 
 def gtid_text(transaction: Any) -> str | None:
-    """The GTID of a record of TRANSACTION_DTYPE, None where it has none."""
+    """The GTID of a record of TRANSACTION_DTYPE; None if it has none."""
     gtid = gtid_of(
         (
             int(transaction["gtid_kind"]),

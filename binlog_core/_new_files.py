@@ -17,10 +17,10 @@ _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # to the kernel, to th
 
 @contextlib.contextmanager
 def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
-    """A file to write and its hidden name beside a path; it is gone at the end unless it was renamed.
+    """A file to write, and its hidden name beside a path; it is removed at the end unless it was renamed.
 
-    What killed processes left of the same path goes first. A lock, which ends with its process, tells the
-    files of those that still write.
+    Files that killed processes left for the same path are removed first. A lock, which ends with its process,
+    marks the files of processes that still write.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def unfinished(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def exchanged(one: str, other: str) -> bool:
-    """Exchange what two paths name, in one step; False: this system or file system has no such step.
+    """Exchange the files at two paths in one step; False if the system or file system cannot do that.
 
     Raises
     ------

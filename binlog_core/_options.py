@@ -39,7 +39,7 @@ Start: TypeAlias = "Place | AnyGtidSet | Literal['now']"
 
 
 class StoredOptions(TypedDict, total=False):
-    """Options of `open` that say how the bytes are had."""
+    """Options of `open` that say how to get the bytes."""
 
     keys: Keys | None
     storage_options: dict[str, Any] | None
@@ -49,7 +49,7 @@ class StoredOptions(TypedDict, total=False):
 
 
 class StateOptions(StoredOptions, total=False):
-    """Options of `open` that say how logs are read, and which changes besides the row's that is asked for."""
+    """Options of `open` that say how to read logs, and which changes besides those of the requested row."""
 
     schema: SchemaSource | Schema | None
     verify_checksum: bool
@@ -71,25 +71,25 @@ class StateOptions(StoredOptions, total=False):
 
 
 class RangeOptions(StateOptions, total=False):
-    """Those, up to some place."""
+    """These options, up to some place."""
 
     stop: Place | None
 
 
 class TableOptions(RangeOptions, total=False):
-    """Those of one table that is named already."""
+    """The options for one table that is already named."""
 
     where: str | Condition | None
 
 
 class LogOptions(TableOptions, total=False):
-    """All of logs that are read to their end."""
+    """All options for logs that are read to their end."""
 
     tables: str | Iterable[str] | None
     columns: Columns | None
 
 
 class OpenOptions(LogOptions, total=False):
-    """All that `open` takes besides the target."""
+    """All arguments of `open` except the target."""
 
     follow: bool

@@ -29,14 +29,14 @@ _MOST = 10_000  # characters of a filter that is looked at
 
 
 def pushed_condition(filter_: str, columns: Iterable[Column]) -> str | None:
-    """A condition that every row meets which a filter chooses; None: every row does.
+    """A condition that matches every row that a filter matches; None if it would match all rows.
 
     Parameters
     ----------
     filter_ : str
-        Text of a ``pyarrow.compute.Expression``.
+        The text of a ``pyarrow.compute.Expression``.
     columns : iterable of Column
-        Of the table.
+        The table's columns.
     """
     known = {column.name: column for column in columns}
     if len(filter_) > _MOST or not all(_PLAIN.fullmatch(name) for name in known):
@@ -50,16 +50,16 @@ def pushed_condition(filter_: str, columns: Iterable[Column]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A comparison of a column, or of what is about the change, with a value.
+    """A comparison of a column, or of a change column, with a value.
 
     Parameters
     ----------
     name : str
-        In any case.
+        The column's name, in any case.
     op : str
-        Such as ``=``, ``<>``, ``in`` or ``not in``; "begins", "ends" or "contains".
+        An operator such as ``=``, ``<>``, ``in`` or ``not in``; "begins", "ends" or "contains".
     values : tuple
-        One, but for ``in``; none of them None.
+        One value, or several for ``in``; none is None.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Predicate:
     values: tuple[object, ...]
 
     def condition(self, columns: Iterable[Column]) -> str | None:
-        """What it asks of the changes of a table; None: nothing that a condition can say exactly."""
+        """The condition for the changes of a table; None if no condition means exactly the same."""
         named = [column for column in columns if column.name.lower() == self.name.lower()]
         if not all(map(self._fits, named or (None,))) or len(named) > 1:
             return None
@@ -98,12 +98,12 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """Filters of a scan, for `Selection.where`: of each definition of a table those that fit it.
+    """Filters of a scan, for `Selection.where`; for each definition of a table, those that fit it.
 
     Parameters
     ----------
     predicates : tuple of Predicate
-        All of them are to hold, for the same image.
+        The predicates, all of which must hold for the same image.
     """
 
     predicates: tuple[Predicate, ...]

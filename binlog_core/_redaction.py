@@ -44,7 +44,7 @@ _PIECES = {True: _pieces(r"\\", r"\\(?:.|\Z)|"), False: _pieces("", "")}
 
 
 def shown_url(address: str) -> str:
-    """A path or URL without its user, password and signature; a path that is not a URL as it is."""
+    """A URL without its user, password and signature; a path that is not a URL stays as it is."""
     if "://" not in address:
         return address
     # fsspec chains: cache::https://…
@@ -52,12 +52,12 @@ def shown_url(address: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """A message in which URLs may stand."""
+    """A message that may contain URLs, without their users, passwords and signatures."""
     return _IN_TEXT.sub(lambda found: shown_url(found[0]), text) if "://" in text else text
 
 
 def shown_statement(sql: str, sql_mode: int | None = None) -> str:
-    """A statement without the passwords in it: no string behind a word such as IDENTIFIED is shown.
+    """A statement without its passwords: no string after a word such as IDENTIFIED is shown.
 
     Parameters
     ----------
@@ -76,15 +76,14 @@ def shown_statement(sql: str, sql_mode: int | None = None) -> str:
 
 
 def shown_cause(error: Exception) -> Exception | None:
-    """What may be shown as the cause of an error: None where its text tells a secret."""
+    """The cause of an error as it may be shown; None if its text reveals a secret."""
     return error if shown_text(str(error)) == str(error) else None
 
 
 def split_login(address: str) -> tuple[str, str]:
-    """User and password, and the rest, of what follows ``scheme://``; both may hold ``/``, ``?`` and ``#``.
+    """User and password, and the rest, of the text after ``scheme://``; both may have ``/``, ``?`` and ``#``.
 
-    Where an @ stands in the host's part, that is where they end; else at the last one, unless a port comes
-    first.
+    They end at an @ in the host's part if there is one, otherwise at the last @, unless a port comes first.
     """
     authority = re.split(r"[/?#]", address, maxsplit=1)[0]
     if "@" in authority:

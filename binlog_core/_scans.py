@@ -81,13 +81,13 @@ class Tables(dict[str, tuple[Column, ...]]):
 def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables:
     """Tables with row changes, or a definition in ``schema=``, and their columns; no value is decoded.
 
-    The columns are those of all definitions, a type that changed being the wider one.
+    The columns are those of all definitions; a type that changed is the wider one.
 
     Parameters
     ----------
     log : Log
     wanted : callable, optional
-        Takes a full name: of other tables no columns are gathered.
+        Takes a full name; the columns of other tables are not collected.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
     Raises
     ------
     SchemaError
-        There is none, or more than one database has a table of this name; the message has near names.
+        The table does not exist, or several databases have one of this name; the message suggests names.
     """
     tables = find_tables(log, lambda full_name: table in (full_name, full_name.partition(".")[2]))
     name = by_any_name(tables).get(table)
@@ -143,9 +143,9 @@ def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
 
 
 def by_any_name(tables: Tables) -> dict[str, str]:
-    """Full names of tables, by themselves and by their own names where no two databases have the same.
+    """Full names of tables, by full name and by the name alone if only one database has it.
 
-    A table that is only defined does not make the name of one that has rows ambiguous.
+    A table that is only defined does not make the name of a table with rows ambiguous.
     """
     found: dict[str, str] = {}
     for names in (tables.empty, tables.keys() - tables.empty):
@@ -160,19 +160,19 @@ def by_any_name(tables: Tables) -> dict[str, str]:
 
 
 def unknown_table(name: str, tables: Collection[str]) -> SchemaError:
-    """The error of a table that the logs have no row changes of."""
+    """The error for a table without row changes in the logs."""
     return SchemaError(f"no row changes of a table {name!r} in these logs{near(name, tables)}")
 
 
 class Scan(ABC):
-    """A table that does not exist but in the log.
+    """A table that exists only in the log.
 
     Attributes
     ----------
     names : tuple of str
-        Its columns.
+        The names of its columns.
     least : str
-        The one that costs least: a stream has a column, also where only rows are counted.
+        The cheapest column: a stream must have a column, even if rows are only counted.
     """
 
     names: tuple[str, ...]
@@ -187,20 +187,21 @@ class Scan(ABC):
         """The Arrow fields of these columns, in the order of `names`."""
 
     def only(self, columns: Collection[str] | None, filter_: str | None = None) -> ArrowScan:
-        """The Arrow stream of some columns; None: of all.
+        """The Arrow stream of some columns, or of all.
 
         Parameters
         ----------
         columns : collection of str or None
+            The names of the columns; None gives all.
         filter_ : str or None
-            The text of a filter of pyarrow's that will be applied to it: of other rows some may be left out.
+            The text of a pyarrow filter that will be applied to it: rows that do not match may be left out.
         """
         wanted = tuple(name for name in self.names if columns is None or name in columns)
         return ArrowScan(self, wanted or (self.least,))
 
 
 class ArrowScan:
-    """A scan of chosen columns as Arrow stream, each time anew.
+    """A scan of chosen columns as an Arrow stream, which reads again each time.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ class ChangesScan(Scan):
     name : str
         "database.table".
     columns : tuple of Column
-        Of all of its definitions, as `find_tables` gives them.
+        The columns of all its definitions, as `find_tables` gives them.
     where : str or Condition, optional
         As in ``Log.batches``.
     **options
@@ -269,7 +270,7 @@ class ChangesScan(Scan):
             yield array
 
     def images(self, columns: Collection[str]) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
-        """Batches of pyarrow's, and the op of each image: an update's lie side by side."""
+        """pyarrow batches, and the op of each image; the two images of an update are next to each other."""
         import pyarrow
 
         for batch, images in self._made(columns, pyarrow.record_batch):
@@ -437,7 +438,7 @@ class _PlainScan(Scan):
 
 
 class EventsScan(_PlainScan):
-    """Every event, those inside compressed transactions too."""
+    """Every event, including those inside compressed transactions."""
 
     columns = _EVENT_COLUMNS
 

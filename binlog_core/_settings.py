@@ -49,20 +49,20 @@ class Settings:
     index: bool
 
     def whole(self) -> Settings:
-        """Without range or selection, not followed."""
+        """These settings without range, selection and following."""
         return replace(self, start=None, stop=None, follow=False, selection=Selection())
 
     def report(self) -> Report:
-        """That of a new pass."""
+        """The report of a new pass."""
         return Report(self.strict)
 
     @property
     def asks_server(self) -> bool:
-        """The server that is read tells the definitions."""
+        """Whether the definitions come from the server that is read."""
         return isinstance(self.schema, str) and self.schema == "server"
 
     def definitions(self) -> Definitions | None:
-        """The given definitions as a new pass begins with them; those of a server are its own to tell."""
+        """The given definitions with which a new pass begins; a server gives its definitions itself."""
         if self.schema is None and self.charset is None:
             return None
         schema = {} if self.schema is None else self.schema
@@ -166,13 +166,13 @@ class Settings:
         Parameters
         ----------
         start : int or None
-            Position of the first event.
+            The position of the first event.
         stop : int or None
-            Read up to the first anchor at or behind it.
+            Read up to the first anchor at or after it.
         anchors : int
             What an anchor is: see ``_walk.anchors.Head``.
         in_parts : bool
-            The rest of the log is read by others.
+            Whether others read the rest of the log.
         """
         return replace(
             self.ranged(replace(self.selection, met=NamesMet()), files, 0),

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def whole_changes(batch: ChangeBatch, damaged: Iterable[int]) -> tuple[NDArray[np.bool_], list[int]]:
-    """The records that stay where some are damaged: an update goes with both of its images.
+    """The records that stay if some are damaged; an update is dropped with both of its images.
 
     Parameters
     ----------
     batch : ChangeBatch
     damaged : iterable of int
-        Numbers of records.
+        The numbers of the damaged records.
 
     Returns
     -------
     kept : ndarray of bool, shape (n,)
     changes : list of int
-        Of each change that goes its first damaged record.
+        The first damaged record of each change that is dropped.
     """
     ops = batch.array["image"]["op"]
     kept = np.ones(len(ops), np.bool_)

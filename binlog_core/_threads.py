@@ -53,7 +53,7 @@ _running: WeakSet[ThreadedPass] = WeakSet()
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """The number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

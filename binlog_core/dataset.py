@@ -77,7 +77,7 @@ class ScannedDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """
 
     def __init__(self, read: Callable[..., Any]) -> None:
-        # Dataset's own __init__ only says that nobody should call it.
+        # Dataset's own __init__ only raises an error: it must not be called.
         self._read = read
         self._schema = pyarrow.RecordBatchReader.from_stream(read(None)).schema
 

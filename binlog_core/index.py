@@ -152,7 +152,7 @@ def _bring_up(
                 part = make(file, identity)
             parts.append(part)
             found[file.path] = IndexedLog(file.path, path, identity.size, part[0].rows, made)
-        # Of logs that are gone nothing is kept.
+        # Nothing is kept for logs that no longer exist.
         there = [
             part for name, part in held.items() if os.path.exists(os.path.join(os.path.dirname(path), name))
         ]

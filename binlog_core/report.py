@@ -62,14 +62,14 @@ KINDS = {
 
 _MOST_PLACES = 10_000  # of skipped events that are kept; all are counted
 
-# Facts about the data or the folder, not about the log's silence: strict mode accepts them.
+# Facts about the data or the folder rather than missing information: strict mode accepts them.
 _FACTS = frozenset(
     (
         *("invalid_dates", "invalid_text", "format_notes", "wrong_in_use_checksum", "unmatched_names"),
         *("files_left_out", "reconnects", "unusable_indexes"),
     )
 )
-# What nobody needs to be warned of at every open.
+# Kinds that are not worth a warning at every open.
 _QUIET = frozenset(("invalid_dates", "format_notes"))
 # What a warning says besides.
 _REMEDIES = {

@@ -31,7 +31,7 @@ By = Literal["position", "bytes", "rows", "seconds"]
 
 _STATEMENT_LEN = 400
 _HEAD_LEN = 4096  # bytes of a transaction in which thread and statement are
-_NEAR = 64 << 10  # bytes between two transactions that are not worth to be left out
+_NEAR = 64 << 10  # bytes between two transactions that are not worth leaving out
 FRAMES = frozenset((b"BEGIN", b"COMMIT", b"ROLLBACK", b"SAVEPOINT", b"RELEASE", b"XA", b""))
 DETAIL_TYPES = GTID_EVENTS | {
     EventType.QUERY,
@@ -260,7 +260,7 @@ class Block:
 
     def last(self) -> NDArray[np.int64]:
         """When they were committed, in whole seconds, as the first change is told."""
-        # Fractions of one side only would invent a duration.
+        # Fractions of a second on one side only would make up a duration.
         commit = self.transactions["commit_time"]
         found: NDArray[np.int64] = np.where(commit >= 0, commit // 1_000_000, self.transactions["timestamp"])
         return found

@@ -29,11 +29,11 @@ class HotKey:
     Parameters
     ----------
     table : str
-        "database.table".
+        The table, as "database.table".
     key : str
-        ``id=42``.
+        The primary key, such as ``id=42``.
     changes : int
-        How often it was inserted, updated or deleted: of very many keys at least so often.
+        How often it was inserted, updated or deleted; with very many keys, at least this often.
     """
 
     table: str
@@ -47,21 +47,21 @@ def hot_keys(log: Log, tables: Iterable[str], *, most: int = 10) -> list[HotKey]
     Parameters
     ----------
     log : Log
-        Read once more; only the columns of primary keys are decoded.
+        The log, which is read once more; only the columns of primary keys are decoded.
     tables : iterable of str
-        "database.table". One whose primary key the log does not tell is passed over.
+        The tables, as "database.table". A table is skipped if the log does not have its primary key.
     most : int
-        How many rows.
+        The most rows to give.
 
     Returns
     -------
     list of HotKey
-        The hottest first; none that was changed only once.
+        The rows, those with most changes first; rows that were changed only once are left out.
 
     Raises
     ------
     BinlogError
-        As reading the log does.
+        Reading the log failed.
     """
     patterns = [glob.escape(table) for table in tables]
     keys: dict[str, tuple[str, ...]] = {}

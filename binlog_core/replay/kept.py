@@ -1,4 +1,4 @@
-"""Statements that wait for what comes behind them."""
+"""Statements that wait for what follows them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Values and names as SQL that means the same to every client and every server.
 
-A client cuts its input into statements by the rules of its own character set, whatever SET NAMES says: to one
-that speaks GBK the second byte of a character may be a backslash, and what follows a quote a command of its
-own. So all that is written here is printable ASCII without a backslash: other text comes as a
-hexadecimal literal with its character set, ``_latin1 0xe9``; a statement with other
-names is prepared from one.
+A client divides its input into statements by the rules of its own character set, whatever SET NAMES says. For
+a client that uses GBK, the second byte of a character may be a backslash, and the text after a quote may be a
+command. So everything written here is printable ASCII without a backslash: other text becomes a hexadecimal
+literal with its character set, ``_latin1 0xe9``, and a statement with other names is prepared from one.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ NULL = "NULL"
 
 
 class JsonLiteral(str):
-    """What makes a JSON value, and the text by which a row with it is found; None: by nothing."""
+    """SQL that makes a JSON value, and the text by which a row with it is found; None if there is none."""
 
     __slots__ = ("text",)
     text: str | None
@@ -52,7 +51,7 @@ def quote_name(name: str) -> str:
     Raises
     ------
     SchemaError
-        No server has such a name: it holds a NUL, or bytes that are not text.
+        No server has such a name: it contains a NUL, or bytes that are not text.
     """
     if "\0" in name:
         raise SchemaError(f"the name {name!r} holds a NUL: it is not a name on any server")
@@ -64,7 +63,7 @@ def quote_name(name: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Printable ASCII without a backslash: what every client reads alike."""
+    """Whether text is printable ASCII without a backslash, which every client reads in the same way."""
     return _PLAIN.fullmatch(text) is not None
 
 

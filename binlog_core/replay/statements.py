@@ -41,12 +41,12 @@ Literals = Sequence[str | None]  # one for each decoded column; None: the image 
 
 
 class StatementMaker:
-    """Makes statements of row changes: printable ASCII without a backslash, whatever names and values are.
+    """Makes statements from row changes, in printable ASCII without a backslash for all names and values.
 
     Parameters
     ----------
     description : FormatDescription
-        Of the log: MySQL and MariaDB write some values differently.
+        The log's descriptor; MySQL and MariaDB write some values differently.
     databases : mapping of str to str, optional
         Other names for databases.
     """
@@ -64,21 +64,22 @@ class StatementMaker:
         Parameters
         ----------
         table : Table
-            The definition that it was logged under.
+            The table's definition when the change was logged.
         change : RowChange
+            The change.
         inverse : bool
-            What takes the change back.
+            Make the statement that undoes the change.
 
         Returns
         -------
         str
-            On one line, with its semicolon; on three where a name is not printable ASCII.
+            One line with its semicolon; three lines if a name is not printable ASCII.
 
         Raises
         ------
         SchemaError
-            The log does not tell what the statement needs: names, signs, or the whole row. A value or name
-            is one that no server takes.
+            The log lacks something that the statement needs: names, signs, or the whole row. Or no server
+            accepts a value or name.
         """
         try:
             plan = self._plan(table, table.columns)
@@ -90,12 +91,12 @@ class StatementMaker:
             raise error.located(table=table.full_name, offset=change.position) from None
 
     def statements(self, batch: ChangeBatch, *, inverse: bool = False) -> BatchStatements:
-        """The statements of a batch's changes, each made when it is asked for.
+        """The statements of a batch's changes, each made when it is taken.
 
         Raises
         ------
         SchemaError
-            As `statement`, of the first value in the batch.
+            As for `statement`, for the first value in the batch.
         """
         try:
             return BatchStatements(batch, self.plan(batch), inverse=inverse)
@@ -103,7 +104,7 @@ class StatementMaker:
             raise error.located(table=batch.table.full_name, path=batch.path) from None
 
     def literal(self, column: Column, value: Any) -> str:
-        """A value as a literal (or an expression) that the column takes."""
+        """A value as a literal (or an expression) that the column accepts."""
         return literal_maker(column, axis_order=self._axis_order)(value)
 
     def plan(self, batch: ChangeBatch) -> TableStatements:
@@ -112,7 +113,7 @@ class StatementMaker:
         Raises
         ------
         SchemaError
-            The log does not tell enough of the table.
+            The log does not have enough about the table.
         """
         return self._plan(batch.table, batch.columns)
 

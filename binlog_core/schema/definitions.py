@@ -23,7 +23,7 @@ SchemaSource = Mapping[str, str] | str | os.PathLike[str]  # what `open` takes a
 
 
 def load(schema: SchemaSource | Schema) -> Schema | str:
-    """What was given as ``schema=``, read once; "ddl" and "server" as they are.
+    """Read the argument ``schema=`` once; "ddl" and "server" stay as they are.
 
     Raises
     ------
@@ -41,13 +41,14 @@ class Definitions:
     Parameters
     ----------
     schema : dict, str, path or None
-        "db.table" to CREATE TABLE text; a .sql file; ``mysql://…``; or "ddl": the statements in the
-        log itself.
+        A dict of "db.table" to CREATE TABLE text; a .sql file; ``mysql://…``; or "ddl" for the statements in
+        the log itself.
     start : same as schema
-        For "ddl": the definitions at the beginning of the log.
+        For "ddl", the definitions at the beginning of the log.
     limits : Limits
+        Limits on memory and time.
     charset : str or None
-        Of text whose character set neither the log nor a definition tells.
+        The character set of text for which neither the log nor a definition gives one.
     """
 
     def __init__(
@@ -75,19 +76,19 @@ class Definitions:
 
     @classmethod
     def following(cls, tracker: DdlTracker) -> Definitions:
-        """Those of a tracker, which follows the statements of the log."""
+        """The definitions of a tracker, which follows the statements in the log."""
         made = cls({})
         made._tracker = tracker
         return made
 
     @property
     def follows(self) -> bool:
-        """Statements of the log change the definitions."""
+        """Whether statements in the log change the definitions."""
         return self._tracker is not None
 
     @property
     def notes_changes(self) -> bool:
-        """Statements that the log has instead of rows are handed to `follow` too."""
+        """Whether statements that were logged instead of rows are passed to `follow` too."""
         return False
 
     def begin(self, source: Source) -> None:
@@ -96,8 +97,8 @@ class Definitions:
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:
         """The table with what the definition adds to the log's own metadata.
 
-        A definition that does not fit is reported, never papered over: with "ddl" the table stays as
-        the log has it, otherwise SchemaError is raised.
+        A definition that does not fit is always reported: with "ddl" the table stays as the log has it,
+        otherwise SchemaError is raised.
         """
         from .given import with_charset
 
@@ -127,7 +128,7 @@ class Definitions:
             return table
 
     def tables(self, *, mariadb: bool) -> Iterator[Table]:
-        """The tables that are defined, as a server would log them: for those that have no rows."""
+        """The defined tables as a server would log them, for those without rows."""
         from .without_rows import table_without_rows
 
         source = self._tracker if self._tracker is not None else self._schema
@@ -137,7 +138,7 @@ class Definitions:
                 yield table
 
     def unmet(self) -> Iterator[tuple[str, Collection[str]]]:
-        """Keys of a mapping that named no table, where tables have no definition: (key, those tables)."""
+        """Keys of a mapping that matched no table, if tables have no definition: (key, those tables)."""
         if self._schema is not None and self._undefined:
             for key in dict.fromkeys(self._schema.keys.values()):
                 if key not in self._met:

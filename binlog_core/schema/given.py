@@ -250,9 +250,9 @@ def read_definitions(
     Parameters
     ----------
     query : callable
-        Takes a statement, returns its rows; its errors are the caller's.
+        Takes a statement and returns its rows; the caller handles its errors.
     wanted : str
-        The database; "": all but the system's own.
+        The database; "" stands for all except the system's own.
     """
     # SHOW CREATE TABLE, since information_schema lacks MariaDB's mark of its old fractional types.
     query("SET SESSION sql_mode = ''")
@@ -315,16 +315,17 @@ _GENERATED_INVISIBLE_KEY = 0x0004  # TABLE_MAP flag: the first column is MySQL's
 
 
 def apply(table: Table, schema: TableSchema) -> Table:
-    """The table of the log with what its schema adds.
+    """The table in the log, with the additions of its schema.
 
-    What the log itself tells (names, signs, character sets, members) is kept; the schema fills
-    the rest, and the types that TABLE_MAP has no code for.
+    Names, signs, character sets and members that the log itself has are kept; the schema adds the rest, and
+    the types that TABLE_MAP has no code for.
 
     Parameters
     ----------
     table : Table
-        From a TABLE_MAP event.
+        The table from a TABLE_MAP event.
     schema : TableSchema
+        The table's definition.
 
     Returns
     -------
@@ -333,8 +334,8 @@ def apply(table: Table, schema: TableSchema) -> Table:
     Raises
     ------
     SchemaError
-        The number of columns, the type of one or their names are not those of the log: the schema is
-        of another time, or of another table.
+        The number of columns, their names or the type of one differ from the log: the schema is of another
+        time, or of another table.
     """
     columns = schema.columns
     if table.flags & _GENERATED_INVISIBLE_KEY and len(columns) == len(table.columns) - 1:
@@ -456,7 +457,7 @@ def _difference(column: Column, known: ColumnSchema) -> str | None:
 
 
 def member_bytes(type_name: str, count: int) -> int:
-    """Bytes that a value of an ENUM or SET with so many members takes."""
+    """Bytes of a value of an ENUM or SET with this many members."""
     if type_name == "enum":
         return 1 if count < 256 else 2
     size = (count + 7) // 8

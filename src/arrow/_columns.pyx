@@ -525,7 +525,10 @@ def export_columns(Layout layout not None, capsule not None, *, extras=()):
     """
     cdef made_t* made = <made_t*> PyCapsule_GetPointer(capsule, "binlog_columns")
     cdef int64_t k
-    cdef ArrowArray* node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
+    cdef ArrowArray* node
+    if made.count != layout.count:
+        raise ValueError(f"layout: expected that of the {made.count} columns, not one of {layout.count}")
+    node = <ArrowArray*> calloc(1, sizeof(ArrowArray))
     if node == NULL:
         raise MemoryError
     array = PyCapsule_New(node, "arrow_array", destroy_array_capsule)

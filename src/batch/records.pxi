@@ -170,7 +170,6 @@ cdef class Shelf:
 
     cdef void* batches[SHELVED]         # NULL: gone
     cdef int count
-    cdef object transactions            # of all
     cdef size_t arrow_bytes
     cdef bint asked                     # one was asked for its columns
     cdef bint made                      # or cannot be, or somebody is at it
@@ -180,7 +179,6 @@ cdef class Shelf:
         records.shelf = <PyObject*> self
         records.shelf_place = self.count
         Py_INCREF(self)                 # until the batch goes
-        self.transactions = records.transactions
         self.arrow_bytes = records.arrow_bytes
         self.batches[self.count] = <void*> records
         self.count += 1
@@ -232,6 +230,7 @@ cdef class Records:
     cdef Wishes wishes              # where the batches to come learn what this one is asked for
     cdef Memory runs                # where its rows lie in `wire`, if it has no records yet, …
     cdef object wire
+    cdef object told                # what `transactions` was then
     cdef object made                # … its columns, which are given away once, …
     cdef object layout              # … as this Layout has them
     cdef Memory memory
@@ -250,11 +249,13 @@ cdef class Records:
             (<Shelf> self.shelf).batches[self.shelf_place] = NULL
             Py_DECREF(<Shelf> self.shelf)
 
+    cdef bint is_as_taken(self) noexcept:
+        return self.own_array is None and self.buffer is self.wire and self.transactions is self.told
+
     cdef bint is_shelved(self) noexcept:
         # Whether nobody can have changed it since it was put there
-        return (self.own_array is None and self.columns is self.definition.columns and self.buffer is self.wire
-                and self.json_diffs is NO_JSON_DIFFS and self.transactions is (<Shelf> self.shelf).transactions
-                and self.arrow_bytes == (<Shelf> self.shelf).arrow_bytes)
+        return (self.memory is not None and self.is_as_taken() and self.columns is self.definition.columns
+                and self.json_diffs is NO_JSON_DIFFS and self.arrow_bytes == (<Shelf> self.shelf).arrow_bytes)
 
     def from_shelf(self, make):
         """What its columns are in Arrow, with no option, as part of what several batches became together.
@@ -314,7 +315,7 @@ cdef class Records:
         """
         if self.wishes is not None:
             self.wishes.wish(self.definition.plan, layout)
-        if self.made is None or self.layout is not layout or self.own_array is not None:
+        if self.made is None or self.layout is not layout or not self.is_as_taken():
             return None
         made = self.made
         self.made = None

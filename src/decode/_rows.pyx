@@ -550,7 +550,7 @@ cdef class Decoder(Place):
                 records = self.take_batch(kind, batch, chunks)
                 records.buffer = take_memory(&batch.heap) if batch.copies else buffer
                 records.wire = records.buffer
-                records.transactions = transactions
+                records.transactions = records.told = transactions
                 records.path = path
                 if batch.count <= SHELVED_ROWS and batch.sink == NULL and not batch.copies:
                     self.put_on_shelf(records, self.loop.tables.definitions[batch.definition].plan, shelves)

@@ -134,6 +134,7 @@ cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
             c.code_count = <uint32_t> (loop.group.transactions.length // sizeof(transaction_t))
         if not spread(c, <const run_t*> batch.runs.data, batch.runs.length // sizeof(run_t), made.rows, made.arena):
             return leave_columns(loop, batch)
+    made.count = plan.count + plan.changes
     return DECODE_OK
 
 

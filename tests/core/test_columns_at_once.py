@@ -22,6 +22,7 @@ from support.writer import Log, Table
 import binlog_core
 from binlog_core import Limits
 from binlog_core._core import _rows
+from binlog_core._core._columns import export_columns
 from binlog_core.batch import ChangeBatch
 from binlog_core.errors import BinlogError, DecodeError
 
@@ -400,6 +401,39 @@ def test_batches_outlive_their_log_and_pickle(tmp_path: Path) -> None:
     assert again.array["row"]["id"].tolist() == batches[1].array["row"]["id"].tolist()
     assert again.to_arrow().column("note").to_pylist() == batches[1].to_arrow().column("note").to_pylist()
     assert batches[1].position_of(3) == batches[1].array["image"]["position"][3]
+
+
+def first_columns(log: binlog_core.Log) -> ChangeBatch:
+    """The first batch that was decoded into them, which nobody has asked for yet."""
+    for batch in log.batches():
+        if is_columns(batch):
+            return batch
+        batch.to_arrow()
+    raise AssertionError("none was")
+
+
+def test_batches_that_are_given_something_else(tmp_path: Path) -> None:
+    """Their columns were made of what they had."""
+    path = mapped(tmp_path, written([row(i) for i in range(400)]))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        batch = first_columns(log)
+        batch.transactions = batch.transactions.copy()
+        batch.transactions["commit_time"] = 5
+        assert {time.value for time in batch.to_arrow()["_commit_timestamp"]} == {5}
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        batch = first_columns(log)
+        batch.buffer = bytes(batch.buffer).replace("é".encode(), b"e!")
+        assert batch.to_arrow()["note"][0].as_py().startswith("e!e!")
+
+
+def test_columns_of_another_layout_are_refused(tmp_path: Path) -> None:
+    path = mapped(tmp_path, written([row(i) for i in range(400)]))
+    with binlog_core.open(path, limits=Limits(group_rows=100)) as log:
+        batch = first_columns(log)
+        made = batch.take_columns(batch.export()._form.layout)
+        assert made is not None
+        with pytest.raises(ValueError, match="expected that of the 16 columns, not one of 12"):
+            export_columns(batch.export(change_columns=False)._form.layout, made)
 
 
 def test_positions_without_records(tmp_path: Path) -> None:

@@ -164,6 +164,17 @@ def test_changed_before_the_others_are_made() -> None:
     assert set(batches[2].to_arrow()["id"].to_pylist()) == {77}
 
 
+def test_a_batch_without_its_records(together: list[int]) -> None:
+    """They are gone with `array`: their memory must not be read when the others become Arrow."""
+    batches, others = batches_of()[:4], batches_of()[:4]
+    batches[1].array = None  # type: ignore[assignment]
+    for i in (0, 2, 3):
+        assert batches[i].to_arrow().equals(alone(others[i]))
+    assert together == [len(others[2]) + len(others[3])]
+    with pytest.raises(TypeError):
+        batches[1].to_arrow()
+
+
 def test_error_is_of_the_batch_at_fault() -> None:
     """Bytes that are not UTF-8, in one of many tables."""
     data = log()

@@ -184,8 +184,8 @@ cdef class ResultRows:
             raise ValueError("there is no such column")
         if self.reach > <size_t> buffer.shape[0]:
             raise ValueError("not the buffer that was taken from")
-        if charset is not None and charset.shape[0] != 256:
-            raise ValueError("charset: expected 256 entries")
+        if charset is not None and (charset.shape[0] != 256 or widest_of(&charset[0]) > UTF8_GROWTH):
+            raise ValueError(f"charset: expected 256 entries of at most {UTF8_GROWTH} bytes each")
         fields = <const field_t*> self.fields.data + number
         size = 16 if format == FORMAT_DECIMAL else 4 if format == FORMAT_DATE else 8
         if format == FORMAT_BYTES:
@@ -403,6 +403,15 @@ cdef class ResultRows:
                     known = True
             field += self.columns
         return True
+
+
+cdef inline uint32_t widest_of(const uint32_t* charset) noexcept nogil:
+    # Bytes of UTF-8 to a character
+    cdef uint32_t most = 0
+    cdef int k
+    for k in range(256):
+        most = max(most, charset[k] >> 24)
+    return most
 
 
 cdef inline bint is_end(const Cursor* packet) noexcept nogil:

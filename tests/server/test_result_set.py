@@ -202,6 +202,9 @@ def test_wrong_arguments() -> None:
         rows.column(buffer, 0, core.DECIMAL, precision=39)
     with pytest.raises(ValueError, match="not the buffer"):
         rows.column(bytearray(3), 0, core.BYTES)
+    for charset in (np.zeros(255, np.uint32), np.full(256, 4 << 24 | 0x61, np.uint32)):
+        with pytest.raises(ValueError, match="expected 256 entries of at most 3 bytes"):
+            rows.column(buffer, 0, core.BYTES, charset=charset)
 
 
 def test_any_bytes_give_rows_or_an_error() -> None:

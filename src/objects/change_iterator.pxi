@@ -119,7 +119,7 @@ cdef class Changes:
     cdef object groups
     cdef ChangeIterator group        # the one at hand
     cdef object opened
-    cdef const char* closed          # of `opened`
+    cdef bytearray closed            # its flag
 
     def __cinit__(self, groups, opened=None):
         self.groups = groups
@@ -128,7 +128,7 @@ cdef class Changes:
             flag = opened.flag
             if not isinstance(flag, bytearray):
                 raise TypeError(f"opened: expected a flag in a bytearray, not {type(flag).__name__}")
-            self.closed = PyByteArray_AS_STRING(flag)
+            self.closed = flag
 
     def __iter__(self):
         return self
@@ -139,7 +139,7 @@ cdef class Changes:
             if self.group is None:
                 self.group = ChangeIterator(next(self.groups))
             try:
-                if self.closed != NULL and self.closed[0]:
+                if self.closed is not None and PyByteArray_AS_STRING(self.closed)[0]:
                     self.opened.check_still_open()
                 change = self.group.take()
             except BaseException:

@@ -751,6 +751,15 @@ def test_what_was_not_made_cannot_be_used() -> None:
         RowReader(make_batch([integer(4)], [[1]]), "no plan")
 
 
+def test_a_flag_is_read_where_it_is() -> None:
+    """Bytes that are moved, or grow, leave nothing behind that would be read."""
+    flag = bytearray(10)
+    flag[0] = 1
+    changes = Changes((readers for readers in [[]]), SimpleNamespace(flag=flag))
+    del flag[0]
+    assert next(changes, None) is None
+
+
 def test_texts_of_formats_are_those_of_values() -> None:
     """Every golden log: what is made of a column at once is what is made of its values one by one."""
     from support.golden import golden_logs

@@ -272,6 +272,7 @@ class _Helper:
             self._work()
         finally:
             self._busy.release()
+            self.ident = None  # which a thread to come may have
 
     def join(self) -> None:
         """Wait for its end; not where Ctrl-C met it while it was started."""

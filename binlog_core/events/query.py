@@ -32,27 +32,39 @@ class QueryStatus:
     sql_mode : int
         The bits of sql_mode; above 2**31 they differ between MySQL and MariaDB.
     catalog : str
+        The name of the catalog.
     auto_increment_increment, auto_increment_offset : int
+        The session variables of these names.
     character_set_client, collation_connection, collation_server : int
-        Collation ids.
+        The session's character set and collations, as collation ids.
     time_zone : str
+        The session's time zone.
     lc_time_names : int
+        The number of the locale for names of days and months.
     collation_database : int
+        The id of the default database's collation.
     table_map_for_update : int
         Bit mask of the tables in a multi-table update.
     master_data_written : int
+        The length of the original event, as the server logged it.
     invoker_user, invoker_host : str
+        User and host of the account that ran the statement.
     updated_db_names : tuple of str
         The databases that were changed; () if there were too many to list.
     microseconds : int
         The microseconds of the timestamp, from either vendor's variable.
     explicit_defaults_for_timestamp : bool
+        The session variable of this name.
     ddl_xid : int
         The transaction number of an atomic DDL statement (MySQL 8), or of any statement (MariaDB).
     default_collation_for_utf8mb4 : int
+        The id of the collation in the session variable of this name.
     sql_require_primary_key : int
+        The session variable of this name.
     default_table_encryption : int
+        The session variable of this name.
     enable_cascade_triggers : int
+        The value that the server logged under this name.
     gtid_flags3 : int
         MariaDB: flags for START, COMMIT or ROLLBACK ALTER.
     start_alter_seq_no : int

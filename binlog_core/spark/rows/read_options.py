@@ -102,9 +102,10 @@ class ReadOptions(LogOptions):
 
     Parameters
     ----------
-    tables, exclude_tables, where, schema, schema_start, keys, images, key_columns, metadata, start_time,
-    end_time, unnamed, text_errors, verify_checksum, index, storage_options
-        See `LogOptions`.
+    tables, exclude_tables, where, schema, schema_start, keys, images, key_columns, metadata
+        What to read: see `LogOptions`.
+    start_time, end_time, unnamed, text_errors, verify_checksum, index, storage_options
+        From when to when, and how: see `LogOptions`.
     columns : mapping or None
         A dict of table name or pattern to the names of the columns to decode.
     pushed : PushedFilters or None

@@ -378,9 +378,10 @@ def read_split(
     ----------
     split : Split
         A split from `plan_splits`.
-    tables, columns, where, schema, keys, images, unnamed, text_errors, on_error, verify_checksum,
-    storage_options, absent
-        See `ReadOptions`.
+    tables, columns, where, schema, keys, images
+        What to read: see `ReadOptions`.
+    unnamed, text_errors, on_error, verify_checksum, storage_options, absent
+        How to read it: see `ReadOptions`.
 
     Returns
     -------

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _APP, _BATCH = "binlog_core.app_id", "binlog_core.batch_id"
+_SOURCE = "binlog_core.table"
 _EPOCH = dt.date(1970, 1, 1)
+_TRIES = 5  # of an append, when others commit at the same time
 _READING_THREADS = 16  # of Parquet footers
 _STORE = {  # the words of deltalake in those of pyiceberg
     "AWS_ACCESS_KEY_ID": "s3.access-key-id",
@@ -50,12 +52,25 @@ class IcebergLakeTable:
     location : str or None
         Path or URL of its directory; a table of this name that lies elsewhere is another one. None: wherever
         the catalog has it.
+    source : str or None
+        What a table that this makes has the rows of.
+
+    Raises
+    ------
+    BinlogError
+        It was made for the rows of another source.
     """
 
-    def __init__(self, catalog: Any, identifier: tuple[str, ...], location: str | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Any,
+        identifier: tuple[str, ...],
+        location: str | None = None,
+        source: str | None = None,
+    ) -> None:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-        self._catalog, self._identifier = catalog, identifier
+        self._catalog, self._identifier, self._source = catalog, identifier, source
         self._location = None if location is None else location.rstrip("/")
         self._table: Any = None
         self._planned: dict[str, Any] | None = None
@@ -63,6 +78,12 @@ class IcebergLakeTable:
             table = catalog.load_table(identifier)
             if location is None or table.location().rstrip("/") == self._location:
                 self._table = table
+                other = table.properties.get(_SOURCE, source)
+                if source is not None and other != source:
+                    raise BinlogError(
+                        f"the catalog's table {'.'.join(identifier)} has the rows of {other}: expected those"
+                        f" of {source}"
+                    )
 
     # ------------------------------------------------------------ what it is
 
@@ -103,8 +124,10 @@ class IcebergLakeTable:
 
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
-        told = [_told_by(one) for one in self._table.snapshots()] if self._table is not None else []
-        return max((int(one[_BATCH]) for one in told if one.get(_APP) == app_id), default=None)
+        # The last, not the highest: a mirror's new copy may begin before what was applied to the one before.
+        known = self._table.snapshots() if self._table is not None else []
+        told = map(_told_by, sorted(known, key=lambda one: -(one.sequence_number or 0)))
+        return next((int(one[_BATCH]) for one in told if one.get(_APP) == app_id), None)
 
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
@@ -131,7 +154,7 @@ class IcebergLakeTable:
 
     def reopened(self) -> IcebergLakeTable:
         """See `FileTable`."""
-        return IcebergLakeTable(self._catalog, self._identifier, self._location)
+        return IcebergLakeTable(self._catalog, self._identifier, self._location, self._source)
 
     def kept(self, columns: pa.Schema) -> pa.Schema:
         """See `FileTable`."""
@@ -180,7 +203,18 @@ class IcebergLakeTable:
 
     def append(self, files: Sequence[DataFile], columns: pa.Schema, app: App) -> None:
         """See `GrowingTable`; names of files may be URIs. Types that are wider here become the table's."""
-        self._commit(files, (), columns, app, None, alone=False)
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._commit(files, (), columns, app, None, alone=False)
+            except CommitInDoubtError:
+                raise
+            except BinlogError:
+                again = self.reopened()
+                done = again.applied(app[0])
+                if not left or not again.exists or (done is not None and done >= app[1]):
+                    raise
+                self._table, self._planned = again._table, None
+        raise AssertionError
 
     def exchange(
         self,
@@ -227,39 +261,41 @@ class IcebergLakeTable:
         alone: bool = True,
     ) -> None:
         """One commit, of one snapshot, with the schema that its files need."""
-        from pyiceberg.exceptions import (
-            CommitFailedException,
-            CommitStateUnknownException,
-            ValidationException,
-        )
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
         told = {**self._app(app), **(told or {})}
         tasks = self._tasks()
         try:
             transaction = self._created(columns) if self._table is None else self._table.transaction()
-            with transaction:
-                if self._table is not None:
-                    self._fit(transaction, columns, exact=exact)
-                if transaction.table_metadata.name_mapping() is None:  # our files have no ids of columns
-                    names = transaction.table_metadata.schema().name_mapping
-                    transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
-                update = transaction.update_snapshot(snapshot_properties=told)
-                # What overwrites holds what others have committed meanwhile against what it was made of.
-                with update.overwrite() if alone else update.merge_append() as snapshot:
-                    for data_file in self._described(transaction, added):
-                        snapshot.append_data_file(data_file)
-                    for file in removed:
-                        snapshot.delete_data_file(tasks[file.name].file)
-                metadata = transaction.table_metadata
-                most = int(metadata.properties.get(_MERGED, 100))
-                if len(metadata.current_snapshot().manifests(self._io(transaction))) > most:
-                    with transaction.update_snapshot(snapshot_properties=told).merge_append():
-                        pass
-        except CommitStateUnknownException as error:
-            raise CommitInDoubtError(
-                f"the catalog does not say whether the commit was made: {error}", path=self.uri
-            ) from error
-        except (CommitFailedException, ValidationException) as error:
+            if self._table is not None:
+                self._fit(transaction, columns, exact=exact)
+            if transaction.table_metadata.name_mapping() is None:  # our files have no ids of columns
+                names = transaction.table_metadata.schema().name_mapping
+                transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
+            update = transaction.update_snapshot(snapshot_properties=told)
+            # What overwrites holds what others have committed meanwhile against what it was made of.
+            with update.overwrite() if alone else update.merge_append() as snapshot:
+                for data_file in self._described(transaction, added):
+                    snapshot.append_data_file(data_file)
+                for file in removed:
+                    snapshot.delete_data_file(tasks[file.name].file)
+            metadata = transaction.table_metadata
+            most = int(metadata.properties.get(_MERGED, 100))
+            if len(metadata.current_snapshot().manifests(self._io(transaction))) > most:
+                with transaction.update_snapshot(snapshot_properties=told).merge_append():
+                    pass
+            try:
+                # Once: behind another's commit of the same batch pyiceberg would append it a second time.
+                transaction._table.metadata.properties["commit.retry.num-retries"] = "0"
+                transaction.commit_transaction()
+            except (CommitFailedException, TableAlreadyExistsError, ValidationException):
+                raise
+            except Exception as error:  # a line that is cut, too: the commit may be made yet
+                raise CommitInDoubtError(
+                    f"the catalog does not say whether the commit was made: {type(error).__name__}: {error}",
+                    path=self.uri,
+                ) from error
+        except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
             raise BinlogError(
                 "another writer has committed to the table meanwhile: nothing of this is in it"
                 f" ({type(error).__name__}: {error})",
@@ -279,7 +315,7 @@ class IcebergLakeTable:
             self._identifier,
             self.kept(columns),
             location=self._location,
-            properties={_MERGED: _MOST_MANIFESTS},
+            properties={_MERGED: _MOST_MANIFESTS} | ({_SOURCE: self._source} if self._source else {}),
         )
 
     def _fit(self, transaction: Any, columns: pa.Schema, *, exact: bool) -> None:
@@ -364,9 +400,11 @@ def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
 def _has_secret(value: str) -> bool:
     try:
         parts = urlsplit(value)
-        return parts.password is not None or bool(parts.query)
     except ValueError:
         return True
+    # SQLAlchemy takes passwords with / and # in them, where the host of a URL would have ended.
+    login = value.partition("://")[2].rpartition("@")[0]
+    return bool(parts.query) or ":" in login
 
 
 def kept_type(kind: pa.DataType) -> pa.DataType:

@@ -294,7 +294,8 @@ class IcebergTables(LakeTables):
         return ".".join(_identifier(database, table, place))
 
     def _table(self, database: str, table: str, place: int) -> GrowingTable:
-        return IcebergLakeTable(self._catalog, _identifier(database, table, place))
+        source = f"{database}.{table}" + (f" ({place})" if place > 1 else "")
+        return IcebergLakeTable(self._catalog, _identifier(database, table, place), source=source)
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
         return kept_type(kind)

@@ -71,6 +71,26 @@ def test_files_stay_where_nobody_knows_of_the_commit(tmp_path: Path, monkeypatch
     assert sorted(form.read(target)["id"].to_pylist()) == [1, 2]
 
 
+def test_files_stay_where_the_line_is_cut_and_the_commit_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    form = IcebergForm(tmp_path)
+    apply_changes(inserts(1), form.target(tmp_path / "t"), **APPLY)
+    commit, sent = SqlCatalog.commit_table, []
+
+    def cut(*arguments: Any) -> None:
+        sent.append(arguments)
+        raise ConnectionError("reset by peer")
+
+    with monkeypatch.context() as patch, pytest.raises(BinlogError, match=r"does not say .* reset by peer"):
+        patch.setattr(SqlCatalog, "commit_table", cut)
+        apply_changes(inserts(2), form.target(tmp_path / "t"), **APPLY)
+    commit(*sent[0])
+    assert sorted(form.read(tmp_path / "t")["id"].to_pylist()) == [1, 2]
+
+
 def test_a_table_in_a_store_has_its_credentials_from_the_options(tmp_path: Path) -> None:
     catalog = IcebergForm(tmp_path).catalog
     with store("lakes") as endpoint:

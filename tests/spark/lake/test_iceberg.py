@@ -138,6 +138,28 @@ def test_what_others_commit_meanwhile_is_not_lost(tmp_path: Path) -> None:
     assert read(tmp_path) == [{"id": 2}]
 
 
+def test_a_batch_is_appended_once_whoever_commits_meanwhile(tmp_path: Path) -> None:
+    files = [data_file(tmp_path, f"{number}.parquet", id=[number]) for number in range(4)]
+    (first, schema), *more = files
+    opened(tmp_path).append([first], schema, ("first", 1))
+    tables = [opened(tmp_path) for _ in more]
+    for table, (file, _), app in zip(tables[:2], more, ("run", "other"), strict=False):
+        table.append([file], schema, (app, 1))
+    with pytest.raises(BinlogError, match="another writer has committed"):
+        tables[2].append([more[2][0]], schema, ("run", 1))
+    assert read(tmp_path) == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+
+def test_the_last_batch_is_that_of_the_last_commit(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    first, schema = data_file(tmp_path, "a.parquet", id=[1])
+    table.replace([first], schema, ("app", 5))
+    table.exchange([data_file(tmp_path, "b.parquet", id=[2])[0]], [], schema, ("other", 9))
+    assert (table.applied("app"), table.applied("other")) == (5, 9)
+    table.replace([data_file(tmp_path, "c.parquet", id=[3])[0]], schema, ("app", 3))  # a new copy
+    assert (opened(tmp_path).applied("app"), table.applied("other")) == (3, 9)
+
+
 def test_a_table_elsewhere_is_another_one(tmp_path: Path) -> None:
     table = opened(tmp_path)
     file, schema = data_file(tmp_path, "a.parquet", id=[1])
@@ -191,7 +213,12 @@ def test_which_properties_of_a_catalog_are_secrets() -> None:
     plain = {"name": "a", "type": "sql", "uri": "postgresql+psycopg2://user@db/lake", "warehouse": "s3://b/w"}
     secret = {"credential": "id:x", "token": "x", "header.Authorization": "x", "s3.access-key-id": "x"}
     assert without_secrets({**plain, **secret}) == plain
-    for uri in ("postgresql+psycopg2://user:x@db/lake", "postgresql://db/lake?password=x", "http://["):
+    login = (
+        "postgresql://user:x/y@db/lake",
+        "postgresql://user:x#y@db/lake",
+        "postgresql://user:x@y@db/lake",
+    )
+    for uri in (*login, "postgresql://user:x@db/lake", "postgresql://db/lake?password=x", "http://["):
         assert without_secrets({"uri": uri, "type": "sql"}) == {"type": "sql"}
 
 

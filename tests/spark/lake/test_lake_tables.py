@@ -12,23 +12,25 @@ deltalake = pytest.importorskip("deltalake")
 
 import pyarrow.parquet as pq  # noqa: E402
 from support.export import file_of, written  # noqa: E402
+from support.lake_forms import IcebergForm  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.lake.results import FileStatistics  # noqa: E402
-from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402
+from binlog_core.spark.lake.tables import DeltaTables, IcebergTables  # noqa: E402
 from binlog_core.splits import Split  # noqa: E402
 
 
-def put(output: DeltaTables, name: str, version: int, **columns: Any) -> FileStatistics:
+def put(output: Any, name: str, version: int, table: str = "t", **columns: Any) -> FileStatistics:
     """A file as a worker of this run leaves it, of one row."""
     rows = pa.table({**columns, "_commit_version": [version]})
-    path = Path(output.path) / "shop.t" / f"{output.prefix}{name}.parquet"
+    path = Path(output.path) / f"shop.{table}" / f"{output.prefix}{name}.parquet"
     path.parent.mkdir(exist_ok=True)
     pq.write_table(rows, path, store_schema=False)
     told: dict[str, Any] = {"rows": {"insert": 1}, "first_version": version, "last_version": version}
     size = path.stat().st_size
-    return file_of(f"shop.t/{path.name}", schema=rows.schema, bytes=size, first_position=version, **told)
+    name = f"shop.{table}/{path.name}"
+    return file_of(name, table, schema=rows.schema, bytes=size, first_position=version, **told)
 
 
 def ids(folder: Path) -> list[int]:
@@ -125,6 +127,28 @@ def test_another_type_is_another_table(tmp_path: Path) -> None:
     assert [table.directory for table in tables] == [f"{tmp_path}/shop.t", f"{tmp_path}/shop.t.v2"]
     output.abort()
     assert (ids(tmp_path / "shop.t"), ids(tmp_path / "shop.t.v2")) == ([1, 3], [2])
+
+
+def test_a_table_that_is_called_as_the_second_of_another_is_not_mixed_with_it(tmp_path: Path) -> None:
+    form = IcebergForm(tmp_path)
+    catalog = {**form.catalog, "warehouse": f"file://{tmp_path}/warehouse"}
+    output = IcebergTables(str(tmp_path / "lake"), "one", catalog)
+    output.begin()
+    files = (
+        put(output, "a", 5, id=pa.array([1], pa.int32())),
+        put(output, "b", 6, id=["x"]),
+        put(output, "c", 7, "t__v2", id=["y"]),
+    )
+    with pytest.raises(
+        BinlogError, match=r"shop\.t__v2 has the rows of shop\.t \(2\): expected those of"
+    ) as told:
+        output.commit([written(Split("bin.000001"), files=files)])
+    assert told.value.table == "shop.t__v2"
+    output.abort()
+    again = IcebergTables(str(tmp_path / "lake"), "two", catalog)
+    again.commit([written(Split("bin.000002"), files=(put(again, "d", 8, id=["z"]),))])
+    rows = [form.read(tmp_path / name)["id"].to_pylist() for name in ("t", "t.v2")]
+    assert [sorted(one) for one in rows] == [[1], ["x", "z"]]
 
 
 def test_a_path_that_deltalake_cannot_write_to(tmp_path: Path) -> None:

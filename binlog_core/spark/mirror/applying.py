@@ -74,8 +74,11 @@ def apply_round(
         Its changes cannot be applied.
     """
     statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
-    since = state.place or 0
+    # What is not told of a commit that was made is in the table, however far this round goes.
+    since = max(state.place or 0, lake.opened(state).applied(app_id) or 0)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
+        if batch.below <= since:
+            continue
         changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(lake, state, keys))
         since = batch.below
         if changes is None:

@@ -99,8 +99,8 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
         found = tuple(viewed.values())
         sessions = sum(len(one.chunks) for one in found)
         viewer = Viewer(work.address, work.address.password, folder, found, work.server, sessions, work.old)
-        mark, seen = view(work.session, viewer)
         asked = time.time()
+        mark, seen = view(work.session, viewer)
         work.archive()
         check_server(viewer.server, work.server)
         chosen = [one for one in tables if one.full_name in viewed]

@@ -217,10 +217,12 @@ class Copier:
                         if not left:
                             yield Copied(chunk.table, chunk.number, error=error)
                         time.sleep(_PAUSE)
-                    except BinlogError as error:
+                    except Exception as error:
                         if connection is not None:
                             connection.close()  # rows may still be on their way
                         connection = None
+                        if not isinstance(error, BinlogError):  # of Arrow, say: it is this table's alone
+                            error = BinlogError(f"it cannot be copied: {type(error).__name__}: {error}")
                         yield Copied(chunk.table, chunk.number, error=error.located(table=chunk.table))
                         break
         finally:
@@ -343,11 +345,11 @@ def run_copies(
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     for name, (state, copy) in copies.items():
-        done = _done(lake, name, copy)
+        folder = directory_name(state.database, state.name)
+        done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
         schema = parse_create_table(copy.definition, state.database, state.name)
         selection = SelectList.of(schema, mariadb=mariadb)
-        folder = directory_name(state.database, state.name)
         chunks += [
             CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
             for number, condition in enumerate(copy.chunks)
@@ -367,18 +369,22 @@ def run_copies(
     return {name: failed.get(name) or found[name] for name in copies}
 
 
-def _done(lake: Lake, table: str, copy: Copy) -> dict[int, Copied]:
-    """Chunks of an earlier run, by number."""
+def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
+    """Chunks of an earlier run, by number, whose files are there: what no commit names is cleaned away."""
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
     folder = f"{lake.path}/_mirror/{_COPIES}/{copy.id}"
+    within = FileSelector(f"{lake.path}/{directory}", allow_not_found=True)
+    there = {info.base_name for info in lake.filesystem.get_file_info(within)}
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         number = info.base_name.removesuffix(".json")
         try:
-            out[int(number)] = Copied(table, int(number), **load_json(lake.filesystem, info.path))
+            one = Copied(table, int(number), **load_json(lake.filesystem, info.path))
         except (ValueError, TypeError, RecursionError):  # cut off by whatever ended that run
             continue
+        if one.name in there:
+            out[one.number] = one
     return out
 
 
@@ -412,10 +418,12 @@ def commit_copy(
     lake.opened(state).replace(data, schema, app, told)
 
 
-def clean_up(lake: Lake, state: TableState, copy: Copy, kept: set[str]) -> None:
-    """Remove what a copy left besides its files."""
+def clean_up(lake: Lake, state: TableState, copy: Copy) -> None:
+    """Remove what a copy left besides the files that the table has."""
     from pyarrow.fs import FileSelector
 
+    # Not those that were read: a run that was killed behind its commit comes to the copy again.
+    kept = {one.name for one in lake.opened(state).files()}
     folder = f"{lake.path}/{directory_name(state.database, state.name)}"
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy.id}-") and info.base_name not in kept:

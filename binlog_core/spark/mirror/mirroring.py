@@ -171,7 +171,7 @@ class Mirroring:
     def _end(self, state: TableState) -> None:
         """The server dropped a table: in the lake it is empty, and its history stays."""
         if state.copy is not None:
-            clean_up(self._lake, state, Copy(**state.copy), set())
+            clean_up(self._lake, state, Copy(**state.copy))
         self._lake.opened(state).empty()
         state.copy_anew()
         state.stage = "dropped"
@@ -210,7 +210,7 @@ class Mirroring:
         for name, result in found.items():
             state, copy = copies[name]
             if isinstance(result, BinlogError):
-                clean_up(self._lake, state, copy, set())
+                clean_up(self._lake, state, copy)
                 state.copy = None
                 self._failed(state, result)
             else:
@@ -259,8 +259,7 @@ class Mirroring:
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._save()
-        # Not those that were read: a run that was killed behind its commit reads a copy again.
-        clean_up(self._lake, state, copy, {one.name for one in self._lake.opened(state).files()})
+        clean_up(self._lake, state, copy)
 
     def _charsets(self) -> dict[str, str | None]:
         """The default character sets of the databases."""

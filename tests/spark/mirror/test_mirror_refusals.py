@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,11 @@ from binlog_core.server.address import Address
 from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
 from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog
-from binlog_core.spark.mirror import TableStatus, mirror, mirroring, status
-from binlog_core.spark.mirror.copies import Copier
+from binlog_core.spark.mirror import Compared, TableStatus, comparing, mirror, mirroring, status, verify
+from binlog_core.spark.mirror.applying import apply_round
+from binlog_core.spark.mirror.copies import Copier, commit_copy
 from binlog_core.spark.mirror.marks import Mark, connected
+from binlog_core.spark.mirror.state import Lake
 from binlog_core.spark.mirror.values import SelectList
 from binlog_core.spark.mirror.viewing import Viewed, Viewer
 
@@ -237,6 +240,105 @@ def test_a_copy_is_of_one_server(
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert len(copied) == 2
     assert rows_of(tmp_path) == [(1, 1), (2, 2)][when == "behind" :]
+
+
+def test_a_copy_that_was_committed_stays_whole_when_it_is_given_up(
+    url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed behind the commit; the next one finds another server and makes another copy."""
+
+    def killed(*arguments: Any) -> None:
+        commit_copy(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mirroring, "commit_copy", killed)
+        mirrored(url, tmp_path)
+    other()
+    assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
+    first = DeltaTable(str(tmp_path / "refused.t"), version=0).to_pyarrow_table()
+    assert sorted(first["id"].to_pylist()) == [1, 2]
+
+
+def test_a_copy_whose_files_are_cleaned_away_is_read_again(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "commit_copy", full)
+        assert [one.stage for one in mirrored(url, tmp_path)] == ["parked"]
+    for path in (tmp_path / "refused.t").glob("copy-*"):  # as VACUUM does with what no commit names
+        path.unlink()
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
+    assert rows_of(tmp_path) == [(1, 5), (2, 2)]
+
+
+def test_a_table_that_arrow_cannot_hold_stops_alone(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = SelectList.batch
+
+    def too_large(self: SelectList, rows: Any) -> Any:
+        if self.table.name == "large":
+            raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+        return batch(self, rows)
+
+    monkeypatch.setattr(SelectList, "batch", too_large)
+    sql("CREATE TABLE large (id INT PRIMARY KEY)")
+    sql("INSERT INTO large VALUES (1)")
+    large, t = mirrored(url, tmp_path)
+    assert (large.stage, t.stage, rows_of(tmp_path)) == ("parked", "following", [(1, 1), (2, 2)])
+    assert "ArrowCapacityError: array cannot contain" in str(large.reason)
+
+
+def test_what_a_lost_answer_did_not_tell_is_not_applied_twice(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is made, then the store is gone; the next round is a longer one."""
+    mirrored(url, tmp_path)
+    calls: list[int] = []
+
+    def lost(*arguments: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            apply_round(*arguments)
+        raise OSError("unreachable")
+
+    sql("ALTER TABLE t RENAME COLUMN v TO w")
+    sql("UPDATE t SET w = 7 WHERE id = 2")
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "apply_round", lost)
+        assert [one.stage for one in mirrored(url, tmp_path)] == ["parked"]
+    sql("INSERT INTO t VALUES (3, 3)")
+    assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
+    assert rows_of(tmp_path) == [(1, None, 1), (2, None, 7), (3, None, 3)]
+
+
+def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirrored(url, tmp_path)
+    began: list[float] = []
+
+    def seen(session: Any, viewer: Viewer) -> tuple[Mark, list[Any]]:
+        began.append(time.time())
+        mark, *found = replace(viewer, sessions=1)([0])
+        sql("INSERT INTO t VALUES (3, 3)")
+        assert isinstance(mark, Mark)
+        return mark, found
+
+    monkeypatch.setattr(comparing, "view", seen)
+    monkeypatch.setattr(comparing, "_compared", lambda session, lake, state, *rest: Compared(state.full_name))
+    session: Any = Here()
+    assert verify(tmp_path, spark=session) == [Compared("refused.t")]
+    state = Lake(str(tmp_path)).load()
+    assert state is not None
+    as_of = state.tables["refused.t"].as_of
+    assert as_of is not None and as_of <= began[0]
+    assert rows_of(tmp_path) == [(1, 1), (2, 2)]
 
 
 def test_a_server_that_is_never_the_same_parks_what_is_to_be_copied(

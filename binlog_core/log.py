@@ -217,7 +217,7 @@ class Log:
     ) -> Pass[Event]:
         """For the package: events of the only file between positions, in order; the rest need not be read.
 
-        `spans`: positions of a first event, and of one not to go on at; at least one.
+        `spans` has at least one pair of positions: of the first event, and of the event to stop at.
         """
 
         from ._walk.typed_events import events_of
@@ -355,7 +355,7 @@ class Log:
         return self._pass(lambda reading: self._groups(reading, selection))
 
     def indexed_groups(self, columns: Columns | None = None) -> Pass[Group]:
-        """For the package: `groups`, without transactions that an index shows to have no wanted change."""
+        """For the package: `groups`, without transactions without a wanted change according to an index."""
         selection = self.settings.selected(None, columns, None)
         return self._pass(lambda reading: self._groups(reading, selection, indexed=True))
 
@@ -434,7 +434,7 @@ class Log:
         return {table.full_name: table for table in self.definitions_met()}
 
     def definitions_met(self) -> Pass[Table]:
-        """For the package: the tables of all batches, as they come; those of an index come once."""
+        """For the package: the tables of all batches in their order; a table from an index occurs once."""
         told: list[Table] = []
         selection = replace(self.settings.selected(None, {"*": ()}, ""), told=told)
 

@@ -355,7 +355,7 @@ class Log:
         return self._pass(lambda reading: self._groups(reading, selection))
 
     def indexed_groups(self, columns: Columns | None = None) -> Pass[Group]:
-        """For the package: `groups`, without transactions without a wanted change according to an index."""
+        """For the package: `groups`, leaving out transactions in which an index shows no wanted change."""
         selection = self.settings.selected(None, columns, None)
         return self._pass(lambda reading: self._groups(reading, selection, indexed=True))
 

@@ -308,9 +308,9 @@ def test_wrong_checksum(read: Read) -> None:
 
 @pytest.mark.parametrize("header_length", [19, 57, 58, 59, 64, 100, 255])
 def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int) -> None:
-    """From 64 tables on rows events look ahead to the next table map, but not behind the end."""
+    """From 512 tables on rows events look ahead to the next table maps, but not behind the end."""
     log = Log("5.5.62", header_length=header_length, checksum=False)
-    tables = [Table("d", f"t{i}", SMALL) for i in range(70)]
+    tables = [Table("d", f"t{i}", SMALL) for i in range(520)]
     log.begin()
     for table in tables:
         log.table_map(table)
@@ -324,6 +324,24 @@ def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int)
         part = table_map[: min(length, len(table_map) - 1)]
         with guarded(data + part) as view, binlog_core.open(view) as cut:
             assert [change.after for change in cut.rows()] == 3 * ROWS
+
+
+def test_rows_of_many_tables_are_their_own() -> None:
+    """What is looked at ahead may be of a group that has ended, or of an id that meant another table."""
+    tables = [Table("d", f"t{i}", SMALL) for i in range(700)]
+    log = Log("8.0.36")
+    order = [(i * 271 + i // 700) % 700 for i in range(4 * 700)]
+    for first, second in zip(order[::2], order[1::2], strict=True):
+        log.begin()
+        for i in (first, second):
+            log.table_map(tables[i])
+        for i in (first, second):
+            log.insert(tables[i], ROWS)
+        log.commit()
+    for options in ({}, {"limits": binlog_core.Limits(group_rows=100)}):
+        with binlog_core.open(log.getvalue(), **options) as source:
+            got = [(change.table, change.after) for change in source.rows()]
+        assert got == [(f"t{i}", row) for i in order for row in ROWS]
 
 
 @pytest.mark.parametrize("length", [0, 12, 14, 18, 256])

@@ -213,26 +213,38 @@ class Decoded:
         By ``database.table``.
     statements : tuple of ToldStatement
         In order.
+    by_case : bool
+        The server tells names of tables apart by case.
     """
 
     folder: str
     files: dict[str, list[FileStatistics]]
     statements: tuple[ToldStatement, ...]
+    by_case: bool = False
 
     def about(self, table: str) -> list[ToldStatement]:
         """Statements that concern a table."""
-        database = table.partition(".")[0].lower()
+        spelt = str if self.by_case else str.lower
+        database, table = spelt(table.partition(".")[0]), spelt(table)
         return [
             one
             for one in self.statements
-            if (one.database or "").lower() == database
-            or table.lower() in (name.lower() for name in one.tables)
+            if spelt(one.database or "") == database
+            or table in map(spelt, one.tables)
             or (one.database is None and not one.tables)  # it could not be read
         ]
 
 
-def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end: Offset) -> Decoded:
-    """Decode what is between two offsets.
+def decode(
+    session: SparkSession,
+    lake: Lake,
+    plan: LogPlan,
+    start: Offset,
+    end: Offset,
+    *,
+    by_case: bool = False,
+) -> Decoded:
+    """Decode what is between two offsets; `by_case`: see `Decoded`.
 
     Raises
     ------
@@ -244,7 +256,7 @@ def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end:
     lake.filesystem.create_dir(f"{lake.path}/_mirror/changes", recursive=True)
     parts = plan.parts(start, end)
     if not parts:
-        return Decoded(folder, {}, ())
+        return Decoded(folder, {}, (), by_case)
     parts = [replace(part, split=replace(part.split, index=i)) for i, part in enumerate(parts)]
     writer = SplitWriter(
         folder,
@@ -274,4 +286,4 @@ def decode(session: SparkSession, lake: Lake, plan: LogPlan, start: Offset, end:
             files.setdefault(f"{file.database}.{file.table}", []).append(file)
         statements.update(one.statements)
     order = sorted(statements, key=lambda one: (one.version, one.ordinal))
-    return Decoded(folder, files, tuple(order))
+    return Decoded(folder, files, tuple(order), by_case)

@@ -36,6 +36,7 @@ _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _GONE = frozenset((1146, 1049))  # no such table, no such database
 _CHANGED = frozenset((1054, 1412))  # no such column, the definition changed: since the copy began
+_CASE = "lower_case_table_names"
 _COPY = "binlog_core.copy"  # in a commit
 
 
@@ -90,6 +91,7 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
+        self._by_case = False  # the server tells names of tables apart by case
 
     # ------------------------------------------------------------ runs
 
@@ -143,6 +145,7 @@ class Mirroring:
             facts = connection.facts()
             self.mariadb, self.old = facts.mariadb, not facts.mariadb and facts.number < (5, 7)
             check_settings(connection)
+            self._by_case = connection.variables([_CASE]).get(_CASE) == "0"
 
     def _look(self) -> None:
         """Tables that are new, or there again."""
@@ -380,7 +383,8 @@ class Mirroring:
         while True:
             wanted = [one for one in tables if one.stage == "following"]
             try:
-                return decode(self.session, self._lake, self.plan(wanted), start, end)
+                plan = self.plan(wanted)
+                return decode(self.session, self._lake, plan, start, end, by_case=self._by_case)
             except BinlogError as error:
                 state = next((one for one in wanted if one.full_name == error.table), None)
                 if state is None:

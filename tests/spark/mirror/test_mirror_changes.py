@@ -35,6 +35,8 @@ def test_statements_about_a_table() -> None:
         ToldStatement(6, 0, "unknown", (), None, False, "it could not be read"),
     ]
     assert [one.version for one in Decoded("x", {}, tuple(told)).about("shop.t")] == [1, 3, 4, 6]
+    assert [one.version for one in Decoded("x", {}, tuple(told), True).about("shop.t")] == [3, 6]
+    assert [one.version for one in Decoded("x", {}, tuple(told), True).about("SHOP.u")] == [4, 6]
 
 
 def table(name: str, column: str) -> TableSchema:

@@ -140,6 +140,16 @@ def test_a_table_without_a_key_is_copied_when_it_has_changed(url: str, sql: Sql,
     assert rows_of(tmp_path) == [(1, 7), (2, 2)]
 
 
+def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE T (id INT PRIMARY KEY)")
+    sql("INSERT INTO T VALUES (1)")
+    mirrored(url, tmp_path)
+    sql("UPDATE t SET v = 5 WHERE id = 1")
+    sql("TRUNCATE TABLE T")
+    assert [(one.table, one.rows) for one in mirrored(url, tmp_path)] == [("refused.T", 0), ("refused.t", 2)]
+    assert rows_of(tmp_path) == [(1, 5), (2, 2)]
+
+
 def test_another_writers_commit_is_not_overwritten(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from ..rows.types import arrow_schema, import_pyarrow, told_key
 from .alterations import Check
 from .changes import Changes
 from .file_target import FileTarget
+from .files import respelt
 from .jobs import Folder, Here, Jobs, OnSpark
 from .staging import AppliedStatement, Stager
 from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
@@ -180,7 +181,9 @@ def apply_images(
 ) -> Applied:
     """Apply changes; `statements`: those that are not among them."""
     pa = import_pyarrow()
-    here, own = into.columns, own_schema(batch)
+    here = into.columns
+    batch, keys = _respelt(batch, here.names), tuple(respelt(keys, here.names))
+    own = own_schema(batch)
     # What only the target has is its own business, but for rows that change: they keep it.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
@@ -205,6 +208,17 @@ def apply_images(
             into.check(effects.checks, jobs)
         puts, deletes = into.merge(changes, pa.schema([*own, *added]))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
+
+
+def _respelt(batch: DataFrame | pa.Table, known: list[str]) -> DataFrame | pa.Table:
+    """A batch whose columns have the names that they have in the table."""
+    own = own_schema(batch).names
+    renamed = {old: new for old, new in zip(own, respelt(own, known), strict=True) if old != new}
+    if not renamed:
+        return batch
+    if isinstance(batch, import_pyarrow().Table):
+        return batch.rename_columns([renamed.get(name, name) for name in batch.column_names])
+    return batch.withColumnsRenamed(renamed)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ..lake.table import DataFile
@@ -126,6 +126,12 @@ def tables_of(place: Folder, names: Iterable[str]) -> Iterator[pa.Table]:
         with filesystem.open_input_file(name) as source:
             for batch in pq.ParquetFile(source).iter_batches():
                 yield pa.table(batch)
+
+
+def respelt(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Names of columns as they are spelt among others: a server does not tell them apart by case."""
+    spelt = {name.lower(): name for name in known}
+    return [name if name in known else spelt.get(name.lower(), name) for name in names]
 
 
 def shaped(rows: pa.Table, schema: pa.Schema, values: Mapping[str, Any] | None = None) -> pa.Table:

@@ -271,7 +271,8 @@ class Stager:
         lacks = np.zeros((chunk.num_rows, len(self.schema)), np.bool_)
         if names is not None:
             flat = names.flatten()
-            place = pc.index_in(flat, value_set=pa.array(self.schema.names, flat.type)).fill_null(-1)
+            known = pa.array([name.lower() for name in self.schema.names], flat.type)
+            place = pc.index_in(pc.utf8_lower(flat), value_set=known).fill_null(-1)
             columns, rows = place.to_numpy(), pc.list_parent_indices(names).to_numpy()
             lacks[rows[columns >= 0], columns[columns >= 0]] = True
         if self.extra:

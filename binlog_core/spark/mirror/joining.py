@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..apply.files import FileWriter, shaped, tables_of
+from ..apply.files import FileWriter, respelt, shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
@@ -78,8 +78,7 @@ class Joiner:
     def _wanted(self, rows: pa.Table) -> pa.Table:
         import pyarrow.compute as pc
 
-        spelt = {name.lower(): name for name in self.schema.names}
-        rows = rows.rename_columns([spelt.get(name.lower(), name) for name in rows.column_names])
+        rows = rows.rename_columns(respelt(rows.column_names, self.schema.names))
         return rows if self.since is None else rows.filter(pc.field(_VERSION) >= self.since)
 
 

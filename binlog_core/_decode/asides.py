@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._format.event_header import LENGTH_AT, SERVER_ID_AT
 from .._format.statements import kind_of_aside
 from .group import Aside
 
@@ -61,7 +62,7 @@ class Asides:
 
         if not isinstance(self._where, Condition):
             return True
-        server_id, thread_id = self._loop.event_bytes()[5:9], self._loop.event_body()[:4]
+        server_id, thread_id = self._loop.event_bytes()[SERVER_ID_AT:LENGTH_AT], self._loop.event_body()[:4]
         server, thread = (int.from_bytes(each, "little") for each in (server_id, thread_id))
         return may_concern(self._where, server, thread)
 

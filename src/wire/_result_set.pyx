@@ -364,38 +364,32 @@ cdef class ResultRows:
                        uint32_t scale, uint8_t* values, uint8_t* nulls, int64_t* null_count) noexcept nogil:
         cdef int64_t i
         cdef int64_t number
-        cdef uint64_t natural
         cdef uint128_t decimal
-        cdef int32_t days
+        cdef bint ok
         cdef bint known = True
         cdef const uint8_t* text
         for i in range(self.rows):
             if field.at:
                 text = buffer + field.at
                 if format == FORMAT_SIGNED:
-                    if not read_signed(text, field.length, &number):
-                        return False
-                    memcpy(values + 8 * i, &number, 8)
+                    ok = read_signed(text, field.length, &number)
                 elif format == FORMAT_UNSIGNED:
-                    if not read_unsigned(text, field.length, &natural):
-                        return False
-                    memcpy(values + 8 * i, &natural, 8)
+                    ok = read_unsigned(text, field.length, <uint64_t*> &number)
                 elif format == FORMAT_DECIMAL:
-                    if not read_decimal(text, field.length, precision, scale, &decimal):
-                        return False
-                    memcpy(values + 16 * i, &decimal, 16)
+                    ok = read_decimal(text, field.length, precision, scale, &decimal)
                 elif format == FORMAT_TIME:
-                    if not read_time(text, field.length, &number):
-                        return False
-                    memcpy(values + 8 * i, &number, 8)
+                    ok = read_time(text, field.length, &number)
                 elif format == FORMAT_DATE:
-                    if not read_date(text, field.length, &number, &known):
-                        return False
-                    days = <int32_t> number
-                    memcpy(values + 4 * i, &days, 4)
+                    ok = read_date(text, field.length, &number, &known)
                 else:
-                    if not read_datetime(text, field.length, &number, &known):
-                        return False
+                    ok = read_datetime(text, field.length, &number, &known)
+                if not ok:
+                    return False
+                if format == FORMAT_DECIMAL:
+                    memcpy(values + 16 * i, &decimal, 16)
+                elif format == FORMAT_DATE:
+                    memcpy(values + 4 * i, &number, 4)      # little-endian: its low half
+                else:
                     memcpy(values + 8 * i, &number, 8)
                 if not known:
                     nulls[i >> 3] |= <uint8_t> (1 << (i & 7))

@@ -49,8 +49,8 @@ class MergeTarget(LakeTable, Protocol):
         """Where files go that live as long as an apply."""
         ...
 
-    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
-        """Hold the table's own values against what a new type leaves alone."""
+    def fits(self, check: Check, jobs: Jobs) -> bool:
+        """Whether a new type leaves the table's own values of a column alone."""
         ...
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
@@ -204,8 +204,9 @@ def apply_images(
         # A column that an ALTER added has rows soon: its type then is the batch's.
         added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)
         changes.added = added
-        if effects.cleared is None:
-            into.check(effects.checks, jobs)
+        for check in effects.checks if effects.cleared is None else ():
+            if check.column in here.names and not into.fits(check, jobs):
+                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
         puts, deletes = into.merge(changes, pa.schema([*own, *added]))
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
 

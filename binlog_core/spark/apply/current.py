@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -203,8 +203,8 @@ class _NewTable:
     def applied(self, app_id: str) -> int | None:
         return None
 
-    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
-        pass
+    def fits(self, check: Check, jobs: Jobs) -> bool:
+        return True
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         place = changes.stager.place

@@ -18,7 +18,6 @@ from .changes import Changes
 from .jobs import Folder, Jobs
 from .rewriting import Checker, Replaced, Rewriter
 from .sinks import FileSink, Sunk
-from .statements import ApplyStopped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,18 +65,9 @@ class FileTarget:
         """The last batch that was applied."""
         return self._table.applied(app_id)
 
-    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
-        """Hold the table's own values against what a new type leaves alone.
-
-        Raises
-        ------
-        ApplyStopped
-            A value would change.
-        """
-        names = set(self.columns.names)
-        for check in checks:
-            if check.column in names and not all(jobs.run(Checker(self.place, check), self._table.files())):
-                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
+    def fits(self, check: Check, jobs: Jobs) -> bool:
+        """Whether a new type leaves the table's own values of a column alone."""
+        return all(jobs.run(Checker(self.place, check), self._table.files()))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         """Write what the changes are folded to, in one commit.

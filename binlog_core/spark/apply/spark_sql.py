@@ -19,7 +19,6 @@ from .changes import Changes
 from .folding import fits
 from .jobs import Folder, Here, Jobs, OnSpark
 from .sinks import BASE, DELETES, LACKS, MergeFile, MergeSink, merge_schema
-from .statements import ApplyStopped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,24 +104,13 @@ class SparkTarget:
         notes = [json.loads(text) for (text,) in told if text is not None and text.startswith(_NOTE)]
         return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
 
-    def check(self, checks: Sequence[Check], jobs: Jobs) -> None:
-        """Check that a new type does not change the table's values; Spark finds those that would change.
+    def fits(self, check: Check, jobs: Jobs) -> bool:
+        """Whether a new type leaves the table's own values of a column alone; Spark reads them."""
 
-        Raises
-        ------
-        ApplyStopped
-            A value would change.
-        """
-        names = set(self.columns.names)
-        for check in checks:
-            if check.column in names and not all(self._fits(check)):
-                raise ApplyStopped(f"alter of the table is not applied: {check.reason}", column=check.column)
-
-    def _fits(self, check: Check) -> list[bool]:
         def look(batches: Iterable[pa.RecordBatch]) -> bool:
             return all(fits(check, batch.column(0)) for batch in batches)
 
-        return OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look)
+        return all(OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
         """Write what changes were folded to: one MERGE, behind what changes the table's columns."""

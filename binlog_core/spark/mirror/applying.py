@@ -10,6 +10,7 @@ from ..apply.file_target import FileTarget
 from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
 from ..lake.results import FileStatistics, ToldStatement
+from ..lake.table import FileTable
 from ..rows.fit import STATEMENT
 from ..rows.types import import_pyarrow, spark_schema
 from .changes import Decoded
@@ -74,27 +75,28 @@ def apply_round(
         Its changes cannot be applied.
     """
     statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
+    table, place = lake.opened(state), lake.folder(state)
     # What is not told of a commit that was made is in the table, however far this round goes.
-    since = max(state.place or 0, lake.opened(state).applied(app_id) or 0)
+    since = max(state.place or 0, table.applied(app_id) or 0)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
         if batch.below <= since:
             continue
-        changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(lake, state, keys))
+        changes = _changes(session, lake, decoded.folder, batch, since, _key_fields(table, keys))
         since = batch.below
         if changes is None:
             continue
         apply_changes(
             changes,
-            FileTarget(lake.opened(state), lake.folder(state), told=told if batch.below == end else None),
+            FileTarget(table, place, told=told if batch.below == end else None),
             key_columns=keys,
             app_id=app_id,
             batch_id=batch.below,
         )
 
 
-def _key_fields(lake: Lake, state: TableState, keys: Sequence[str]) -> list[Any]:
+def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
     """The key's columns as the table has them: a batch of statements alone has no rows to tell them."""
-    pa, schema = import_pyarrow(), lake.opened(state).columns
+    pa, schema = import_pyarrow(), table.columns
     return [pa.field(name, schema.field(name).type) for name in keys]
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.export import file_of
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
 
 from binlog_core.spark.lake.results import ToldStatement  # noqa: E402
-from binlog_core.spark.mirror.applying import batches  # noqa: E402
+from binlog_core.spark.mirror.applying import apply_round, batches  # noqa: E402
+from binlog_core.spark.mirror.changes import Decoded  # noqa: E402
+from binlog_core.spark.mirror.state import Lake, TableState  # noqa: E402
 
 OLD, NEW = pa.schema({"id": pa.int32()}), pa.schema({"id": pa.int64()})
+CHANGE = pa.schema(
+    {"_change_type": pa.string(), "_commit_version": pa.int64(), "_change_ordinal": pa.int64()}
+)
 
 
 def statement(version: int, kind: str = "alter") -> ToldStatement:
@@ -42,3 +50,30 @@ def test_columns_of_one_type_are_one_batch() -> None:
     (one,) = batches([file("a", OLD, 10, 40), file("b", OLD, 60, 90)], [statement(50)], 100)
     assert (one.below, len(one.files), len(one.statements)) == (100, 2, 1)
     assert batches([], [], 100) == []
+
+
+def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many batches it has: the second goes on from what the first has committed."""
+    lake, state = Lake(str(tmp_path)), TableState("shop", "t", "following", place=1)
+    lake.opened(state).replace([], OLD, None)
+    changes = tmp_path / "_mirror" / "changes"
+    changes.mkdir(parents=True)
+    files = [file("old", OLD, 10, 10), file("new", NEW, 60, 60)]
+    for one in files:
+        version = one.first_version
+        change = {"_change_type": "insert", "_commit_version": version, "_change_ordinal": 0}
+        rows = pa.Table.from_pylist([{"id": version, **change}]).cast(pa.schema([*one.schema, *CHANGE]))
+        pq.write_table(rows, changes / one.name)
+    altered = ToldStatement(50, 0, "alter", ("shop.t",), None, False, "ALTER TABLE t MODIFY id BIGINT")
+    decoded = Decoded(str(changes), {"shop.t": files}, (altered,))
+    times, opened = [], Lake.opened
+
+    def counted(self: Lake, *of: Any) -> Any:
+        times.append(of)
+        return opened(self, *of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "opened", counted)
+        apply_round(None, lake, state, ("id",), decoded, "mirror", 100, {})  # type: ignore[arg-type]
+    table = lake.opened(state)
+    assert (len(times), table.applied("mirror"), table.rows, table.columns) == (1, 100, 2, NEW)

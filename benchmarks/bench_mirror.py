@@ -224,7 +224,7 @@ def mirrored(session: Any, log: Path, tables: Sequence[Table], folder: Path) -> 
     for one, definition in zip(states, found, strict=True):
         one.place = place
         schema = SelectList.of(definition, mariadb=True).schema
-        commit_copy(lake, one, schema, [], (state.id, place), {})
+        commit_copy(lake.opened(one), schema, [], (state.id, place), {})
     session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
     with monkeypatched(stages):
         base, begun, cpu = anonymous(), time.perf_counter(), tree()

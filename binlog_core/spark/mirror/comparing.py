@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, MirrorError
-from ...schema.given import parse_create_table
 from ...server.connection import Connection
 from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
-from .copies import plan_copy
+from .copies import plan_copy, selected
 from .digests import DIGEST, digest_schema, digested
 from .marks import check_server, place_of
 from .mirroring import Mirroring
 from .state import Lake, TableState
-from .values import SESSION, SelectList, quoted
+from .values import SESSION, quoted
 from .viewing import Seen, Viewed, Viewer, view
 
 if TYPE_CHECKING:
@@ -126,8 +125,7 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
 
 def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Viewed:
     copy = plan_copy(connection, state, {}, mariadb=mariadb)
-    definition = parse_create_table(copy.definition, state.database, state.name)
-    selection = SelectList.of(definition, mariadb=mariadb)
+    definition, selection = selected(state, copy, mariadb=mariadb)
     names, here = selection.schema.names, lake.opened(state).columns
     if lacking := [one for one in names if one not in here.names]:
         raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")

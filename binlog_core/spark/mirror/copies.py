@@ -25,7 +25,7 @@ from ...server.address import Address
 from ...server.connection import Connection
 from ...server.result_set import RECEIVED
 from ..lake.destination import directory_name, open_filesystem
-from ..lake.table import DataFile
+from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
 from .marks import connected
 from .state import Lake, TableState
@@ -348,8 +348,7 @@ def run_copies(
         folder = directory_name(state.database, state.name)
         done = _done(lake, name, folder, copy)
         found[name] = list(done.values())
-        schema = parse_create_table(copy.definition, state.database, state.name)
-        selection = SelectList.of(schema, mariadb=mariadb)
+        _, selection = selected(state, copy, mariadb=mariadb)
         chunks += [
             CopyChunk(name, folder, number, copy.id, copy.mark["server"], selection, condition)
             for number, condition in enumerate(copy.chunks)
@@ -388,15 +387,14 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     return out
 
 
-def schema_of(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, pa.Schema]:
-    """A table's definition when it was copied, and its columns in the lake."""
+def selected(state: TableState, copy: Copy, *, mariadb: bool) -> tuple[TableSchema, SelectList]:
+    """A table's definition when its copy began, and its columns."""
     definition = parse_create_table(copy.definition, state.database, state.name)
-    return definition, SelectList.of(definition, mariadb=mariadb).schema
+    return definition, SelectList.of(definition, mariadb=mariadb)
 
 
 def commit_copy(
-    lake: Lake,
-    state: TableState,
+    table: FileTable,
     schema: pa.Schema,
     files: Sequence[Copied],
     app: tuple[str, int],
@@ -406,7 +404,7 @@ def commit_copy(
 
     Parameters
     ----------
-    lake, state
+    table : FileTable
     schema : pyarrow.Schema
     files : sequence of Copied
     app : (str, int)
@@ -415,7 +413,7 @@ def commit_copy(
         What else the commit says.
     """
     data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
-    lake.opened(state).replace(data, schema, app, told)
+    table.replace(data, schema, app, told)
 
 
 def clean_up(lake: Lake, state: TableState, copy: Copy) -> None:

@@ -19,7 +19,7 @@ from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
-from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, schema_of
+from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, selected
 from .history import History
 from .joining import compact
 from .marks import Mark, check_server, check_settings, identity, place_of, take_mark
@@ -107,7 +107,7 @@ class Mirroring:
         while True:
             self._look()
             self._copy()
-            self._replay(asked)
+            self.replay(None, asked)
             self._compact()
             self._passed(self.state)
             if not any(one.stage == "copying" for one in self.state.tables.values()) or self._stop.is_set():
@@ -233,7 +233,7 @@ class Mirroring:
         """Where the log goes on behind each mark, with the definitions of what was copied there."""
         tables: dict[Mark, list[TableSchema]] = {}
         for state, copy in copies:
-            definition, _ = schema_of(state, copy, mariadb=self.mariadb)
+            definition, _ = selected(state, copy, mariadb=self.mariadb)
             tables.setdefault(Mark(**copy.mark), []).append(definition)
         if not tables:
             return {}
@@ -245,12 +245,13 @@ class Mirroring:
 
     def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
         place = self.plan([state]).version(offset)
-        definition, schema = schema_of(state, copy, mariadb=self.mariadb)
-        if self._lake.opened(state).last_commit().get(_COPY) != copy.id:
+        definition, selection = selected(state, copy, mariadb=self.mariadb)
+        table = self._lake.opened(state)
+        if table.last_commit().get(_COPY) != copy.id:
             told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
             told |= _told_gtids(offset)
             try:
-                commit_copy(self._lake, state, schema, files, (self.state.id, place), told)
+                commit_copy(table, selection.schema, files, (self.state.id, place), told)
             except Exception as error:  # of deltalake and the stores below it
                 self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
                 return
@@ -295,17 +296,13 @@ class Mirroring:
 
     # ------------------------------------------------------------ the log
 
-    def _replay(self, asked: float) -> None:
-        """Replay the archive up to its end, as it is now."""
-        self.replay(None, asked)
-
     def replay(self, last: int | None, asked: float) -> None:
         """Replay the archive up to a place; those that are furthest behind go first.
 
         Parameters
         ----------
         last : int or None
-            None: the archive's end.
+            None: the archive's end, as it is now.
         asked : float
             When the server was asked where it stands.
         """

@@ -19,7 +19,7 @@ from .batch import apply_images
 from .changes import Changes
 from .jobs import Folder, Jobs
 from .sinks import DELETES, MergeSink, merge_schema
-from .spark_sql import read_files
+from .spark_sql import quoted, read_files
 from .staging import AppliedStatement
 from .statements import ApplyStopped, OnAlter
 
@@ -168,8 +168,8 @@ def _last_images(frame: DataFrame, table: dict[str, Any]) -> DataFrame:
     from pyspark.sql import functions as F
 
     own = [name for name in frame.columns if name.lower() not in SPECIAL]
-    key = [F.col(_quoted(name)).alias(f"__key{i}") for i, name in enumerate(table["key"])]
-    row = F.struct(*(F.col(_quoted(name)) for name in own)).alias("row")
+    key = [F.col(quoted(name)).alias(f"__key{i}") for i, name in enumerate(table["key"])]
+    row = F.struct(*(F.col(quoted(name)) for name in own)).alias("row")
     last = F.max_by(F.struct(_TYPE, row), F.struct(_VERSION, _ORDINAL)).alias("last")
     rows = frame.groupBy(*key).agg(last)
     # An image from before an update that is the last of its key: the update moved the row to another key.
@@ -215,7 +215,7 @@ class _NewTable:
         kinds = spark_schema(merge_schema(schema, [schema.field(name) for name in changes.keys]))
         rows = read_files(self._spark, place, files, kinds)
         _write(
-            rows.where(f"NOT {DELETES}").select(*map(_quoted, schema.names)), self._directory, self._overwrite
+            rows.where(f"NOT {DELETES}").select(*map(quoted, schema.names)), self._directory, self._overwrite
         )
         return sum(one.puts for one in files), sum(one.deletes for one in files)
 
@@ -228,7 +228,3 @@ def _write(rows: DataFrame, directory: str, overwrite: bool) -> None:
     except AnalysisException as error:
         message = str(error).strip().splitlines()[0]
         raise BinlogError(f"cannot be written: {message}", path=directory) from error
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -132,7 +132,8 @@ class IcebergLakeTable:
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
         found = []
-        for name, file in ((name, task.file) for name, task in self._tasks().items()):
+        for name, task in self._tasks().items():
+            file = task.file
             least, most = dict(self._bounds(file.lower_bounds)), dict(self._bounds(file.upper_bounds))
             found.append(DataFile(name, file.record_count, file.file_size_in_bytes, least, most))
         return found

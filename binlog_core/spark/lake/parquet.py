@@ -253,7 +253,7 @@ class ParquetDirectory(Destination):
         return bool(self.filesystem.get_file_info(path).type is FileType.Directory)
 
     def _remains(self) -> list[str]:
-        """Staging directories of runs that were killed."""
+        """Staging directories of other runs, which were killed where nobody keeps them."""
         from pyarrow.fs import FileSelector
 
         parent, _, name = self.path.rpartition("/")
@@ -264,7 +264,9 @@ class ParquetDirectory(Destination):
         return [
             info.path
             for info in found
-            if info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
+            if info.base_name.startswith(f".{name}.")
+            and info.base_name.endswith(_STAGING)
+            and info.path != self._staging
         ]
 
     def _locked(self, path: str) -> int:
@@ -296,8 +298,6 @@ class ParquetDirectory(Destination):
 
     def _delete_remains(self) -> None:
         for path in self._remains():
-            if path == self._staging:
-                continue
             lock = self._locked(path)
             try:
                 self.filesystem.delete_dir(path)
@@ -308,8 +308,6 @@ class ParquetDirectory(Destination):
     def _bring_back(self) -> None:
         """Bring back the output that a killed run was about to replace."""
         for path in self._remains():
-            if path == self._staging:
-                continue
             if (lock := self._locked(path)) >= 0:
                 os.close(lock)
             if self._is_there(f"{path}/{_REPLACED}") and not self._is_there(self.path):

@@ -199,7 +199,7 @@ def apply_images(
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         told = sorted([*changes.stage(), *statements])
         known = {field.name: field.type for field in (*here, *own)}
-        rules = Rules(keys, on_alter, on_drop, known, into.has_rows)
+        rules = Rules(keys, on_alter, on_drop, known, lambda: into.has_rows)
         effects = changes.effects = follow(told, rules, changes.alive)
         # A column that an ALTER added has rows soon: its type then is the batch's.
         added = tuple(pa.field(name, kind) for name, kind in effects.types.items() if name not in known)

@@ -35,15 +35,15 @@ class Rules:
     on_drop : "stop" or "empty"
     types : mapping of name to pyarrow.DataType
         The table's columns, as far as batch and target know them.
-    target_has_rows : bool
-        There is something to lose.
+    target_has_rows : callable
+        Whether there is something to lose; called at a DROP alone, for it takes a look at the table.
     """
 
     keys: tuple[str, ...]
     on_alter: OnAlter = "apply"
     on_drop: OnDrop = "stop"
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    target_has_rows: bool = True
+    target_has_rows: Callable[[], bool] = lambda: True
 
 
 class Altered(NamedTuple):
@@ -145,7 +145,7 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
             effects = effects.clear(one.place)
         elif kind == "drop":
             if rules.on_drop == "stop":
-                target = rules.target_has_rows and effects.cleared is None
+                target = effects.cleared is None and rules.target_has_rows()
                 if target or alive(effects, one.place, ())[0]:
                     raise ApplyStopped(
                         f"drop of the table is not applied (on_drop='empty' would): {one.sql[:200]}"

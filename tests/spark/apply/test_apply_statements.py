@@ -54,14 +54,30 @@ def test_what_empties_the_table() -> None:
     dropped = ("drop", "DROP TABLE t")
     with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
         effects_of(dropped)
-    assert effects_of(dropped, target_has_rows=False).cleared == (7, 0)
+    assert effects_of(dropped, target_has_rows=lambda: False).cleared == (7, 0)
     with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
-        effects_of(dropped, target_has_rows=False, rows=1)
+        effects_of(dropped, target_has_rows=lambda: False, rows=1)
     assert effects_of(("truncate", "TRUNCATE t"), dropped).cleared == (7, 1)
     assert effects_of(dropped, on_drop="empty").cleared == (7, 0)
     replaced = ("create", "CREATE OR REPLACE TABLE t (id INT)")
     assert effects_of(replaced, on_drop="empty").cleared == (7, 0)
     assert effects_of(("create", "CREATE TABLE t (id INT)")) == Effects()
+
+
+def test_the_target_is_asked_for_rows_at_a_drop_alone() -> None:
+    asked: list[int] = []
+
+    def has_rows() -> bool:
+        asked.append(1)
+        return False
+
+    altered, emptied = ("alter", "ALTER TABLE t ADD c INT"), ("truncate", "TRUNCATE t")
+    dropped = ("drop", "DROP TABLE t")
+    effects_of(altered, emptied, dropped, target_has_rows=has_rows)
+    effects_of(dropped, on_drop="empty", target_has_rows=has_rows)
+    assert asked == []
+    effects_of(altered, dropped, target_has_rows=has_rows)
+    assert asked == [1]
 
 
 @pytest.mark.parametrize(

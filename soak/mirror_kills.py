@@ -188,7 +188,7 @@ def told(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def differences(port: int, lake: Path, form: str) -> list[str]:
+def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
     """Tables that are not in the lake as a plain SELECT has them: by code that the mirror does not share."""
     from binlog_core.spark.mirror import status
 

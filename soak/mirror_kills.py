@@ -28,6 +28,9 @@ from typing import Any
 
 from server import port_of
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from support.lake_forms import FORMS, Form
+
 DATABASE = "mirrored"
 TABLES = ("orders", "items", "people", "events")
 PATTERN = f"{DATABASE}.*"
@@ -137,44 +140,16 @@ def define(cursor: Any, chance: random.Random) -> None:
         cursor.execute("FLUSH BINARY LOGS")
 
 
-def catalog_of(lake: Path) -> dict[str, str]:
-    """Of Iceberg's tables."""
-    return {"type": "sql", "uri": f"sqlite:///{lake.with_name(f'{lake.name}.db')}"}
-
-
-def rows_in(lake: Path, name: str, form: str) -> Any:
-    """All rows of a table, by the library of its format."""
-    if form == "delta":
-        from deltalake import DeltaTable
-
-        return DeltaTable(str(lake / f"{DATABASE}.{name}")).to_pyarrow_table()
-    from pyiceberg.catalog import load_catalog
-
-    return load_catalog("default", **catalog_of(lake)).load_table((DATABASE, name)).scan().to_arrow()
-
-
-def spoil(lake: Path, key: int, form: str) -> None:
-    """Change the note of one of the people by hand."""
-    if form == "delta":
-        from deltalake import DeltaTable
-
-        table = DeltaTable(str(lake / f"{DATABASE}.people"))
-        table.update(predicate=f"id = {key}", updates={"note": "'changed by hand'"})
-        return
-    import pyarrow
-    from pyiceberg.catalog import load_catalog
-
-    people = load_catalog("default", **catalog_of(lake)).load_table((DATABASE, "people"))
-    row = people.scan(row_filter=f"id = {key}").to_arrow()
-    note = row.column_names.index("note")
-    people.overwrite(row.set_column(note, "note", pyarrow.array(["changed by hand"])), f"id = {key}")
+def form_of(lake: Path, form: str) -> Form:
+    """How its tables are read; the catalog of Iceberg's is beside the lake."""
+    return FORMS[form](lake.parent)
 
 
 def mirror(port: int, lake: Path, form: str) -> subprocess.Popen[str]:
     """A process that mirrors once it is told to."""
     pipe = subprocess.PIPE
-    settings = {"format": form, "catalog": catalog_of(lake) if form == "iceberg" else None}
-    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, json.dumps(settings)]
+    settings = json.dumps(form_of(lake, form).settings)
+    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, settings]
     return subprocess.Popen(
         [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True
     )
@@ -203,7 +178,7 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
             if name not in known:
                 wrong.append(f"{name}: is not in the lake")
                 continue
-            here = rows_in(lake, name, form).select(columns).sort_by("id")
+            here = form_of(lake, form).read(lake / f"{DATABASE}.{name}").select(columns).sort_by("id")
             mine = [tuple(row.values()) for row in here.to_pylist()]
             theirs = list(cursor.fetchall())
             if mine != theirs:
@@ -246,9 +221,10 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
     print(f"{kills} kills; not as SELECT has them: {', '.join(wrong) or 'none'}", flush=True)
     if wrong or command(port, lake, "verify"):
         return 1
-    key = min(rows_in(lake, "people", form)["id"].to_pylist())
-    spoil(lake, key, form)
-    print(f"the note of people {key} is changed by hand", flush=True)
+    people, made = lake / f"{DATABASE}.people", form_of(lake, form)
+    key, gone, *_ = sorted(made.read(people)["id"].to_pylist())
+    made.spoil(people, key, gone, "note")
+    print(f"the note of people {key} is changed by hand, and {gone} is deleted", flush=True)
     return 0 if command(port, lake, "verify") == 1 else 1
 
 
@@ -267,9 +243,10 @@ def command(port: int, lake: Path, name: str, form: str = "delta") -> int:
     arguments = [name, str(lake)]
     if name == "run":
         arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), "--tables", PATTERN, "--until", "now"]
+        settings = form_of(lake, form).settings
         arguments += ["--format", form]
-        if form == "iceberg":
-            arguments += [text for one in catalog_of(lake).items() for text in ("--catalog", "=".join(one))]
+        for one in settings.get("catalog", {}).items():
+            arguments += ["--catalog", "=".join(one)]
     print("$ binlog-core mirror", *arguments, flush=True)
     return subprocess.run([sys.executable, "-m", "binlog_core.cli", "mirror", *arguments]).returncode
 

@@ -14,7 +14,7 @@ from binlog_core._new_files import exchanged, unfinished
 
 WRITER = """
 import sys
-from binlog_core._new_files import exchanged, unfinished
+from binlog_core._new_files import unfinished
 with unfinished(sys.argv[1]) as (file, _):
     print(flush=True)
     sys.stdin.read()

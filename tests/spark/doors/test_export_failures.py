@@ -11,15 +11,7 @@ from pathlib import Path
 import pytest
 from support.failing import FailingAlways, FailingOnce, KilledOnce
 from support.golden import golden_logs
-from support.outputs import (
-    POSITIONS,
-    by_pyarrow,
-    files_of,
-    hold,
-    leftovers,
-    manifest_of,
-    write_log,
-)
+from support.outputs import POSITIONS, by_pyarrow, files_of, hold, leftovers, manifest_of, write_log
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -27,11 +19,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession  # noqa: E402
 
-from binlog_core import (  # noqa: E402
-    BinlogError,
-    DecodeError,
-    NotABinlogError,
-)
+from binlog_core import BinlogError, DecodeError, NotABinlogError  # noqa: E402
 from binlog_core.spark import ReadOptions, Split, export_logs  # noqa: E402
 from binlog_core.spark.apply.current import write_current  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402

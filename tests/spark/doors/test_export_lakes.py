@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 from support.failing import FailingSecond, KilledOnce
 from support.forged import UUID
-from support.outputs import (
-    files_of,
-    manifest_of,
-    write_log,
-)
+from support.outputs import files_of, manifest_of, write_log
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -24,9 +20,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession  # noqa: E402
 
-from binlog_core import (  # noqa: E402
-    BinlogError,
-)
+from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
 from binlog_core.spark.doors import export as export_module  # noqa: E402
 from binlog_core.spark.lake.tables import DeltaTables  # noqa: E402

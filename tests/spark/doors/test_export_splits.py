@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 from support.forged import UUID, log_with_forgery, transactions
 from support.golden import golden_logs
-from support.outputs import (
-    POSITIONS,
-    by_pyarrow,
-    hold,
-    ids_of,
-    leftovers,
-    manifest_of,
-)
+from support.outputs import POSITIONS, by_pyarrow, hold, ids_of, leftovers, manifest_of
 from support.writer import Log, Table
 
 pa = pytest.importorskip("pyarrow")
@@ -24,9 +17,7 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from binlog_core import (  # noqa: E402
-    ChecksumError,
-)
+from binlog_core import ChecksumError  # noqa: E402
 from binlog_core.spark import ReadOptions, export_logs, plan_splits  # noqa: E402
 from binlog_core.splits import read_split_groups  # noqa: E402
 

@@ -27,10 +27,7 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from binlog_core import (  # noqa: E402
-    EncryptionError,
-    SchemaError,
-)
+from binlog_core import EncryptionError, SchemaError  # noqa: E402
 from binlog_core.spark import Progress, ReadOptions, WriteLimits, export_logs  # noqa: E402
 from binlog_core.spark.options import SourceOptions  # noqa: E402
 

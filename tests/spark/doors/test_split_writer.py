@@ -14,9 +14,7 @@ pytest.importorskip("pyspark")
 
 from support.source import changed, orders  # noqa: E402
 
-from binlog_core import (  # noqa: E402
-    BinlogError,
-)
+from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark import ReadOptions, plan_splits  # noqa: E402
 from binlog_core.spark.doors.split_writer import SplitWriter  # noqa: E402
 from binlog_core.spark.lake.writer import PartWriter  # noqa: E402

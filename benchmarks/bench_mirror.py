@@ -24,12 +24,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from bench_spark import cpu_seconds
 from support.writer import Table
 
 from binlog_core.schema.given import parse_create_table
@@ -40,7 +41,7 @@ from binlog_core.spark.mirror.marks import identity
 from binlog_core.spark.mirror.mirroring import Mirroring
 from binlog_core.spark.mirror.state import Lake, TableState, new_state
 from binlog_core.spark.mirror.values import SESSION, SelectList
-from memory import anonymous
+from memory import anonymous, peak
 
 ROUNDS = 5
 DATABASE = "mirror_bench"
@@ -164,21 +165,6 @@ def copied(address: Address, folder: str, name: str, server: str, selection: Sel
 # ---------------------------------------------------------------- catching up
 
 
-def tree() -> float:
-    """CPU seconds of this process and of all that it began: the JVM, the workers."""
-    ticks, parents = {}, {}
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            _, parent, *rest = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(parent)
-            ticks[int(entry.name)] = sum(map(int, rest[9:13]))
-    ours, found = 0, {os.getpid()}
-    while len(found) != ours:
-        ours = len(found)
-        found |= {one for one, parent in parents.items() if parent in found}
-    return sum(ticks[one] for one in found) / os.sysconf("SC_CLK_TCK")
-
-
 class Stages:
     """CPU seconds by stage: of all processes, and of the driver alone."""
 
@@ -190,12 +176,15 @@ class Stages:
         real = getattr(owner, name)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            before = tree(), time.process_time()
+            before = cpu_seconds(), time.process_time()
             try:
                 return real(*args, **kwargs)
             finally:
                 known = self.spent.get(what, (0.0, 0.0))
-                self.spent[what] = known[0] + tree() - before[0], known[1] + time.process_time() - before[1]
+                self.spent[what] = (
+                    known[0] + cpu_seconds() - before[0],
+                    known[1] + time.process_time() - before[1],
+                )
 
         setattr(owner, name, run)
 
@@ -227,10 +216,10 @@ def mirrored(session: Any, log: Path, tables: Sequence[Table], folder: Path) -> 
         commit_copy(lake.opened(one), schema, [], (state.id, place), {})
     session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
     with monkeypatched(stages):
-        base, begun, cpu = anonymous(), time.perf_counter(), tree()
-        with peak() as most:
+        base, begun, cpu = anonymous(), time.perf_counter(), cpu_seconds()
+        with peak(0.01) as most:
             work.replay(None, time.time())
-        seconds, cpu = time.perf_counter() - begun, tree() - cpu
+        seconds, cpu = time.perf_counter() - begun, cpu_seconds() - cpu
     assert all(one.stage == "following" and one.place != place for one in states), states[0]
     return {"seconds": seconds, "cpu": cpu, "stages": stages.spent, "before": base, "peak": most[0]}
 
@@ -246,24 +235,6 @@ def monkeypatched(stages: Stages) -> Iterator[None]:
         yield
     finally:
         mirroring.decode, mirroring.apply_round = kept
-
-
-@contextmanager
-def peak() -> Iterator[list[int]]:
-    """The most anonymous memory that this process had meanwhile."""
-    most, done = [anonymous()], threading.Event()
-
-    def look() -> None:
-        while not done.wait(0.01):
-            most[0] = max(most[0], anonymous())
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield most
-    finally:
-        done.set()
-        looking.join()
 
 
 def told(name: str, images: int, found: dict[str, Any]) -> None:

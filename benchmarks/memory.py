@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import binlog_core
@@ -18,25 +20,30 @@ def anonymous() -> int:
     return int(status.partition("RssAnon:")[2].split()[0]) * 1024
 
 
-def main(path: str) -> None:
-    before = peak = anonymous()
-    done = threading.Event()
+@contextmanager
+def peak(every: float = EVERY) -> Iterator[list[int]]:
+    """The most anonymous memory that this process had meanwhile, looked at every so many seconds."""
+    most, done = [anonymous()], threading.Event()
 
     def look() -> None:
-        nonlocal peak
-        while not done.wait(EVERY):
-            peak = max(peak, anonymous())
+        while not done.wait(every):
+            most[0] = max(most[0], anonymous())
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        with binlog_core.open(path) as log:
-            for _ in log.batches():
-                pass
+        yield most
     finally:
         done.set()
         looking.join()
-    print(json.dumps({"before": before, "peak": peak}))
+
+
+def main(path: str) -> None:
+    before = anonymous()
+    with peak() as most, binlog_core.open(path) as log:
+        for _ in log.batches():
+            pass
+    print(json.dumps({"before": before, "peak": most[0]}))
 
 
 if __name__ == "__main__":

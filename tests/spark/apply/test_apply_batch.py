@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.golden import DATA
-from support.lake_forms import FORMS, Form
+from support.lake_forms import DeltaForm, Form
 from support.lake_tables import plain
 from support.server import connect, logged, needs_server
 from support.workload import Workload
@@ -55,18 +55,9 @@ def batch_of(log: Log, path: Path, **options: str) -> Any:
     return pa.Table.from_batches(batches, schema)
 
 
-def rows_of(target: Path) -> list[dict[str, Any]]:
-    rows = DeltaTable(str(target)).to_pyarrow_table().to_pylist()
+def rows_of(target: Path, form: Form | None = None) -> list[dict[str, Any]]:
+    rows = (form or DeltaForm(target)).read(target).to_pylist()
     return sorted(rows, key=lambda row: row["id"])
-
-
-@pytest.fixture(params=FORMS)
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
-    return FORMS[request.param](tmp_path)
-
-
-def rows_in(form: Form, target: Path) -> list[dict[str, Any]]:
-    return sorted(form.read(target).to_pylist(), key=lambda row: row["id"])
 
 
 class Source:
@@ -144,9 +135,9 @@ def test_the_target_equals_the_source_after_each_batch(
         batch = batch_of(log, tmp_path / f"bin.{number:06}")
         told: dict[str, Any] = {"key_columns": ["id"], "app_id": "test", "batch_id": number}
         assert not apply_changes(batch, form.target(target), **told).skipped
-        assert rows_in(form, target) == source.state
+        assert rows_of(target, form) == source.state
         assert apply_changes(batch, form.target(target), **told) == Applied(skipped=True)
-        assert rows_in(form, target) == source.state
+        assert rows_of(target, form) == source.state
 
 
 def test_a_column_that_is_added(tmp_path: Path) -> None:
@@ -236,9 +227,9 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Pa
     log.query("ALTER TABLE t MODIFY a CHAR(20)", "shop", status=STRICT)
     with pytest.raises(ApplyStopped, match=r"char changes values"):
         apply_changes(batch_of(log, tmp_path / "bin.000002"), form.target(target))
-    assert rows_in(form, target) == [{"id": 1, "a": "x", "b": "trailing "}]
+    assert rows_of(target, form) == [{"id": 1, "a": "x", "b": "trailing "}]
     apply_changes(batch, form.target(target))
-    assert rows_in(form, target) == [{"id": 1, "a": "trailing ", "b": "y"}]
+    assert rows_of(target, form) == [{"id": 1, "a": "trailing ", "b": "y"}]
 
 
 def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: Form) -> None:
@@ -250,7 +241,7 @@ def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: Form) -
     log.insert(T, [ROW])
     log.commit()
     apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
-    assert rows_in(form, target) == [ROW]
+    assert rows_of(target, form) == [ROW]
     log = Log("8.0.36")
     log.query("DROP TABLE t", "shop")
     log.query("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b BIGINT)", "shop")
@@ -261,7 +252,7 @@ def test_a_drop_stops_where_there_are_rows_to_lose(tmp_path: Path, form: Form) -
     with pytest.raises(ApplyStopped, match=r"on_drop='empty'"):
         apply_changes(batch, form.target(target))
     assert apply_changes(batch, form.target(target), on_drop="empty").truncated
-    assert rows_in(form, target) == [{**ROW, "id": 2}]
+    assert rows_of(target, form) == [{**ROW, "id": 2}]
 
 
 def test_create_select_is_followed_by_its_rows(tmp_path: Path) -> None:
@@ -311,7 +302,7 @@ def test_a_type_that_is_widened_rewrites_the_target(tmp_path: Path, form: Form) 
     log.insert(changed, [{"id": 2, "a": "y", "b": "six"}])
     log.commit()
     apply_changes(batch_of(log, tmp_path / "bin.000001"), form.target(target))
-    assert rows_in(form, target) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
+    assert rows_of(target, form) == [{**ROW, "b": "5"}, {"id": 2, "a": "y", "b": "six"}]
 
 
 def test_an_insert_that_lacks_columns(tmp_path: Path, form: Form) -> None:
@@ -324,7 +315,7 @@ def test_an_insert_that_lacks_columns(tmp_path: Path, form: Form) -> None:
     with pytest.raises(ApplyStopped, match=r"lacks the columns a.*defaults="):
         apply_changes(batch, form.target(target))
     apply_changes(batch, form.target(target), defaults={"a": "none"})
-    assert rows_in(form, target) == [{"id": 1, "a": "none", "b": 3}]
+    assert rows_of(target, form) == [{"id": 1, "a": "none", "b": 3}]
 
 
 def test_a_lax_server_may_have_cut_values(tmp_path: Path) -> None:
@@ -662,9 +653,9 @@ def test_a_commit_that_says_nothing_may_have_been_made(
     with monkeypatch.context() as patch, pytest.raises((BinlogError, KeyboardInterrupt)):
         patch.setattr(owner, "_commit", unheard)
         apply_changes(batch.slice(1), form.target(target), app_id="a", batch_id=2)
-    assert [row["id"] for row in rows_in(form, target)] == ([1, 2] if made else [1])
+    assert [row["id"] for row in rows_of(target, form)] == ([1, 2] if made else [1])
     assert apply_changes(batch.slice(1), form.target(target), app_id="a", batch_id=2).skipped is made
-    assert [row["id"] for row in rows_in(form, target)] == [1, 2]
+    assert [row["id"] for row in rows_of(target, form)] == [1, 2]
     assert len(list(target.glob("*.parquet"))) == 2
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.failing import FailingSecond, KilledOnce
 from support.forged import UUID
+from support.lake_forms import IcebergForm
 from support.outputs import files_of, manifest_of, write_log
 from support.writer import Log, Table
 
@@ -168,26 +169,16 @@ def test_statistics_tell_the_versions_of_commits(spark: SparkSession, tmp_path: 
 
 
 def test_iceberg_tables(spark: SparkSession, tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
-    pytest.importorskip("sqlalchemy")
-    from pyiceberg.catalog import load_catalog
-
+    form = IcebergForm(tmp_path)
     logs = evolving(tmp_path / "in")
     output = tmp_path / "data"
-    catalog = {
-        "type": "sql",
-        "uri": f"sqlite:///{tmp_path}/catalog.db",
-        "warehouse": f"file://{tmp_path}/warehouse",
-    }
+    catalog = {**form.catalog, "warehouse": f"file://{tmp_path}/warehouse"}
 
     def export(some: list[Path], run: str) -> Any:
         return export_logs(some, output, spark=spark, format="iceberg", run_id=run, catalog=catalog)
 
     def rows(name: str) -> list[dict[str, Any]]:
-        found = (
-            load_catalog("default", **catalog).load_table(name).scan().to_arrow().sort_by("id").to_pylist()
-        )
-        return list(found)
+        return list(form.read(Path(name)).sort_by("id").to_pylist())
 
     (table,) = export(logs[:2], "one").tables
     assert table.directory == "d.t"

@@ -36,17 +36,9 @@ def test_what_iceberg_promotes(here: Any, wanted: Any, is_promoted: bool) -> Non
 
 
 def test_files_are_appended_and_batches_known(tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
-    pytest.importorskip("sqlalchemy")
     import pyarrow.parquet as pq
 
-    catalog = load_iceberg_catalog(
-        {
-            "type": "sql",
-            "uri": f"sqlite:///{tmp_path}/catalog.db",
-            "warehouse": f"file://{tmp_path}/warehouse",
-        }
-    )
+    catalog = load_iceberg_catalog({**IcebergForm(tmp_path).catalog, "warehouse": f"file://{tmp_path}/w"})
     table = IcebergLakeTable(catalog, ("shop", "t"))
     assert (table.columns, table.applied("app")) == (pa.schema([]), None)
     for batch, kind in enumerate((pa.int32(), pa.int64()), 1):

@@ -13,7 +13,7 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from support.lake_forms import FORMS, Form
+from support.lake_forms import Form
 
 from binlog_core.spark.lake.results import FileStatistics, ToldStatement
 from binlog_core.spark.lake.table import DataFile
@@ -58,9 +58,9 @@ class Changes:
         return sorted(found, key=lambda row: (row["_commit_version"], row["_change_ordinal"]))
 
 
-@pytest.fixture(params=FORMS)
-def changes(request: pytest.FixtureRequest, tmp_path: Path) -> Changes:
-    return Changes(tmp_path, FORMS[request.param](tmp_path))
+@pytest.fixture
+def changes(tmp_path: Path, form: Form) -> Changes:
+    return Changes(tmp_path, form)
 
 
 ID = {"id": pa.int32()}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.here import Here
-from support.lake_forms import FORMS, IcebergForm
+from support.lake_forms import Form, IcebergForm
 from support.server import connect
 
 pytest.importorskip("pyspark")
@@ -150,19 +150,18 @@ def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_pa
     assert rows_of(tmp_path) == [(1, 5), (2, 2)]
 
 
-@pytest.mark.parametrize("form", FORMS)
 def test_a_column_that_is_spelt_in_another_way_is_the_same(
-    form: str, url: str, sql: Sql, tmp_path: Path
+    form: Form, url: str, sql: Sql, tmp_path: Path
 ) -> None:
-    made, lake = FORMS[form](tmp_path), tmp_path / "lake"
-    mirrored(url, lake, **made.settings)
+    lake = tmp_path / "lake"
+    mirrored(url, lake, **form.settings)
     sql("UPDATE t SET v = 5 WHERE id = 1")
     sql("ALTER TABLE t CHANGE v V INT")
     sql("UPDATE t SET V = 9 WHERE id = 2")
     for key in (3, 4):
         sql(f"INSERT INTO t VALUES ({key}, {key})")
         assert [one.stage for one in mirrored(url, lake)] == ["following"]
-    rows = made.read(lake / "refused.t")
+    rows = form.read(lake / "refused.t")
     assert rows.column_names == ["id", "v"]
     assert sorted(tuple(row.values()) for row in rows.to_pylist()) == [(1, 5), (2, 9), (3, 3), (4, 4)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.lake_forms import FORMS, DeltaForm, Form, IcebergForm
+from support.lake_forms import DeltaForm, Form, IcebergForm
 from support.s3 import CREDENTIALS, store
 from support.server import SERVER, connect, needs_server
 
@@ -96,11 +96,6 @@ def sql() -> Iterator[Callable[[str], Any]]:
 @pytest.fixture(scope="module")
 def session() -> Any:
     return start_session("local[2]")
-
-
-@pytest.fixture(params=FORMS)
-def form(request: pytest.FixtureRequest, tmp_path: Path) -> Form:
-    return FORMS[request.param](tmp_path)
 
 
 def rows_of(lake: Path, table: str, form: Form | None = None) -> list[tuple[Any, ...]]:

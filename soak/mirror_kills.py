@@ -171,14 +171,14 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW TABLES")
         names = [row[0] for row in cursor.fetchall()]
-        known = {one.table.partition(".")[2] for one in status(lake)}
+        places = {one.table.partition(".")[2]: Path(one.uri) for one in status(lake)}
         for name in names:
             cursor.execute(f"SELECT * FROM {name} ORDER BY id")
             columns = [column[0] for column in cursor.description]
-            if name not in known:
+            if name not in places:
                 wrong.append(f"{name}: is not in the lake")
                 continue
-            here = form_of(lake, form).read(lake / f"{DATABASE}.{name}").select(columns).sort_by("id")
+            here = form_of(lake, form).read(places[name]).select(columns).sort_by("id")
             mine = [tuple(row.values()) for row in here.to_pylist()]
             theirs = list(cursor.fetchall())
             if mine != theirs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -68,6 +69,7 @@ class IcebergForm:
     def identifier(self, path: Path) -> str:
         """The name of a table in the catalog."""
         name, _, version = path.name.partition(".v")
+        name = unquote(name.replace("~", "%"))  # as directories are named
         name = name if "." in name else f"shop.{name}"
         name += "__history" if path.parent.name == "history" else ""
         return f"{name}__v{version}" if version else name

@@ -7,7 +7,8 @@
 
 Writers insert, update, delete, change keys, write transactions over several tables, alter, truncate and
 create tables, and swap a table for a copy of it as gh-ost does. Each round starts the mirror, and ends it by
-SIGKILL.
+SIGKILL: every third at a random moment, the others a moment after it began one of ``WANTED``. At the end the
+histories must lead to the same rows.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from phases import phase
 from server import port_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -34,10 +37,14 @@ from support.lake_forms import FORMS, Form
 DATABASE = "mirrored"
 TABLES = ("orders", "items", "people", "events")
 PATTERN = f"{DATABASE}.*"
+WANTED = ("copy", "copy commit", "decode", "fold", "fold commit", "history", "history commit", "compaction")
+WANTED += ("compaction commit", "note")
 _MIRROR = """
 import json, sys
 from binlog_core.spark import start_session
 from binlog_core.spark.mirror import mirror
+from phases import tell
+tell(sys.argv[5])
 session = start_session("local[2]")
 print("ready", flush=True)
 sys.stdin.readline()
@@ -145,13 +152,14 @@ def form_of(lake: Path, form: str) -> Form:
     return FORMS[form](lake.parent)
 
 
-def mirror(port: int, lake: Path, form: str) -> subprocess.Popen[str]:
-    """A process that mirrors once it is told to."""
+def mirror(port: int, lake: Path, form: str, phases: Path) -> subprocess.Popen[str]:
+    """A process that mirrors once it is told to; `phases`: where it tells what it is doing."""
     pipe = subprocess.PIPE
-    settings = json.dumps(form_of(lake, form).settings)
-    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, settings]
+    settings = json.dumps({**form_of(lake, form).settings, "history": True, "compact": 1})
+    arguments = [f"mysql://root@127.0.0.1:{port}", str(lake), PATTERN, settings, str(phases)]
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     return subprocess.Popen(
-        [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        [sys.executable, "-c", _MIRROR, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=here
     )
 
 
@@ -186,6 +194,34 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
     return wrong
 
 
+def history_differences(port: int, lake: Path, form: str) -> list[str]:
+    """Tables whose history, replayed row by row, does not end with what a plain SELECT has."""
+    wrong, columns = [], ("id", "note", "amount", "at")
+    with closing(connect(port)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW TABLES")
+        for (name,) in list(cursor.fetchall()):
+            changes: list[dict[str, Any]] = []
+            for folder in (lake / "history").glob(f"{DATABASE}.{name}*"):
+                if folder.name.partition(".v")[0] == f"{DATABASE}.{name}":
+                    changes += form_of(lake, form).read(folder).to_pylist()
+            rows: dict[int, tuple[Any, ...]] = {}
+            for change in sorted(changes, key=lambda one: (one["_commit_version"], one["_change_ordinal"])):
+                if change["_change_type"] in ("copy", "truncate", "drop"):
+                    rows.clear()
+                elif change["_change_type"] in ("delete", "update_preimage"):
+                    if rows.pop(change["id"], None) is None:
+                        wrong.append(f"{name}: {change['id']} is deleted, and was not there")
+                elif change["_change_type"] in ("insert", "update_postimage"):
+                    if change["id"] in rows:
+                        wrong.append(f"{name}: {change['id']} is there twice")
+                    rows[change["id"]] = tuple(change[one] for one in columns)
+            cursor.execute(f"SELECT {', '.join(columns)} FROM {name} ORDER BY id")
+            theirs = list(cursor.fetchall())
+            if sorted(rows.values()) != theirs:
+                wrong.append(f"{name}: {len(set(rows.values()) ^ set(theirs))} rows of {len(theirs)}")
+    return wrong
+
+
 def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str) -> int:
     random.seed(seed)
     prepare(port)
@@ -193,20 +229,27 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
     writers = [threading.Thread(target=write, args=(port, n, stop), daemon=True) for n in range(8)]
     for writer in writers:
         writer.start()
-    following = mirror(port, lake, form) if kills else None
+    killed_in: Counter[str] = Counter()
+    told_in = [lake.parent / "even", lake.parent / "odd"]
+    following = mirror(port, lake, form, told_in[0]) if kills else None
     for kill in range(kills):
-        running, following = following, None
+        running, following, phases = following, None, told_in[kill % 2]
         if kill + 1 < kills:
-            following = mirror(port, lake, form)  # it is made ready meanwhile
+            following = mirror(port, lake, form, told_in[(kill + 1) % 2])  # it is made ready meanwhile
         assert running is not None
         told(running)
-        time.sleep(random.random() * longest)
+        wait_for_kill(running, phases, None if kill % 3 == 0 else WANTED[kill % len(WANTED)], longest)
         if running.poll() is not None:
             print(f"kill {kill}: it had ended with {running.returncode}: {running.communicate()[1][-3000:]}")
             return 1
         running.send_signal(signal.SIGKILL)
         running.communicate()
-        print(f"kill {kill + 1}: {stages(lake)}", flush=True)
+        killed_in[phase(phases)] += 1
+        print(f"kill {kill + 1} in {phase(phases)}: {stages(lake)}", flush=True)
+    if kills:
+        print(
+            "killed in:", ", ".join(f"{what} {count}" for what, count in killed_in.most_common()), flush=True
+        )
     if not kills:
         time.sleep(2)
         command(port, lake, "run", form)
@@ -214,11 +257,15 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
     stop.set()
     for writer in writers:
         writer.join()
-    if command(port, lake, "run", form):
+    if command(port, lake, "run", form, history=kills > 0):
         return 1
     command(port, lake, "status")
     wrong = differences(port, lake, form)
     print(f"{kills} kills; not as SELECT has them: {', '.join(wrong) or 'none'}", flush=True)
+    if kills:
+        past = history_differences(port, lake, form)
+        print(f"histories that lead to other rows: {', '.join(past) or 'none'}", flush=True)
+        wrong += past
     if wrong or command(port, lake, "verify"):
         return 1
     people, made = lake / f"{DATABASE}.people", form_of(lake, form)
@@ -226,6 +273,17 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
     made.spoil(people, key, gone, "note")
     print(f"the note of people {key} is changed by hand, and {gone} is deleted", flush=True)
     return 0 if command(port, lake, "verify") == 1 else 1
+
+
+def wait_for_kill(running: subprocess.Popen[str], phases: Path, wanted: str | None, longest: float) -> None:
+    """Until any moment, or one after it began what is wanted: a commit takes milliseconds, a copy seconds."""
+    if wanted is None:
+        time.sleep(random.random() * longest)
+        return
+    end = time.monotonic() + 3 * longest
+    while phase(phases) != wanted and running.poll() is None and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(10 ** random.uniform(-4, 0))
 
 
 def stages(lake: Path) -> str:
@@ -238,7 +296,7 @@ def stages(lake: Path) -> str:
     return "nothing yet"
 
 
-def command(port: int, lake: Path, name: str, form: str = "delta") -> int:
+def command(port: int, lake: Path, name: str, form: str = "delta", *, history: bool = False) -> int:
     """Run ``binlog-core mirror`` as a user does."""
     arguments = [name, str(lake)]
     if name == "run":
@@ -247,6 +305,7 @@ def command(port: int, lake: Path, name: str, form: str = "delta") -> int:
         arguments += ["--format", form]
         for one in settings.get("catalog", {}).items():
             arguments += ["--catalog", "=".join(one)]
+        arguments += ["--history"] * history
     print("$ binlog-core mirror", *arguments, flush=True)
     return subprocess.run([sys.executable, "-m", "binlog_core.cli", "mirror", *arguments]).returncode
 

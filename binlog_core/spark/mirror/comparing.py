@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BinlogError, MirrorError
+from ...errors import BinlogError, MirrorError, ServerError
 from ...server.connection import Connection
 from ..apply.files import shaped, tables_of
 from ..apply.jobs import Folder
@@ -15,7 +15,7 @@ from ..rows.types import import_pyarrow, plain_type, spark_schema
 from .copies import plan_copy, selected
 from .digests import DIGEST, digest_schema, digested
 from .marks import check_server, place_of
-from .mirroring import Mirroring
+from .mirroring import CHANGED, GONE, Mirroring
 from .state import Lake, TableState
 from .values import SESSION, quoted
 from .viewing import Seen, Viewed, Viewer, view
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_NAMED = 100
+_TRIES = 3
+_MEANWHILE = "the table changed while it was compared"
 _FOLDER = "verify"
 _COUNT, _WHAT = "_count", "_what"
 _KINDS = ("missing", "extra", "changed")
@@ -72,6 +74,16 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
     BinlogError
         The server cannot be read.
     """
+    for left in reversed(range(_TRIES)):
+        try:
+            return _compare(work, lake, tables)
+        except ServerError as error:  # a table has gone since it was looked for: the next look tells
+            if error.code not in GONE or not left:
+                raise
+    raise AssertionError
+
+
+def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[Compared]:
     work.until_now()
     out = [
         Compared(
@@ -111,7 +123,7 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
         for one in chosen:
             name = one.full_name
             if one.stage != "following" or not work.stands_at(one, last):
-                out.append(Compared(name, reason=one.reason or "the table changed while it was compared"))
+                out.append(Compared(name, reason=one.reason or _MEANWHILE))
                 continue
             parts = [part for part in seen if part.table == name]
             try:
@@ -138,12 +150,14 @@ def _compared(
     session: SparkSession, lake: Lake, state: TableState, viewed: Viewed, folder: Folder, seen: Sequence[Seen]
 ) -> Compared:
     for one in seen:
+        if isinstance(one.error, ServerError) and one.error.code in GONE | CHANGED:
+            return Compared(state.full_name, reason=_MEANWHILE)
         if one.error is not None:
             raise one.error
     table = lake.opened(state)
     now = [table.columns.field(one.name).type for one in viewed.schema if one.name in table.columns.names]
     if now != viewed.schema.types:
-        return Compared(state.full_name, reason="the table changed while it was compared")
+        return Compared(state.full_name, reason=_MEANWHILE)
     rows = sum(one.rows for one in seen)
     theirs = [one.name for one in seen if one.name is not None]
     ours = [one.name for one in table.files()]

@@ -34,8 +34,8 @@ _MOST_FAILURES = 3  # in a row, before a table is parked
 _AGAIN = 300.0  # seconds after which what could not be read or written is tried again
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
-_GONE = frozenset((1146, 1049))  # no such table, no such database
-_CHANGED = frozenset((1054, 1412))  # no such column, the definition changed: since the copy began
+GONE = frozenset((1146, 1049))  # no such table, no such database
+CHANGED = frozenset((1054, 1412))  # no such column, the definition changed: since the copy began
 _CASE = "lower_case_table_names"
 _COPY = "binlog_core.copy"  # in a commit
 
@@ -223,7 +223,7 @@ class Mirroring:
     def _failed(self, state: TableState, error: BinlogError) -> None:
         """A copy failed; what the next look at the server mends is not a failure of the table's."""
         code = error.code if isinstance(error, ServerError) else None
-        if code in _GONE or code in _CHANGED:
+        if code in GONE or code in CHANGED:
             return
         state.failures += 1
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:

@@ -6,12 +6,13 @@ for each other there. Each reads its share of the tables' chunks, and writes a n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...errors import BinlogError, ServerError, UnreachableError
+from ...errors import BinlogError, MirrorError, ServerError, UnreachableError
 from ...server.address import Address
 from ...server.connection import Connection
 from ..apply.files import FileWriter
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_LOCK_WAIT = 30  # seconds
+_LOCK_WAIT = 5  # seconds for each table: as long, behind this lock, wait those who write to it
+_LOCK_TRIES = 10
+_PAUSE = 2.0  # seconds between them, in which others write
+_BUSY = frozenset((1205, 1213))  # the lock was not to be had in time, or by a deadlock
 
 
 @dataclass(frozen=True)
@@ -147,12 +151,27 @@ class Viewer:
                     meet()
 
     def _lock(self, locking: Connection) -> None:
+        """Lock the tables; where others have them, these go on for a moment before it tries again."""
         locking.query(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
         if self.everything:
-            locking.query("FLUSH TABLES WITH READ LOCK", right="RELOAD", patience=_LOCK_WAIT + 5)
+            sql, right = "FLUSH TABLES WITH READ LOCK", "RELOAD"
         else:
-            names = ", ".join(f"{one.name} READ" for one in self.tables)
-            locking.query(f"LOCK TABLES {names}", right="LOCK TABLES", patience=_LOCK_WAIT + 5)
+            sql, right = "LOCK TABLES " + ", ".join(f"{one.name} READ" for one in self.tables), "LOCK TABLES"
+        for left in reversed(range(_LOCK_TRIES)):
+            try:
+                locking.query(sql, right=right, patience=_LOCK_WAIT * (len(self.tables) + 1) + 60)
+                return
+            except ServerError as error:
+                if error.code not in _BUSY:
+                    raise
+                if not left:
+                    raise MirrorError(
+                        f"the tables could not be locked for reading in {_LOCK_TRIES} attempts of"
+                        f" {_LOCK_WAIT} seconds: another session locks one of them, or has changed it in a"
+                        " transaction that is still open: end that, or verify other tables",
+                        path=locking.name,
+                    ) from None
+            time.sleep(_PAUSE)
 
     def _read(self, viewing: Connection, viewed: Viewed, chunk: str) -> Seen:
         pa, count = import_pyarrow(), 0

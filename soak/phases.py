@@ -1,0 +1,60 @@
+"""What a mirror is doing, told to a process that is going to kill it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_WIDTH = 64
+_COMMITS = ("exchange", "replace", "empty")
+IDLE = "between"
+
+
+def tell(path: str) -> None:
+    """Have this process write there what its mirror is doing, from now on."""
+    from binlog_core.spark.lake.delta import DeltaLakeTable
+    from binlog_core.spark.lake.iceberg import IcebergLakeTable
+    from binlog_core.spark.mirror import history, mirroring, state
+
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    doing: list[str] = []
+
+    def write() -> None:
+        os.pwrite(file, (" ".join(dict.fromkeys(doing)) or IDLE).encode().ljust(_WIDTH), 0)
+
+    def told(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            doing.append(what)
+            write()
+            try:
+                return function(*arguments, **named)
+            finally:
+                doing.pop()
+                write()
+
+        return call
+
+    watched: list[tuple[Any, str, str]] = [
+        (mirroring, "run_copies", "copy"),
+        (mirroring, "commit_copy", "copy"),
+        (mirroring, "decode", "decode"),
+        (mirroring, "apply_round", "fold"),
+        (mirroring, "compact", "compaction"),
+        (mirroring.Mirroring, "archive", "archive"),
+        (history.History, "append", "history"),
+        (history.History, "begin", "history"),
+        (state.Lake, "save", "note"),
+        *((table, name, "commit") for table in (DeltaLakeTable, IcebergLakeTable) for name in _COMMITS),
+    ]
+    for owner, name, what in watched:
+        setattr(owner, name, told(what, getattr(owner, name)))
+    write()
+
+
+def phase(path: Path) -> str:
+    """What a process was last doing that told it there."""
+    return path.read_text().rstrip() if path.exists() else IDLE

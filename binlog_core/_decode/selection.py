@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import chain
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -31,6 +34,7 @@ TableMapsMet = dict[int, tuple[Table, int, bytes]]  # flags and body, by the ide
 MAX_POSITION = (1 << 63) - 1
 OP_BITS = {"insert": 1, "update": 2, "delete": 4}  # rows_op_t in src/wire/codes.pxd
 ALL_OPS = sum(OP_BITS.values())
+_ESCAPED, _WILD = re.compile(r"\[([*?[])\]"), re.compile(r"[*?[]")  # as `glob.escape` writes them
 
 
 @dataclass(slots=True)
@@ -97,7 +101,7 @@ class Selection:
     def _matched(self, table: Table, patterns: tuple[str, ...]) -> bool:
         met = self.met.patterns
         found = False
-        for pattern in patterns:
+        for pattern in _that_may_match(patterns, table.full_name, table.name):
             if not (found and pattern in met) and matches(table, pattern):
                 met.add(pattern)
                 found = True
@@ -144,8 +148,32 @@ def is_wanted_name(
     full_name: str, tables: Iterable[str] | None, exclude_tables: Iterable[str] | None
 ) -> bool:
     """Whether a table is among ``tables`` and not among ``exclude_tables``, by its full name."""
-    wanted = tables is None or any(matches_name(full_name, pattern) for pattern in tables)
-    return wanted and not any(matches_name(full_name, pattern) for pattern in exclude_tables or ())
+
+    def among(patterns: Iterable[str]) -> bool:
+        near = _that_may_match(tuple(patterns), full_name, full_name.partition(".")[2])
+        return any(matches_name(full_name, pattern) for pattern in near)
+
+    return (tables is None or among(tables)) and not among(exclude_tables or ())
+
+
+def _that_may_match(patterns: tuple[str, ...], full_name: str, name: str) -> Iterable[str]:
+    """Patterns without those that are another table's name: there may be thousands of them."""
+    names, others = _sorted_out(patterns)
+    return chain(names.get(full_name, ()), names.get(name, ()), others)
+
+
+@lru_cache(maxsize=64)
+def _sorted_out(patterns: tuple[str, ...]) -> tuple[dict[str, list[str]], list[str]]:
+    """The patterns that match one name alone, by that, and the others."""
+    names: dict[str, list[str]] = {}
+    others: list[str] = []
+    for pattern in dict.fromkeys(patterns):
+        literal = _ESCAPED.sub(r"\1", pattern)
+        if _WILD.search(_ESCAPED.sub("", pattern)):
+            others.append(pattern)
+        else:
+            names.setdefault(literal, []).append(pattern)
+    return names, others
 
 
 def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:

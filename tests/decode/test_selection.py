@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from glob import escape
+
 import pytest
 from support.golden import golden_logs
 from support.logs import DDL, GTID, META_FULL, all_rows, path_of
 
 import binlog_core
 from binlog_core import SchemaError
-from binlog_core._decode.selection import matches
+from binlog_core._decode import selection
+from binlog_core._decode.selection import is_wanted_name, matches
 
 
 def test_tables_by_name_and_pattern() -> None:
@@ -71,3 +75,28 @@ def test_names_with_dots() -> None:
     table = binlog_core.Table("a.b", "c", ())
     assert matches(table, "a.b.c") and matches(table, "c") and matches(table, "a.b.*")
     assert not matches(table, "b.c")
+
+
+def test_a_pattern_that_is_one_name_is_not_held_against_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the tables of a mirror, of which there may be thousands."""
+    names = [f"shop.t{i}" for i in range(500)] + ["shop.[a]*", "shop.a?", "shop.b", "a.b.c"]
+    patterns = tuple(map(escape, names))
+    asked = 0
+
+    def counted(name: str, pattern: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return fnmatchcase(name, pattern)
+
+    monkeypatch.setattr(selection, "fnmatchcase", counted)
+    assert all(is_wanted_name(name, patterns, None) for name in names)
+    assert not any(is_wanted_name(f"{name}x", patterns, None) for name in names)
+    assert asked == len(names)
+
+
+@pytest.mark.parametrize("pattern", ["b", "a.b", "a.*", "*", "?", "[ab]", "[*]", "a.[*]", "a.[[]", "[[]"])
+def test_patterns_and_names_match_as_fnmatch_says(pattern: str) -> None:
+    for name in ("a.b", "a.*", "a.[", "a.x", "b.a", "a.[*]"):
+        found = fnmatchcase(name if "." in pattern else name.partition(".")[2], pattern)
+        assert is_wanted_name(name, ("none", pattern), None) == found
+        assert is_wanted_name(name, None, ("none", pattern)) != found

@@ -60,7 +60,9 @@ class History:
             if opened(one).last_commit().get(_BEGAN) != told[_BEGAN]:
                 files = current.files() if one == number else ()
                 rows = replace(rows, into=self._lake.folder(state, one), schema=schemas[one])
-                self._write(opened(one), rows, files, marker if one == 1 else (), place, told)
+                # A copy's mark may be before what is here already: that must not come a second time.
+                end = max(place, opened(one).applied(self._mirror) or 0)
+                self._write(opened(one), rows, files, marker if one == 1 else (), end, told)
 
     def append(
         self,

@@ -97,6 +97,17 @@ def test_changes_come_once_whatever_is_done_again(changes: Changes) -> None:
     assert changes.rows()[0]["_commit_timestamp"] == NOW
 
 
+def test_changes_behind_the_mark_of_a_new_copy_come_once(changes: Changes) -> None:
+    """The mark is a place that every SELECT sees: it may come before what the archive had by then."""
+    changes.append(150, changes.file(ID, (1, "insert", 110), (2, "insert", 140)))
+    changes.state.place = 130
+    changes.history.begin(changes.state)
+    for end in (150, 200):
+        changes.append(end, changes.file(ID, (2, "insert", 140), (3, "insert", 150)))
+    found = [(row["id"], row["_change_type"], row["_commit_version"]) for row in changes.rows()]
+    assert found == [(1, "insert", 110), (None, "copy", 129), (2, "insert", 140), (3, "insert", 150)]
+
+
 def test_a_table_is_opened_once_in_a_round(changes: Changes, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[int] = []
     real = Lake.opened

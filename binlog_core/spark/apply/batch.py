@@ -25,8 +25,8 @@ from .alterations import Check
 from .changes import Changes
 from .file_target import FileTarget
 from .files import respelt
-from .jobs import Folder, Here, Jobs, OnSpark
-from .staging import AppliedStatement, Stager
+from .jobs import Folder, Here, InMemory, Jobs, OnSpark
+from .staging import BUCKETS, AppliedStatement, Stager
 from .statements import ApplyStopped, OnAlter, OnDrop, Rules, follow
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["Applied", "ApplyStopped", "apply_changes"]
+
+_IN_MEMORY = 32 << 20  # bytes of changes that are folded without files
 
 
 class MergeTarget(LakeTable, Protocol):
@@ -189,13 +191,16 @@ def apply_images(
     staged = pa.schema([*own, *extra])
     jobs: Jobs
     place: AbstractContextManager[Any]
-    if isinstance(batch, pa.Table):
+    buckets = BUCKETS
+    if isinstance(batch, pa.Table) and batch.nbytes < _IN_MEMORY:
+        jobs, place, buckets = Here(batch), contextlib.nullcontext(InMemory("")), 1
+    elif isinstance(batch, pa.Table):
         jobs, place = Here(batch), tempfile.TemporaryDirectory(prefix="binlog-")
     else:
         jobs, place = OnSpark(batch.sparkSession, batch), into.place.workspace()
     with _told(into), place as opened:
         within = opened if isinstance(opened, Folder) else Folder(opened)
-        stager = Stager(within, staged, tuple(staged.get_field_index(name) for name in keys), len(extra))
+        stager = Stager(within, staged, tuple(map(staged.get_field_index, keys)), len(extra), buckets)
         changes = Changes(jobs, stager, keys, defaults or {}, app=app)
         told = sorted([*changes.stage(), *statements])
         known = {field.name: field.type for field in (*here, *own)}

@@ -83,7 +83,7 @@ class Changes:
         if any(one.torn for one in self.staged):
             raise ValueError("an update without its preimage: read with images=both")
         moved = [pairs for one in self.staged for pairs in one.moved]
-        if moved:
+        if moved and self.stager.buckets > 1:
             # Keys that a row moved between must meet in one bucket, all that hang together in the same.
             again = replace(self.stager, labels=labels_of(moved))
             kept = self.staged

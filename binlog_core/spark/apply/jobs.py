@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ..._change_columns import LAKE_COLUMNS
 from ..lake.delta import delta_filesystem
 from ..lake.destination import open_filesystem
+from ..rows.types import import_pyarrow
 from ..workers import call_partitions, call_tasks
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+_PLACE = LAKE_COLUMNS[1], LAKE_COLUMNS[3]  # of a change in the order of all
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,26 @@ class Folder:
                     filesystem.delete_dir(path)
 
 
+@dataclass(frozen=True)
+class InMemory(Folder):
+    """A directory in this process's memory: for work that is done here."""
+
+    files: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def open(self) -> Any:
+        """What it takes of a file system."""
+        return self
+
+    def open_output_stream(self, name: str) -> Any:
+        """A new file."""
+        self.files[name] = import_pyarrow().BufferOutputStream()
+        return self.files[name]
+
+    def open_input_file(self, name: str) -> Any:
+        """One that is written and closed."""
+        return import_pyarrow().BufferReader(self.files[name].getvalue())
+
+
 class Jobs(Protocol):
     """Who does the work."""
 
@@ -117,8 +139,10 @@ class Here:
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
     ) -> list[_Result]:
         """See `Jobs`."""
-        order = [("_commit_version", "ascending"), ("_change_ordinal", "ascending")]
-        return [function(self.changes.sort_by(order).to_batches())]
+        changes = self.changes
+        if not _in_order(changes):
+            changes = changes.sort_by([(name, "ascending") for name in _PLACE])
+        return [function(changes.to_batches())]
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Jobs`."""
@@ -138,10 +162,15 @@ class OnSpark:
         """See `Jobs`."""
         frame = self.changes
         if together:
-            version, ordinal = LAKE_COLUMNS[1], LAKE_COLUMNS[3]
-            frame = frame.repartition(version).sortWithinPartitions(version, ordinal)
+            frame = frame.repartition(_PLACE[0]).sortWithinPartitions(*_PLACE)
         return call_partitions(frame, function)
 
     def run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         """See `Jobs`."""
         return call_tasks(self.spark, function, tasks)
+
+
+def _in_order(changes: pa.Table) -> bool:
+    version, ordinal = (changes[name].to_numpy() for name in _PLACE)
+    later = version[1:] > version[:-1]
+    return bool((later | ((version[1:] == version[:-1]) & (ordinal[1:] > ordinal[:-1]))).all())

@@ -138,6 +138,7 @@ class Stager:
     keys : tuple of int
         Places of the key's columns in `schema`.
     extra : int
+    buckets : int
     labels : (ndarray, ndarray) or None
         Hashes of keys, sorted, and those that their buckets are told by instead.
     """
@@ -146,6 +147,7 @@ class Stager:
     schema: pa.Schema
     keys: tuple[int, ...]
     extra: int = 0
+    buckets: int = BUCKETS
     labels: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = field(default=None, repr=False)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Staged:
@@ -367,14 +369,11 @@ class _Writer:
         if not len(images):
             return
         stager = self._stager
-        key_hashes = hashes([images.columns[i] for i in stager.keys])
-        if stager.labels is not None:
-            known, labels = stager.labels
-            at = np.minimum(np.searchsorted(known, key_hashes), len(known) - 1)
-            key_hashes = np.where(known[at] == key_hashes, labels[at], key_hashes)
-        bucket = (key_hashes % np.uint64(BUCKETS)).astype(np.uint8)
-        order = np.argsort(bucket, kind="stable")
-        images = images.take(order)
+        bucket = np.zeros(len(images), np.uint8)
+        if stager.buckets > 1:
+            bucket = self._buckets(images)
+            order = np.argsort(bucket, kind="stable")
+            images, bucket = images.take(order), bucket[order]
         lacks = images.lacks if images.lacks is not None else np.zeros((len(images), 0), np.bool_)
         self.staged.partial |= bool(lacks.any())
         packed = np.packbits(lacks, axis=1, bitorder="little")
@@ -394,11 +393,20 @@ class _Writer:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         self._open(batch.schema)
         _, buckets, sizes = self.staged.files[-1]
-        used, starts = np.unique(bucket[order], return_index=True)
-        for number, start, end in zip(used.tolist(), starts, [*starts[1:], len(order)], strict=True):
+        used, starts = np.unique(bucket, return_index=True)
+        for number, start, end in zip(used.tolist(), starts, [*starts[1:], len(bucket)], strict=True):
             self._file.write_batch(batch.slice(start, end - start))
             buckets.append(number)
-            sizes.append((end - start) * batch.nbytes // len(order))
+            sizes.append((end - start) * batch.nbytes // len(bucket))
+
+    def _buckets(self, images: RowImages) -> NDArray[np.uint8]:
+        stager = self._stager
+        key_hashes = hashes([images.columns[i] for i in stager.keys])
+        if stager.labels is not None:
+            known, labels = stager.labels
+            at = np.minimum(np.searchsorted(known, key_hashes), len(known) - 1)
+            key_hashes = np.where(known[at] == key_hashes, labels[at], key_hashes)
+        return (key_hashes % np.uint64(stager.buckets)).astype(np.uint8)
 
     def _open(self, schema: pa.Schema) -> None:
         if self._file is None:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..._sources.deltas import import_deltalake
@@ -37,14 +38,28 @@ class DeltaLakeTable:
         import_deltalake()
         self.uri = uri
         self._options = dict(options) if options else None
-        self._delta: Any = None
-        self._open()
+        self._delta = self._opened()
 
-    def _open(self) -> None:
+    def _opened(self) -> Any:
         from deltalake import DeltaTable
 
-        if self._delta is not None or DeltaTable.is_deltatable(self.uri, storage_options=self._options):
-            self._delta = DeltaTable(self.uri, storage_options=self._options)
+        if DeltaTable.is_deltatable(self.uri, storage_options=self._options):
+            return DeltaTable(self.uri, storage_options=self._options)
+        return None
+
+    @cached_property
+    def _delta(self) -> Any:
+        """None: it is not there."""
+        return self._opened()
+
+    @cached_property
+    def _applied(self) -> dict[str, int | None]:
+        return {}
+
+    def _committed(self) -> None:
+        """What is known of it is from before an own commit: it is opened anew when it is asked again."""
+        for name in ("_delta", "_applied", "columns"):
+            self.__dict__.pop(name, None)
 
     # ------------------------------------------------------------ what it is
 
@@ -53,7 +68,7 @@ class DeltaLakeTable:
         """See `FileTable`."""
         return self._delta is not None
 
-    @property
+    @cached_property
     def columns(self) -> pa.Schema:
         """See `LakeTable`."""
         pa = import_pyarrow()
@@ -76,8 +91,11 @@ class DeltaLakeTable:
 
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
-        found: int | None = None if self._delta is None else self._delta.transaction_version(app_id)
-        return found
+        if self._delta is None:
+            return None
+        if app_id not in self._applied:  # deltalake reads the log for it
+            self._applied[app_id] = self._delta.transaction_version(app_id)
+        return self._applied[app_id]
 
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
@@ -201,7 +219,7 @@ class DeltaLakeTable:
                 storage_options=self._options,
                 commit_properties=_properties(app, told),
             )
-            return self._open()
+            return self._committed()
         before = self.version
         if _without_zone(columns) and not _without_zone(self.columns):
             self._delta.alter.add_feature(
@@ -220,13 +238,13 @@ class DeltaLakeTable:
             return
         new = Schema.from_arrow(import_pyarrow().schema(lacking)).fields
         self._delta.alter.add_columns([Field(one.name, one.type, nullable=True) for one in new])
-        self._open()
+        self._committed()
 
     def empty(self) -> None:
         """See `FileTable`."""
         if self._delta is not None:
             self._delta.delete()
-            self._open()
+            self._committed()
 
     def _commit(
         self,
@@ -249,7 +267,7 @@ class DeltaLakeTable:
             if alone:
                 raise self._conflict(str(error)) from error
             raise
-        self._open()
+        self._committed()
 
     def _check_alone(self, before: int) -> None:
         """What was altered was the next version."""

@@ -563,6 +563,7 @@ def test_many_workers_fold_what_one_does(
     tmp_path: Path, seed: int, minimal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("binlog_core.spark.apply.batch.Here", Pieces)
+    monkeypatch.setattr("binlog_core.spark.apply.batch._IN_MEMORY", 0)
     monkeypatch.setattr("binlog_core.spark.apply.changes._TASK_BYTES", 1)
     monkeypatch.setattr("binlog_core.spark.apply.changes._SMALL_BYTES", 0)
     monkeypatch.setattr("binlog_core.spark.apply.staging._CHUNK_ROWS", 10)

@@ -8,7 +8,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from binlog_core.spark.apply.jobs import Folder, Here  # noqa: E402
+from binlog_core.spark.apply.jobs import Folder, Here, InMemory  # noqa: E402
 
 
 def test_a_workspace_is_gone_at_the_end(tmp_path: Path) -> None:
@@ -35,3 +35,22 @@ def test_work_in_this_process_sees_the_changes_in_order() -> None:
     (found,) = jobs.stage(lambda batches: [i for batch in batches for i in batch["id"].to_pylist()])
     assert found == [1, 2, 3]
     assert jobs.run(lambda task: task * 2, [2, 1]) == [4, 2]
+
+
+def test_memory_holds_files_as_a_directory_does() -> None:
+    place = InMemory("")
+    with place.open().open_output_stream("a") as sink:
+        sink.write(b"one")
+        assert sink.tell() == 3
+    with place.open().open_input_file("a") as source:
+        assert source.read() == b"one"
+    with pytest.raises(KeyError):
+        place.open().open_input_file("b")
+
+
+def test_changes_in_order_are_not_sorted_again() -> None:
+    changes = pa.table({"_commit_version": [1, 1, 2], "_change_ordinal": [0, 1, 0], "v": ["a", "b", "c"]})
+    (same,) = Here(changes).stage(lambda batches: pa.Table.from_batches(list(batches)))
+    assert same["v"].chunk(0).buffers()[2].address == changes["v"].chunk(0).buffers()[2].address
+    (sorted_,) = Here(changes.take([2, 1, 0])).stage(lambda batches: pa.Table.from_batches(list(batches)))
+    assert sorted_ == changes

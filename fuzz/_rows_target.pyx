@@ -8,11 +8,15 @@ An input of `rows` is a small language, so that no byte is wasted on lengths tha
 
     options u8, rows of a group u8, then events: type u8, table id u8, length u16, body
 
-The body of a table map is a list of (operation, first, second) bytes, a column each; that of a rows event
-begins behind its table id. With the first bit of options the rest is taken as the bytes of a log.
+The body of a table map is its flags and a list of (operation, first, second) bytes, a column each; that of a rows
+event begins behind its table id. With the first bit of options the rest is taken as the bytes of a log. A flag of a
+table map has its rows become columns at once (_rows_columns.pxi); another, that a condition is given for them
+(_rows_conditions.pxi).
 """
 
 include "decode/_rows.pyx"
+include "_rows_columns.pxi"
+include "_rows_conditions.pxi"
 
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport abort, realloc
@@ -39,6 +43,14 @@ cdef enum option_t:
     OPTION_DROP = 32            # plans are dropped between groups
     OPTION_NESTED = 64          # as events inside a payload
     OPTION_VERIFY = 128
+
+cdef enum map_flag_t:
+    MAP_UNWANTED = 1
+    MAP_RAW = 2
+    MAP_SHARED = 4
+    MAP_COLUMNS = 8
+    MAP_CONDITION = 16          # where MAP_COLUMNS is: instead of them
+    MAP_NULLABLE = 4            # this bit and those above it
 
 cdef uint8_t[3][6] MARIA_LENGTHS
 MARIA_LENGTHS[0] = [5, 5, 6, 6, 7, 7]       # TIMESTAMP
@@ -124,37 +136,50 @@ cdef void op_of(const uint8_t* p, uint32_t column, uint32_t* at, wire_op_t* op, 
 cdef int add_plan_of(Decoder decoder) except -1:
     # From the table map that run came back for, to a plan.
     cdef Cursor body = cursor_over(decoder.loop.pending.data, decoder.loop.pending.length)
+    cdef Cursor condition
     cdef uint32_t count, i, at, image_len, plan
     cdef bint json = False
     cdef wire_op_t[MAX_COLUMNS] ops
     cdef list json_columns = []
     cdef uint16_t flags = load_u16(body.pos)
+    cdef bint drive = flags & MAP_COLUMNS and not flags & MAP_RAW
     skip(&body, 2)
+    condition.pos = condition.end = body.pos
+    if drive and flags & MAP_CONDITION and remaining(&body):
+        i = body.pos[0]
+        skip(&body, 1)
+        take_slice(&body, min(i, <uint32_t> remaining(&body)), &condition)
     count = <uint32_t> remaining(&body) // 3
     if count > MAX_COLUMNS:
         count = MAX_COLUMNS
     image_len = sizeof(image_t) + 2 * ((count + 7) // 8)
-    if flags & 1 or not count:
+    if flags & MAP_UNWANTED or not count:
         plan = decoder.add_plan(EMPTY, image_len=0, record_len=0, wanted=False)
-        decoder.add_definition(plan, None, shared=bool(flags & 4))
+        decoder.add_definition(plan, None, shared=bool(flags & MAP_SHARED))
         return 0
     at = image_len
     for i in range(count):
         op_of(body.pos + 3 * i, i, &at, &ops[i], &json)
         if json:
             json_columns.append(i)
-    if flags & 2:
+    if flags & MAP_RAW:
         at = image_len + sizeof(span_t)
-    return plan_into(decoder, ops, count, image_len, at, json_columns, flags)
+    plan = new_plan(decoder, ops, count, image_len, at, json_columns, flags)
+    if drive and flags & MAP_CONDITION:
+        decode_with_condition(decoder, plan, ops, condition, json_columns, flags)
+    elif drive:
+        decode_into_columns(decoder.loop.plans[plan], body.pos + 2)
+    decoder.add_definition(plan, definition_with(at), shared=bool(flags & MAP_SHARED))
+    return 0
 
 
-cdef int plan_into(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len,
-                   list json_columns, uint16_t flags) except -1:
+cdef uint32_t new_plan(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32_t image_len, uint32_t record_len,
+                       list json_columns, uint16_t flags) except? 0:
     cdef plan_t* plan
     cdef uint32_t i
     # Memory and ids are the decoder's business; what the plan says comes in between.
-    cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len, raw=bool(flags & 2),
-                                           wanted=False)
+    cdef uint32_t index = decoder.add_plan(EMPTY, image_len=image_len, record_len=record_len,
+                                           raw=bool(flags & MAP_RAW), wanted=False)
     plan = decoder.loop.plans[index]
     free(plan.ops)
     free(plan.nullable)
@@ -168,11 +193,12 @@ cdef int plan_into(Decoder decoder, const wire_op_t* ops, uint32_t count, uint32
     plan.json_columns = <uint16_t*> malloc((plan.json_count + 1) * sizeof(uint16_t))
     memcpy(plan.ops, ops, count * sizeof(wire_op_t))
     for i in range(count):
-        plan.nullable[i] = flags >> (i % 12 + 4) & 1
+        plan.nullable[i] = flags >> (i % 12 + MAP_NULLABLE) & 1
     for i in range(plan.json_count):
         plan.json_columns[i] = json_columns[i]
-    decoder.add_definition(index, definition_with(record_len), shared=bool(flags & 4))
-    return 0
+    while <uint32_t> len(decoder.layouts) <= index:
+        decoder.layouts.append(None)
+    return index
 
 
 class NoColumns:
@@ -200,43 +226,53 @@ cdef void check(bint holds) noexcept nogil:
 cdef void check_batches(Decoder decoder) noexcept nogil:
     # What every reader of a group relies on.
     cdef batch_t* batch
-    cdef plan_t* plan
+    cdef uint32_t i, plan
+    cdef uint64_t total = 0
+    for i in range(decoder.loop.group.batch_count):
+        batch = &decoder.loop.group.batches[i]
+        plan = decoder.loop.tables.definitions[batch.definition].plan
+        total += batch.count
+        if batch.sink != NULL:
+            check_columns(decoder, batch)
+            continue
+        check_records(decoder, batch)
+        if judge_of(plan) != NULL:
+            judge_records(decoder, batch, decoder.loop.plans[plan], judge_of(plan))
+    check(total == decoder.loop.group.records)
+
+
+cdef void check_records(Decoder decoder, batch_t* batch) noexcept nogil:
+    cdef plan_t* plan = decoder.loop.plans[decoder.loop.tables.definitions[batch.definition].plan]
     cdef uint8_t* record
     cdef image_t image
     cdef span_t span
     cdef invalid_date_t invalid
     cdef json_diff_t diff
-    cdef uint64_t limit, before, total = 0
-    cdef uint32_t i, j, k, n
+    cdef uint64_t limit = batch.heap.length if batch.copies else <uint64_t> decoder.loop.windows[0].view.len
+    cdef uint64_t before = 0
+    cdef uint32_t j, k, n
     cdef size_t transactions = decoder.loop.group.transactions.length // sizeof(transaction_t)
-    for i in range(decoder.loop.group.batch_count):
-        batch = &decoder.loop.group.batches[i]
-        plan = decoder.loop.plans[decoder.loop.tables.definitions[batch.definition].plan]
-        total += batch.count
-        check(batch.records.length == <size_t> batch.count * plan.record_len)
-        check(batch.records.length + ROOM <= batch.records.capacity or not batch.count or plan.raw)
-        limit = batch.heap.length if batch.copies else <uint64_t> decoder.loop.windows[0].view.len
-        for j in range(batch.count):
-            record = batch.records.data + <size_t> j * plan.record_len
-            memcpy(&image, record, sizeof(image))
-            check(1 <= image.op <= 4 and image.transaction < transactions)
-            for k in range(plan.column_count):
-                if plan.raw or plan.ops[k].code < WIRE_SPAN1:
-                    continue
-                memcpy(&span, record + plan.ops[k].out, sizeof(span))
-                check(span.length <= limit and span.offset <= limit - span.length)
-        before = 0
-        n = <uint32_t> (batch.invalid_dates.length // sizeof(invalid_date_t))
-        for j in range(n):
-            memcpy(&invalid, batch.invalid_dates.data + j * sizeof(invalid), sizeof(invalid))
-            check(invalid.record < batch.count and invalid.column < plan.column_count)
-            check(not j or before < (<uint64_t> invalid.record << 16 | invalid.column))
-            before = <uint64_t> invalid.record << 16 | invalid.column
-        n = <uint32_t> (batch.json_diffs.length // sizeof(json_diff_t))
-        for j in range(n):
-            memcpy(&diff, batch.json_diffs.data + j * sizeof(diff), sizeof(diff))
-            check(0 < diff.record < batch.count and diff.column < plan.column_count)
-    check(total == decoder.loop.group.records)
+    check(batch.records.length == <size_t> batch.count * plan.record_len)
+    check(batch.records.length + ROOM <= batch.records.capacity or not batch.count or plan.raw)
+    for j in range(batch.count):
+        record = batch.records.data + <size_t> j * plan.record_len
+        memcpy(&image, record, sizeof(image))
+        check(1 <= image.op <= 4 and image.transaction < transactions)
+        for k in range(plan.column_count):
+            if plan.raw or plan.ops[k].code < WIRE_SPAN1:
+                continue
+            memcpy(&span, record + plan.ops[k].out, sizeof(span))
+            check(span.length <= limit and span.offset <= limit - span.length)
+    n = <uint32_t> (batch.invalid_dates.length // sizeof(invalid_date_t))
+    for j in range(n):
+        memcpy(&invalid, batch.invalid_dates.data + j * sizeof(invalid), sizeof(invalid))
+        check(invalid.record < batch.count and invalid.column < plan.column_count)
+        check(not j or before < (<uint64_t> invalid.record << 16 | invalid.column))
+        before = <uint64_t> invalid.record << 16 | invalid.column
+    n = <uint32_t> (batch.json_diffs.length // sizeof(json_diff_t))
+    for j in range(n):
+        memcpy(&diff, batch.json_diffs.data + j * sizeof(diff), sizeof(diff))
+        check(0 < diff.record < batch.count and diff.column < plan.column_count)
 
 
 cdef int open_over(Decoder decoder, int depth, const uint8_t* data, size_t length, uint64_t base,
@@ -291,6 +327,7 @@ cdef memory_t events_of_input(Cursor cur, bint short_ids) noexcept nogil:
 
 cdef int walk_to_end(Decoder decoder, int options) except -1:
     # False: an event whose length cannot be
+    global failed
     cdef int status
     while True:
         status = walk_loop(&decoder.loop)
@@ -305,6 +342,7 @@ cdef int walk_to_end(Decoder decoder, int options) except -1:
                 decoder.query()
                 decoder.end_statement()
         elif status == RUN_ERROR:
+            failed = True
             if decoder.loop.event.start == decoder.loop.windows[decoder.loop.depth].cur.pos:
                 return 0
         elif status == RUN_STOP:
@@ -315,6 +353,7 @@ cdef int take_checked(Decoder decoder, int options) except -1:
     cdef uint32_t i
     cdef transaction_t trx
     cdef definition_t* definition
+    decoder.finish_columns(True)
     check_batches(decoder)
     if decoder.loop.group.max_records & 1:
         decoder.take_group(Records, EMPTY, "")
@@ -354,6 +393,7 @@ cdef Decoder fresh(int options, uint32_t group_rows):
         memcpy(reused.loop.descriptor.canonical, reused.loop.plain.canonical, 256)
         set_handling(&reused.loop.descriptor)
         reused.loop.group.max_wire = 4096
+        reused.loop.worth_columns = 0
     cdef Decoder decoder = reused
     for i in range(decoder.loop.group.batch_count):
         release_batch(&decoder.loop.group.batches[i])
@@ -365,6 +405,9 @@ cdef Decoder fresh(int options, uint32_t group_rows):
     for i in range(decoder.loop.plan_count):
         free_plan(decoder.loop.plans[i])
     decoder.loop.plan_count = 0
+    decoder.layouts.clear()
+    release_layouts()
+    release_judges()
     release(&decoder.loop.group.transactions)
     release(&decoder.loop.tail)
     if new_transactions(&decoder.loop) != DECODE_OK:
@@ -390,6 +433,22 @@ cdef Decoder fresh(int options, uint32_t group_rows):
 
 
 cdef int rows(const uint8_t* data, size_t size) except -1:
+    global keep_all, met, failed
+    cdef uint64_t kept
+    keep_all = failed = False
+    met = 0
+    walk_input(data, size)
+    # Without conditions groups end elsewhere, and with them what OPTION_DROP drops.
+    if judges.length and not failed and not data[0] & OPTION_DROP:
+        kept = met
+        met = 0
+        keep_all = True
+        walk_input(data, size)
+        check(failed or met == kept)
+    return 0
+
+
+cdef int walk_input(const uint8_t* data, size_t size) except -1:
     cdef Cursor cur = cursor_over(data, size)
     cdef memory_t log
     cdef memory_t part

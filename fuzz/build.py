@@ -33,6 +33,24 @@ DIRECTIVES = {
     "language_level": 3, "boundscheck": False, "wraparound": False, "initializedcheck": False,
     "cdivision": True,
 }  # fmt: skip
+HEADERS = [
+    "src/arrow/copy_spans.h",
+    "src/types/ascii.h",
+    "src/batch/records.pxi",
+    "src/decode/place.pxi",
+    "src/decode/words.pxi",
+    "src/crc/crc32.h",
+    "src/crc/crc32_run.h",
+    "src/find/resync_scan.h",
+]
+INCLUDED = {
+    "binlog_core._core._rows_target": [
+        "src/decode/_rows.pyx",
+        "fuzz/_rows_columns.pxi",
+        "fuzz/_rows_conditions.pxi",
+    ],
+    "_loops": ["src/find/_resync.pyx"],
+}
 
 
 def main() -> None:
@@ -52,18 +70,7 @@ def main() -> None:
             name,
             [source],
             include_dirs=["src", numpy.get_include()],
-            depends=[
-                "src/arrow/copy_spans.h",
-                "src/types/ascii.h",
-                "src/batch/records.pxi",
-                "src/decode/place.pxi",
-                "src/decode/words.pxi",
-                "src/crc/crc32.h",
-                "src/crc/crc32_run.h",
-                "src/find/resync_scan.h",
-                "src/decode/_rows.pyx",
-                "src/find/_resync.pyx",
-            ],
+            depends=[*HEADERS, *INCLUDED.get(name, ())],
             extra_compile_args=FLAGS,
             define_macros=[
                 ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"),
@@ -77,7 +84,10 @@ def main() -> None:
             "name": "binlog_core_fuzz",
             "packages": [],
             "ext_modules": cythonize(
-                extensions, include_path=["src"], compiler_directives=DIRECTIVES, build_dir=str(BUILD / "c")
+                extensions,
+                include_path=["src", "fuzz"],
+                compiler_directives=DIRECTIVES,
+                build_dir=str(BUILD / "c"),
             ),
         }
     )

@@ -44,6 +44,17 @@ MARIADB_COMPRESSED = range(165, 172)
 ROWS = {*range(20, 26), *range(30, 33), PARTIAL}
 
 
+# Options, and what table maps begin with: see _rows_target.pyx. The last have columns, and conditions.
+ROW_HEADS = (
+    *((options, b"\0\0") for options in (0, 0x02, 0x04, 0x22, 0x40)),
+    (0, b"\x08\0"),
+    (0, b"\x0c\0"),
+    (0, b"\x18\0\6\x8c\0\x08\0\4\xaf"),  # a range
+    (0, b"\x18\0\x0d\x93\1\0\0\0\0\x93\0\0\0\0\0\2"),  # NULL or NULL
+    (2, b"\x18\0\7\x46\0\0\x20\7\0\0"),  # no change
+)
+BEHIND = struct.pack("<BBH", 3, 0, 80) + bytes(80)  # rows at the end of a log do not become columns
+
 GTID_SETS = (
     b"4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c6:1-5:7:tag:3,\n4c1f1d3c-aaaa-bbbb-cccc-e4f42d5491c7:9",
     b"0-1-5,1-2-9",
@@ -120,15 +131,15 @@ def bodies(data: bytes, log: binlog_core.Log) -> Iterator[tuple[int, bytes]]:
         )
 
 
-def row_events(events: list[tuple[int, bytes]], mariadb: bool) -> Iterator[bytes]:
-    """The events of a log in the small language, table ids folded into a byte."""
+def row_events(events: list[tuple[int, bytes]], mariadb: bool, head: bytes) -> Iterator[bytes]:
+    """The events of a log in the small language, table ids folded into a byte; head: of each table map."""
     ids: dict[bytes, int] = {}
     for kind, body in events:
         number = 0
         if kind == TABLE_MAP:
             number = ids.setdefault(body[:6], len(ids) % 250)
             shape, _ = TableMaps().shape_of(body[8:], flags=1, mariadb=mariadb)
-            body = b"\0\0" + b"".join(operation_of(c) for c in shape.columns)
+            body = head + b"".join(operation_of(c) for c in shape.columns)
         elif kind in ROWS:
             number, body = ids.setdefault(body[:6], len(ids) % 250), body[6:]
         if len(body) < 1500:
@@ -192,14 +203,15 @@ def main(out: Path) -> None:
             if data[:4] != b"\xfebin" or not log.format.header_length:
                 continue
             plain = list(bodies(data, log))
-            try:
-                events = list(row_events(plain, log.format.is_mariadb))
-            except binlog_core.BinlogError:  # of early 5.1: other lengths, and other numbers
-                continue
-            for options in (0, 0x02, 0x04, 0x22, 0x40):
+            for options, head in ROW_HEADS:
+                try:
+                    events = list(row_events(plain, log.format.is_mariadb, head))
+                except binlog_core.BinlogError:  # of early 5.1: other lengths, and other numbers
+                    break
                 for first in range(0, min(len(events), 200), 20):
                     # A transaction's table maps lie near its rows: windows of the log are whole enough.
-                    save("rows", bytes((options, 7)) + b"".join(events[first : first + 20])[:MAX_SMALL])
+                    few = b"".join(events[first : first + 20])[:MAX_SMALL]
+                    save("rows", bytes((options, 7)) + few + BEHIND)
             mariadb = log.format.is_mariadb
             for road in range(1, 5):
                 for first in range(0, min(len(plain), 100), 20):

@@ -6,8 +6,12 @@
 The server is written to and archived; one reader follows it over the line and one the archive as it grows,
 both with their checkpoints; a stream reads the archive and applies it to a Delta table; a mirror copies other
 tables. In the first third of the time all of them are killed (SIGKILL) and started again, at moments of their
-own; then they live, and their memory, descriptors and threads must not grow. At the end each must have what
-SELECT has, every change once, and the archive's logs must be the server's.
+own; then they live, and once they are warm their memory, descriptors and threads must not grow. At the end
+each must have what SELECT has, every change once, and the archive's logs must be the server's.
+
+What starts a JVM needs long for its first commit, longer on a busy machine: its first life lasts until then,
+and those that follow a half to three times as long. Where Spark ends by itself, since a Python worker did not
+begin within its ten seconds, that is a kill like any other.
 """
 
 from __future__ import annotations
@@ -50,7 +54,8 @@ into = changes.writeStream.foreachBatch(merge).option("checkpointLocation", sys.
 into.trigger(processingTime="2 seconds").start().awaitTermination()
 """
 _MIRROR = "mirror(sys.argv[1], sys.argv[2], tables=sys.argv[3], spark=session)"
-WINDOWS = {"begin": 0.1, "middle": 0.5, "end": 0.9}  # of the time without kills; each is a tenth of it
+# Of the time without kills; each is a tenth of it. Spark's pools are full before the first.
+WINDOWS = {"begin": 0.3, "middle": 0.6, "end": 0.9}
 
 
 @dataclass
@@ -64,19 +69,39 @@ class Process:
         Seconds, from and to.
     errors : Path
         What it says.
+    lake : Path or None
+        Where it commits to Delta tables; its lives last as long as its first commit takes, times `lives`.
     """
 
     command: list[str]
     lives: tuple[float, float]
     errors: Path
+    lake: Path | None = None
     kills: int = 0
+    commits: int = 0
+    unit: float = 1
     until: float = 0
     figures: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def start(self, chance: random.Random) -> None:
-        with self.errors.open("ab") as errors:
+        with self.errors.open("wb") as errors:
             self.running = subprocess.Popen(self.command, stderr=errors, stdout=subprocess.DEVNULL)
-        self.until = time.monotonic() + chance.uniform(*self.lives)
+        self.began = time.monotonic()
+        if self.lake is None or self.commits:
+            self.until = self.began + self.unit * chance.uniform(*self.lives)
+
+    def may_die(self) -> bool:
+        """Its time is over."""
+        if self.lake is not None:
+            self.commits = sum(1 for _ in self.lake.rglob("_delta_log/*.json"))
+            if self.commits and not self.until:
+                self.unit = time.monotonic() - self.began
+                return True
+        return 0 < self.until < time.monotonic()
+
+    def was_left_alone(self) -> bool:
+        """Spark did not wait for its worker any longer."""
+        return "Python worker failed to connect back" in self.errors.read_text()[-3000:]
 
     def kill(self) -> None:
         self.running.kill()
@@ -144,9 +169,9 @@ def everything(port: int, seconds: float, seed: int, pause: float, folder: Path)
         "reader of the archive": ([*reader, str(archive), stores["archive"]], (2.0, 20.0)),
         "stream into Delta": (
             [*python, _SESSION + _STREAM, str(archive), str(table), str(folder / "checkpoint")],
-            (30.0, 120.0),
+            (0.5, 3.0),
         ),
-        "mirror": ([*python, _SESSION + _MIRROR, url, str(lake), mirror_kills.PATTERN], (30.0, 120.0)),
+        "mirror": ([*python, _SESSION + _MIRROR, url, str(lake), mirror_kills.PATTERN], (0.5, 3.0)),
     }
     stop, done = threading.Event(), [0] * soak.WRITERS
     writers = [
@@ -155,10 +180,11 @@ def everything(port: int, seconds: float, seed: int, pause: float, folder: Path)
     writers += [threading.Thread(target=mirror_kills.write, args=(port, n, stop)) for n in range(4)]
     for writer in writers:
         writer.start()
+    lakes = {"stream into Delta": table, "mirror": lake}
     processes: dict[str, Process] = {}
     try:
         for number, (name, (command, lives)) in enumerate(commands.items()):
-            processes[name] = Process(command, lives, folder / f"{number}.errors")
+            processes[name] = Process(command, lives, folder / f"{number}.errors", lakes.get(name))
             processes[name].start(chance)
             if name == "archiver" and not wait_for((archive / first).exists):
                 sys.exit(f"no archive: {processes[name].errors.read_text()[-3000:]}")
@@ -179,11 +205,14 @@ def run(processes: dict[str, Process], seconds: float, chance: random.Random) ->
     while (now := time.monotonic() - began) < seconds:
         time.sleep(min(1, seconds / 100))
         for name, process in processes.items():
-            if process.running.poll() is not None:
+            if process.running.poll() is not None and process.was_left_alone():
+                process.kills += 1
+                process.start(chance)
+            elif process.running.poll() is not None:
                 sys.exit(
                     f"{name} ended with {process.running.returncode}: {process.errors.read_text()[-3000:]}"
                 )
-            if now < calm and time.monotonic() > process.until:
+            if now < calm and process.may_die():
                 process.kill()
                 process.kills += 1
                 process.start(chance)
@@ -229,7 +258,8 @@ def judge(
     told["archiver"] = len(logs), len(different), len(mine.keys() - logs.keys())
     size = sum(map(len, logs.values()))
     print(f"{sum(done):,} transactions, {size:,} bytes of logs; {wrong or ''} {different or ''}")
-    print("| process | rows | kills | lost | doubled | memory, MiB | descriptors | threads |\n|" + "---|" * 8)
+    head = "| process | rows | kills | commits meanwhile | lost | doubled | memory, MiB"
+    print(f"{head} | descriptors | threads |\n{'|---' * 9}|")
     for name, process in processes.items():
         columns = zip(*(process.figures[when] for when in WINDOWS), strict=True)
         memory, descriptors, threads = (
@@ -238,7 +268,8 @@ def judge(
         )
         count, lost, doubled = told[name]
         what = f"{count:,} logs" if name == "archiver" else f"{count:,}"
-        cells = (name, what, process.kills, lost, doubled, memory, descriptors, threads)
+        commits = process.commits if process.lake else ""
+        cells = (name, what, process.kills, commits, lost, doubled, memory, descriptors, threads)
         print("|", " | ".join(map(str, cells)), "|")
     return int(any(lost or doubled or not count for count, lost, doubled in told.values()))
 

@@ -163,31 +163,34 @@ class LakeTables(Destination):
     def _by_definition(
         self, database: str, table: str, files: list[FileStatistics]
     ) -> Iterator[tuple[int, list[FileStatistics]]]:
-        """The files by the table they go to: the first of which all columns have the same types."""
+        """The files by the table they go to: the first whose columns have the same types and spelling."""
         groups: dict[int, list[FileStatistics]] = {}
-        schemas: dict[int, dict[str, pa.DataType]] = {}
+        schemas: dict[int, dict[str, pa.Field]] = {}
         places: list[tuple[pa.Schema, int]] = []
         for file in files:
-            types = {field.name.lower(): self._kept_as(field.type) for field in file.schema}
+            fields = {one.name.lower(): one.with_type(self._kept_as(one.type)) for one in file.schema}
             place = next((known for schema, known in places if schema == file.schema), 0)
             while not place or place not in schemas:
                 for number in range(1, _MOST_DEFINITIONS):
                     if number not in schemas:
                         here = self._table(database, table, number).columns
-                        schemas[number] = {field.name.lower(): field.type for field in here}
+                        schemas[number] = {field.name.lower(): field for field in here}
                     have = schemas[number]
-                    if all(
-                        self._widest(have.get(name, kind), kind) is not None for name, kind in types.items()
-                    ):
+                    if all(self._both(have.get(name, one), one) is not None for name, one in fields.items()):
                         place = number
                         break
                 else:
                     raise BinlogError("too many definitions of a table", table=f"{database}.{table}")
                 places.append((file.schema, place))
             have = schemas[place]
-            have.update({name: self._widest(have.get(name, kind), kind) for name, kind in types.items()})
+            have.update({name: self._both(have.get(name, one), one) for name, one in fields.items()})
             groups.setdefault(place, []).append(file)
         yield from sorted(groups.items())
+
+    def _both(self, have: pa.Field, one: pa.Field) -> pa.Field | None:
+        """A table's column that holds both; None: there is none, or most readers would not find one of them."""
+        kind = self._widest(have.type, one.type) if have.name == one.name else None
+        return None if kind is None else have.with_type(kind)
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:
         """The type that a table has for one of ours."""
@@ -241,7 +244,7 @@ class LakeTables(Destination):
 
 
 class DeltaTables(LakeTables):
-    """A Delta table for each table: ``OUTPUT/database.table``, ``….v2`` where a column changed its type."""
+    """A Delta table for each table: ``OUTPUT/database.table``, ``….v2`` where a column changed its type or spelling."""
 
     def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         import_deltalake()
@@ -268,7 +271,7 @@ class DeltaTables(LakeTables):
 
 
 class IcebergTables(LakeTables):
-    """Tables ``database.table`` of an Iceberg catalog, ``table__v2`` where a column changed its type.
+    """Tables ``database.table`` of an Iceberg catalog, ``table__v2`` where a column changed its type or spelling.
 
     Parameters
     ----------

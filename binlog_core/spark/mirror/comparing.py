@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import BinlogError, MirrorError, ServerError
 from ...server.connection import Connection
-from ..apply.files import shaped, tables_of
+from ..apply.files import respelt, shaped, tables_of
 from ..apply.jobs import Folder
 from ..rows.types import import_pyarrow, plain_type, spark_schema
 from .copies import plan_copy, selected
@@ -138,12 +138,14 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
 def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Viewed:
     copy = plan_copy(connection, state, {}, mariadb=mariadb)
     definition, selection = selected(state, copy, mariadb=mariadb)
-    names, here = selection.schema.names, lake.opened(state).columns
+    here = lake.opened(state).columns
+    names = respelt(selection.schema.names, here.names)
     if lacking := [one for one in names if one not in here.names]:
         raise MirrorError(f"the lake lacks the columns {', '.join(lacking)}")
     # An ALTER may have left the lake's types wider than the server's, never narrower.
     schema = import_pyarrow().schema([(name, plain_type(here.field(name).type)) for name in names])
-    return Viewed(state.full_name, selection, schema, definition.row_key or tuple(names), copy.chunks)
+    key = tuple(respelt(definition.row_key or names, names))
+    return Viewed(state.full_name, selection, schema, key, copy.chunks)
 
 
 def _compared(

@@ -43,7 +43,7 @@ class Viewed:
         ``database.table``.
     selection : SelectList
     schema : pyarrow.Schema
-        The types that its values are compared in.
+        Its columns, as the lake spells them, in the types that they are compared in.
     key : tuple of str
     chunks : tuple of str
         Conditions in SQL.
@@ -179,7 +179,7 @@ class Viewer:
         sql = f"SELECT {', '.join(viewed.selection.expressions)} FROM {viewed.name}{where}"
         with FileWriter(self.into, digest_schema(viewed.schema, viewed.key)) as writer:
             for batch in batches_of(viewing, sql, viewed.selection):
-                rows = digested(batch, viewed.schema, viewed.key)
+                rows = digested(batch.rename_columns(viewed.schema.names), viewed.schema, viewed.key)
                 writer.write(pa.Table.from_batches([rows]))
                 count += batch.num_rows
             done = writer.finish()

@@ -12,7 +12,7 @@ deltalake = pytest.importorskip("deltalake")
 
 import pyarrow.parquet as pq  # noqa: E402
 from support.export import file_of, written  # noqa: E402
-from support.lake_forms import IcebergForm  # noqa: E402
+from support.lake_forms import FORMS, Form, IcebergForm  # noqa: E402
 
 from binlog_core import BinlogError  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
@@ -127,6 +127,27 @@ def test_another_type_is_another_table(tmp_path: Path) -> None:
     assert [table.directory for table in tables] == [f"{tmp_path}/shop.t", f"{tmp_path}/shop.t.v2"]
     output.abort()
     assert (ids(tmp_path / "shop.t"), ids(tmp_path / "shop.t.v2")) == ([1, 3], [2])
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_another_spelling_is_another_table(kind: str, tmp_path: Path) -> None:
+    """Readers that tell names apart by case would find nulls."""
+    form: Form = FORMS[kind](tmp_path)
+    if isinstance(form, IcebergForm):
+        catalog = {**form.catalog, "warehouse": f"file://{tmp_path}/warehouse"}
+    for run, names in enumerate((("v", "V"), ("V", "v"))):
+        output = (
+            IcebergTables(str(tmp_path), str(run), catalog)
+            if isinstance(form, IcebergForm)
+            else DeltaTables(str(tmp_path), str(run))
+        )
+        output.begin()
+        files = tuple(put(output, one, 2 * run + i, **{one: [one]}) for i, one in enumerate(names))
+        output.commit([written(Split("bin.000001"), files=files)])
+        output.abort()
+    for name, told in (("v", "shop.t"), ("V", "shop.t.v2")):
+        place = tmp_path / (told if kind == "delta" else told.removeprefix("shop."))
+        assert form.read(place)[name].to_pylist() == [name, name]
 
 
 def test_a_table_that_is_called_as_the_second_of_another_is_not_mixed_with_it(tmp_path: Path) -> None:

@@ -241,6 +241,21 @@ def test_tables_are_copied_followed_compared_and_copied_anew(
     assert status(tmp_path)[0].rows == 42
 
 
+def test_what_is_renamed_by_case_alone_is_compared(
+    sql: Callable[[str], Any], session: Any, tmp_path: Path, form: Form
+) -> None:
+    sql("CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("INSERT INTO a VALUES (1, 'x'), (5, 'y'), (6, 'z')")
+    mirror(SERVER, tmp_path, tables=f"{DATABASE}.a", until="now", spark=session, **form.settings)
+    sql("ALTER TABLE a CHANGE v V VARCHAR(20)")
+    sql("UPDATE a SET V = 'new' WHERE id = 1")
+    (one,) = verify(tmp_path, spark=session)
+    assert (one.reason, one.rows, one.differ) == (None, 3, 0)
+    form.spoil(tmp_path / f"{DATABASE}.a", 5, 6, "v")
+    (one,) = verify(tmp_path, spark=session)
+    assert (one.changed, one.missing, one.extra) == ([{"id": 5}], [{"id": 6}], [])
+
+
 def test_an_iceberg_table_has_all_types_and_widens_them(
     sql: Callable[[str], Any], session: Any, tmp_path: Path
 ) -> None:

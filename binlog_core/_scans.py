@@ -20,6 +20,7 @@ from ._core._values import RowReader
 from ._gtid_fields import gtid_text
 from ._json_text import encode_plain
 from ._pushdown import pushed_condition
+from ._tables.full_names import own_name
 from ._tables.given_names import near
 from ._tables.tables import Column, Table, record_dtype
 from ._tables.widening import wider
@@ -135,7 +136,7 @@ def find_table(log: Log, table: str) -> tuple[str, tuple[Column, ...]]:
     SchemaError
         The table does not exist, or several databases have one of this name; the message suggests names.
     """
-    tables = find_tables(log, lambda full_name: table in (full_name, full_name.partition(".")[2]))
+    tables = find_tables(log, lambda full_name: table in (full_name, own_name(full_name)))
     name = by_any_name(tables).get(table)
     if name is None:
         raise unknown_table(table, tables)
@@ -151,7 +152,7 @@ def by_any_name(tables: Tables) -> dict[str, str]:
     for names in (tables.empty, tables.keys() - tables.empty):
         short: dict[str, list[str]] = {}
         for name in names:
-            short.setdefault(name.partition(".")[2], []).append(name)
+            short.setdefault(own_name(name), []).append(name)
         for own, full in short.items():
             found.pop(own, None)
             if len(full) == 1:

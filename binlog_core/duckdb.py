@@ -39,6 +39,7 @@ from ._scans import (
     find_tables,
     unknown_table,
 )
+from ._tables.full_names import own_name, split_name
 from ._tables.given_names import near_names
 from .errors import MissingExtraError
 
@@ -142,7 +143,7 @@ def _register_changed_rows(con: duckdb.DuckDBPyConnection, name: str, changes: C
 
 def _register_name(con: duckdb.DuckDBPyConnection, full_name: str) -> None:
     """Let ``database.table`` be its changes, in a database in memory: nothing is left in the user's own."""
-    database, _, table = (part.replace('"', '""') for part in full_name.partition("."))
+    database, table = (part.replace('"', '""') for part in split_name(full_name))
     known = "SELECT database_name FROM duckdb_databases() UNION SELECT schema_name FROM duckdb_schemas()"
     ours = f"SELECT 1 FROM duckdb_views() WHERE lower(database_name) = lower(?) AND sql LIKE '%{_PREFIX}%'"
     if not con.execute(ours, [database]).fetchall():
@@ -189,7 +190,7 @@ def query(log: Log, sql: str, con: duckdb.DuckDBPyConnection | None = None) -> d
     words = set(re.findall(r"\w+", sql.lower()))
 
     def written(full_name: str) -> bool:
-        own = full_name.partition(".")[2]
+        own = own_name(full_name)
         quotes = (
             f"{quote}{name.replace(quote, 2 * quote)}{quote}" for name in (full_name, own) for quote in "'\""
         )

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
 from operator import index
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tables import charsets
+from .._tables.full_names import full_name, matches_names, own_name, split_name
 from .._tables.given_names import NamesMet
 from .._tables.tables import Column, Table
 from .._walk.event_walk import Part
@@ -101,7 +101,7 @@ class Selection:
     def _matched(self, table: Table, patterns: tuple[str, ...]) -> bool:
         met = self.met.patterns
         found = False
-        for pattern in _that_may_match(patterns, table.full_name, table.name):
+        for pattern in _that_may_match(patterns, table.database, table.name):
             if not (found and pattern in met) and matches(table, pattern):
                 met.add(pattern)
                 found = True
@@ -127,39 +127,30 @@ class Selection:
 
 def matches(table: Table, pattern: str) -> bool:
     """A name or glob pattern of "database.table", or of the table alone."""
-    if "." not in pattern:
-        return fnmatchcase(table.name, pattern)
-    if "." not in table.database:  # else the dot in the middle is one of several
-        return fnmatchcase(table.full_name, pattern)
-    parts = pattern.split(".")
-    return any(
-        fnmatchcase(table.database, ".".join(parts[:i])) and fnmatchcase(table.name, ".".join(parts[i:]))
-        for i in range(1, len(parts))
-    )
+    return matches_names(table.database, table.name, pattern)
 
 
-def matches_name(full_name: str, pattern: str) -> bool:
+def matches_name(name: str, pattern: str) -> bool:
     """`matches` for a table of which only the full name is known."""
-    # More tables than databases have a dot in their names.
-    return fnmatchcase(full_name if "." in pattern else full_name.partition(".")[2], pattern)
+    return matches_names(*split_name(name), pattern)
 
 
-def is_wanted_name(
-    full_name: str, tables: Iterable[str] | None, exclude_tables: Iterable[str] | None
-) -> bool:
+def is_wanted_name(name: str, tables: Iterable[str] | None, exclude_tables: Iterable[str] | None) -> bool:
     """Whether a table is among ``tables`` and not among ``exclude_tables``, by its full name."""
 
     def among(patterns: Iterable[str]) -> bool:
-        near = _that_may_match(tuple(patterns), full_name, full_name.partition(".")[2])
-        return any(matches_name(full_name, pattern) for pattern in near)
+        near = _that_may_match(tuple(patterns), database, table)
+        return any(matches_names(database, table, pattern) for pattern in near)
 
+    database, table = split_name(name)
     return (tables is None or among(tables)) and not among(exclude_tables or ())
 
 
-def _that_may_match(patterns: tuple[str, ...], full_name: str, name: str) -> Iterable[str]:
+def _that_may_match(patterns: tuple[str, ...], database: str, table: str) -> Iterable[str]:
     """Patterns without those that are another table's name: there may be thousands of them."""
     names, others = _sorted_out(patterns)
-    return chain(names.get(full_name, ()), names.get(name, ()), others)
+    own = {full_name(database, table), f"{database}.{table}", table}
+    return chain(*(names.get(one, ()) for one in own), others)
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +160,8 @@ def _sorted_out(patterns: tuple[str, ...]) -> tuple[dict[str, list[str]], list[s
     others: list[str] = []
     for pattern in dict.fromkeys(patterns):
         literal = _ESCAPED.sub(r"\1", pattern)
-        if _WILD.search(_ESCAPED.sub("", pattern)):
+        quoted = "`" in literal and full_name(*split_name(literal)) != literal
+        if quoted or _WILD.search(_ESCAPED.sub("", pattern)):
             others.append(pattern)
         else:
             names.setdefault(literal, []).append(pattern)
@@ -220,7 +212,7 @@ def check_condition(selection: Selection) -> None:
 
 
 def _is_named(table: str, patterns: Iterable[str]) -> bool:
-    return any(pattern in (table, table.partition(".")[2]) for pattern in patterns)
+    return any(pattern in (table, own_name(table)) for pattern in patterns)
 
 
 def ops_mask(ops: str | Iterable[str] | None) -> int:

@@ -40,6 +40,7 @@ from .._sources.log_names import name_within, unpacked
 from .._sources.object_stores import telling
 from .._subsets import only
 from .._tables.column_types import Kind
+from .._tables.full_names import full_name
 from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column, Table, record_dtype
 from ..batch import OUTCOMES, ChangeBatch
@@ -148,7 +149,7 @@ class ExportedLog:
         self._tables = {
             name: table
             for name, table in sorted(export.tables.items())
-            if is_wanted_name(".".join(name), self.selection.tables, self.selection.exclude_tables)
+            if is_wanted_name(full_name(*name), self.selection.tables, self.selection.exclude_tables)
         }
         self._datasets = {name: list(self._datasets_of(name)) for name in self._tables}
 
@@ -250,7 +251,7 @@ class ExportedLog:
                 yield ds.FileSystemDataset(fragments, schema, first.format, first.filesystem)
 
     def _telling(self, name: tuple[str, str]) -> AbstractContextManager[None]:
-        return telling(self._export.path, ".".join(name))
+        return telling(self._export.path, full_name(*name))
 
     def _check_columns(self, name: tuple[str, str], schema: pa.Schema) -> None:
         """Refuse files without a column that is needed."""
@@ -270,7 +271,7 @@ class ExportedLog:
             raise SchemaError(
                 f"the export has no column {', '.join(missing)}, which is needed for this",
                 path=self._export.path,
-                table=".".join(name),
+                table=full_name(*name),
             )
 
     def _windows(self) -> tuple[dict[int, list[_Dataset]], tuple[int, int]]:
@@ -400,7 +401,7 @@ class ExportedLog:
             raise SchemaError(
                 "the export's manifest does not have the definition of some rows: they are not of its runs",
                 path=self._export.path,
-                table=".".join(name),
+                table=full_name(*name),
             )
         for which in np.unique(told).tolist():
             chosen = rows if (told == which).all() else rows.filter(told == which)

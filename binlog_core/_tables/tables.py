@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .column_types import INTEGER_BYTES, Kind, value_dtype
+from .full_names import full_name
 
 FLAG_GENERATED_PRIMARY_KEY = 0x0004  # my_row_id is the first column, even where no name is logged
 _MOST_MEMBERS = 16 << 20  # characters of members in the text of some records
@@ -126,7 +127,7 @@ class Table:
     full_name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "full_name", f"{self.database}.{self.name}")
+        object.__setattr__(self, "full_name", full_name(self.database, self.name))
 
     def __str__(self) -> str:
         return self.full_name

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .._decode.selection import matches_name
 from .._format.event_types import EventType
+from .._tables.full_names import full_name
 from .._tables.given_names import near
 from ..errors import SchemaError
 from ..events import TableMapEvent
@@ -44,7 +45,7 @@ def table_names(log: Log) -> set[str]:
     with Log(log.files, log.settings.whole()) as whole:
         for event in whole.events(types={EventType.TABLE_MAP}):
             if isinstance(event, TableMapEvent):
-                names.add(f"{event.database}.{event.table}")
+                names.add(full_name(event.database, event.table))
     return names
 
 

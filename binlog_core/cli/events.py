@@ -12,6 +12,7 @@ from rich.console import Console
 from .._decode.gtid_selection import gtid_set, is_selected
 from .._decode.selection import matches_name
 from .._format.event_types import EVENT_NAMES, GTID_EVENTS, EventType
+from .._tables.full_names import split_name
 from .._tables.given_names import near_names
 from ..events import Event, GtidEvent, MariadbGtidEvent, QueryEvent
 from ..events.describe import Describer
@@ -242,7 +243,7 @@ class _Gtids:
 
 def _database_of(event: Event, table: str | None) -> str | None:
     if table is not None:
-        return table.partition(".")[0]
+        return split_name(table)[0]
     return event.database if isinstance(event, QueryEvent) else None
 
 

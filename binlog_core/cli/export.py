@@ -16,6 +16,7 @@ from rich.text import Text
 
 from .._change_columns import LAKE_METADATA
 from .._sources.places import is_server
+from .._tables.full_names import full_name
 from ..archive import archive as keep_archive
 from ..archive.files import Files, put
 from ..batch import OPS
@@ -218,13 +219,13 @@ def export(
             for file in status or ():
                 write_state(file, result)
             shown = [
-                (f"{table.database}.{table.table}", _changes(spark, table.directory, show))
+                (full_name(table.database, table.table), _changes(spark, table.directory, show))
                 for table in (result.tables if show and format == "parquet" else ())
             ]
             now = [] if current is None else write_current(spark, output, current, overwrite=overwrite)
             shown += [
                 (
-                    f"{table.database}.{table.table}, as it is now",
+                    f"{full_name(table.database, table.table)}, as it is now",
                     _rows(spark.read.parquet(table.directory), show),
                 )
                 for table in now
@@ -332,7 +333,9 @@ def _summary(result: ExportResult) -> Table:
         counts = (rows["insert"], rows["update_postimage"], rows["delete"], one.files, one.bytes)
         total = [a + b for a, b in zip(total, counts, strict=True)]
         seconds += one.seconds
-        table.add_row(Text(printable(f"{one.database}.{one.table}")), *_cells(counts), f"{one.seconds:.2f}")
+        table.add_row(
+            Text(printable(full_name(one.database, one.table))), *_cells(counts), f"{one.seconds:.2f}"
+        )
     table.add_section()
     table.add_row("all", *_cells(total), f"{seconds:.2f}")
     return table
@@ -346,7 +349,7 @@ def _current_summary(output: str, tables: list[CurrentTable]) -> Table:
     for one in tables:
         rows = "" if one.directory is None else f"{one.rows:,}"
         summary.add_row(
-            Text(printable(f"{one.database}.{one.table}")), rows, Text(printable(one.reason or ""))
+            Text(printable(full_name(one.database, one.table))), rows, Text(printable(one.reason or ""))
         )
     return summary
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from .._json_text import plain
+from .._tables.full_names import full_name
 from ..history import changed_values
 from .output import moment, printable
 
@@ -30,7 +31,7 @@ def change_lines(change: RowChange, *more: str) -> Iterator[Text]:
     """
     head = Text(f"{change.op:<6} ", style=f"bold {_STYLES[change.op]}")
     seconds = change.timestamp if change.commit_time is None else change.commit_time / 1e6
-    told = [f"{change.database}.{change.table}", moment(seconds), change.gtid or "", *more]
+    told = [full_name(change.database, change.table), moment(seconds), change.gtid or "", *more]
     place = f"{(change.path or '').rpartition('/')[2]}:{change.position}"
     head.append(printable("  ".join(filter(None, (*told, place)))), style="default")
     yield head

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from .._redaction import shown_statement
+from .._tables.full_names import full_name
 from . import (
     DUMMY_TABLE_ID,
     Event,
@@ -39,7 +40,7 @@ class Describer:
     def table_of(self, event: Event) -> str | None:
         """The "database.table" that a TABLE_MAP or rows event is about; None of others."""
         if isinstance(event, TableMapEvent):
-            self._tables[event.table_id] = f"{event.database}.{event.table}"
+            self._tables[event.table_id] = full_name(event.database, event.table)
         elif not isinstance(event, RowsEvent):
             if isinstance(event, FormatDescriptionEvent):
                 self._tables.clear()  # ids begin anew with the server

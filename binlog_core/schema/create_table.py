@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .._tables import charsets
+from .._tables.full_names import full_name
 from ..errors import SchemaError
 from .table_definitions import (
     BLOB_TYPES,
@@ -482,7 +483,7 @@ def read_table_body(
     if options.versioned:
         _add_period(definitions, keys)
     if not definitions:
-        raise SchemaError("a table without columns", table=f"{database}.{name}")
+        raise SchemaError("a table without columns", table=full_name(database, name))
     told = options.charset.name or database_charset
     charset = told or server_charset
     columns = tuple(settle_charset(definition, charset) for definition in definitions)

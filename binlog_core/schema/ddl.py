@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from .._tables import charsets
+from .._tables.full_names import full_name
 from ..errors import SchemaError
 from ..events.query import query_text
 from ..limits import DEFAULT_LIMITS, Limits
@@ -231,7 +232,7 @@ class DdlTracker:
             added = _weight(definition, before)
             if self._weight + added > self._limits.definition_columns:
                 reason = f"more definitions than Limits.definition_columns={self._limits.definition_columns}"
-                statement.unfollowed.append((f"{database}.{name}", reason))
+                statement.unfollowed.append((full_name(database, name), reason))
                 definition, added = None, 0
                 if before is None:
                     continue
@@ -242,7 +243,7 @@ class DdlTracker:
                 self._tables.setdefault(database, {})[name] = definition
             if self._keep_timeline:
                 self.timeline.append(DefinitionChange(position, database, name, definition))
-            changed.add(f"{database}.{name}")
+            changed.add(full_name(database, name))
         self.database_charsets.update(statement.database_charsets)
         self.unfollowed += [Unfollowed(position, table, reason) for table, reason in statement.unfollowed]
         return frozenset(changed)
@@ -336,7 +337,7 @@ class _Statement:
             self.unfollowed.append((None, reason))
             return
         self.drop(self._at_work)
-        self.unfollowed.append((".".join(self._at_work), reason))
+        self.unfollowed.append((full_name(*self._at_work), reason))
 
     def _table_name(self) -> TableKey:
         database, table = self.reader.qualified_name(self.default_database)
@@ -357,7 +358,7 @@ class _Statement:
             source = self._table_name()
             like = self.get(source)
             if like is None:
-                raise SchemaError(f"the definition of {'.'.join(source)} is not known")
+                raise SchemaError(f"the definition of {full_name(*source)} is not known")
             self.put(replace(like, database=key[0], name=key[1]))
             return
         if reader.symbol() != "(":

@@ -16,6 +16,7 @@ from .._sources.places import is_server
 from .._tables import charsets
 from .._tables import column_types as ct
 from .._tables.column_types import Kind
+from .._tables.full_names import full_name, split_name
 from .._tables.tables import Column, Table
 from ..errors import MissingExtraError, SchemaError
 from .create_table import Dialect, NotADefinition, read_table_body
@@ -125,7 +126,7 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
     SchemaError
         The text is not a CREATE TABLE statement, or cannot be read.
     """
-    full_name = f"{database}.{table}" if table is not None else None
+    name = full_name(database, table) if table is not None else None
     try:
         statements = tokenize_statements(sql)
         reader = TokenReader(next(statements, ()))
@@ -139,22 +140,24 @@ def parse_create_table(sql: str, database: str, table: str | None = None) -> Tab
         written_database, written_table = reader.qualified_name(database)
         if table is not None:
             written_database, written_table = database, table
-        full_name = f"{written_database}.{written_table}"
+        name = full_name(written_database, written_table)
         definition = read_table_body(reader, written_database, written_table, Dialect())
         if next(statements, None) is not None:
             raise SchemaError("expected one CREATE TABLE statement, found several statements")
         return definition
     except NotADefinition:
-        raise SchemaError("the columns come from a SELECT; give SHOW CREATE TABLE", table=full_name) from None
+        raise SchemaError("the columns come from a SELECT; give SHOW CREATE TABLE", table=name) from None
     except SchemaError as error:
-        raise SchemaError(error.message, table=full_name, column=error.column) from None
+        raise SchemaError(error.message, table=name, column=error.column) from None
 
 
 def _of_key(key: str, sql: str) -> Iterator[TableSchema]:
-    # Either name may have dots itself: the table is known under each way to divide the key.
+    # Either name may have dots itself: without quotes the table is known under each way to divide the key.
     if not isinstance(key, str):
         raise TypeError(f"a schema's keys are 'database.table', not {key!r}")
     divided = [(key[:i], key[i + 1 :]) for i in range(1, len(key) - 1) if key[i] == "."]
+    if "`" in key and divided:
+        divided = [split_name(key)]
     if not divided:
         raise SchemaError(f"a schema's keys are 'database.table', not {key!r}", table=key)
     if not isinstance(sql, str):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .._tables import charsets
+from .._tables.full_names import full_name
 from ..errors import SchemaError
 
 UTF8MB4_BIN = 46
@@ -151,7 +152,7 @@ class TableSchema:
     @property
     def full_name(self) -> str:
         """``database.table``."""
-        return f"{self.database}.{self.name}"
+        return full_name(self.database, self.name)
 
     def position(self, column: str) -> int:
         """The index of a column; names are compared without regard to case, as servers do."""

@@ -15,6 +15,7 @@ from .._change_columns import LAKE_METADATA
 from .._decode.selection import is_wanted_name
 from .._redaction import shown_text
 from .._sources.places import is_server
+from .._tables.full_names import full_name, split_name
 from .._tables.given_names import near_names
 from ..arrow.text import TextErrors
 from ..conditions import Condition
@@ -179,8 +180,12 @@ class SourceOptions(LogOptions):
             raise ValueError("option table and option tables: one of them")
         if self.table is not None and self.exclude_tables is not None:
             raise ValueError("option table and option excludeTables: one of them")
-        if self.table is not None and not all(self.table.partition(".")):
-            raise ValueError(f"option table={self.table!r}: expected database.table")
+        if self.table is not None and not (
+            all(names := split_name(self.table)) and full_name(*names) == self.table
+        ):
+            raise ValueError(
+                f"option table={self.table!r}: expected database.table, a name with a dot in backquotes"
+            )
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
             raise ValueError("xa=committed and startTime or endTime: one of them")
         if self.table is not None and self.documents != "json":

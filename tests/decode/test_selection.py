@@ -11,8 +11,8 @@ from support.logs import DDL, GTID, META_FULL, all_rows, path_of
 
 import binlog_core
 from binlog_core import SchemaError
-from binlog_core._decode import selection
-from binlog_core._decode.selection import is_wanted_name, matches
+from binlog_core._decode.selection import is_wanted_name, matches, matches_name
+from binlog_core._tables import full_names
 
 
 def test_tables_by_name_and_pattern() -> None:
@@ -72,7 +72,15 @@ def test_columns_without_a_table_are_those_of_every_table() -> None:
 
 
 def test_names_with_dots() -> None:
-    table = binlog_core.Table("a.b", "c", ())
+    table, other = binlog_core.Table("a.b", "c", ()), binlog_core.Table("a", "b.c", ())
+    assert matches(other, "a.b.c") and matches(other, "a.*") and matches(other, "`b.c`")
+    for one, two in ((table, other), (other, table)):
+        assert matches(one, one.full_name) and not matches(one, two.full_name)
+        assert matches_name(one.full_name, "a.b.c") and not matches_name(one.full_name, two.full_name)
+        for pattern in ("a.b.c", one.full_name, one.full_name.replace("c", "?")):
+            assert is_wanted_name(one.full_name, (pattern,), None)
+        assert not is_wanted_name(one.full_name, (two.full_name,), None)
+    assert matches(table, "`a.*`.c") and not matches(table, "`a.*`.d") and not matches(table, "`c.`")
     assert matches(table, "a.b.c") and matches(table, "c") and matches(table, "a.b.*")
     assert not matches(table, "b.c")
 
@@ -88,7 +96,7 @@ def test_a_pattern_that_is_one_name_is_not_held_against_others(monkeypatch: pyte
         asked += 1
         return fnmatchcase(name, pattern)
 
-    monkeypatch.setattr(selection, "fnmatchcase", counted)
+    monkeypatch.setattr(full_names, "fnmatchcase", counted)
     assert all(is_wanted_name(name, patterns, None) for name in names)
     assert not any(is_wanted_name(f"{name}x", patterns, None) for name in names)
     assert asked == len(names)

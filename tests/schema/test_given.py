@@ -11,6 +11,7 @@ import pytest
 
 from binlog_core._tables import column_types as ct
 from binlog_core._tables.column_types import Kind
+from binlog_core._tables.full_names import full_name
 from binlog_core._tables.tables import Column, Table
 from binlog_core.errors import MissingExtraError, SchemaError
 from binlog_core.schema.given import ColumnSchema, Schema, TableSchema, apply, parse_create_table
@@ -374,3 +375,5 @@ def test_names_with_dots_are_found_under_their_full_name(database: str, table: s
     assert found is not None
     assert [column.name for column in found.columns] == ["x"]
     assert schema.definition("a", "c") is None
+    exactly = Schema.load({full_name(database, table): "CREATE TABLE t (x int)"})
+    assert [(one.database, one.name) for one in exactly] == [(database, table)]

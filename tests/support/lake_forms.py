@@ -64,15 +64,17 @@ class IcebergForm:
         """What `apply_changes` is given."""
         from binlog_core.spark import IcebergTarget
 
-        return IcebergTarget(self.identifier(path), self.catalog, location=str(path))
+        return IcebergTarget(".".join(self.identifier(path)), self.catalog, location=str(path))
 
-    def identifier(self, path: Path) -> str:
-        """The name of a table in the catalog."""
+    def identifier(self, path: Path) -> tuple[str, str]:
+        """Namespace and name of a table in the catalog."""
         name, _, version = path.name.partition(".v")
-        name = unquote(name.replace("~", "%"))  # as directories are named
-        name = name if "." in name else f"shop.{name}"
+        database, dot, name = name.rpartition(".")
+        database, name = (
+            unquote(one.replace("~", "%")) for one in (database, name)
+        )  # as directories are named
         name += "__history" if path.parent.name == "history" else ""
-        return f"{name}__v{version}" if version else name
+        return database if dot else "shop", f"{name}__v{version}" if version else name
 
     def table(self, path: Path) -> Any:
         """As pyiceberg has it."""

@@ -43,4 +43,4 @@ def test_members_bound_how_many_records_are_text_at_a_time() -> None:
 
 
 def test_a_table_is_known_by_its_full_name() -> None:
-    assert str(Table("a.b", "c", ())) == Table("a.b", "c", ()).full_name == "a.b.c"
+    assert str(Table("a", "b", ())) == Table("a", "b", ()).full_name == "a.b"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..._change_columns import LAKE_COLUMNS
 from ..._exports.manifests import MANIFEST
 from ..._sources.object_stores import load_json
+from ..._tables.full_names import full_name, split_name
 from ...errors import BinlogError
 from ..lake.destination import open_filesystem
 from ..lake.parquet import check_manifest
@@ -106,7 +107,7 @@ def write_current(
     check_manifest(manifest, source)
     found = []
     for table in manifest["tables"]:
-        name = f"{table['database']}.{table['table']}"
+        name = full_name(table["database"], table["table"])
         directory = f"{target}/{table['directory']}"
         statements = _concerning(manifest["statements"], name)
         try:
@@ -129,7 +130,7 @@ def write_current(
 def _concerning(statements: Iterable[dict[str, Any]], table: str) -> list[dict[str, Any]]:
     def is_about(one: dict[str, Any]) -> bool:
         if one["database"] is not None:
-            return table.lower().startswith(one["database"].lower() + ".")
+            return split_name(table)[0].lower() == str(one["database"]).lower()
         # What could not be read may be about any table.
         return not one["tables"] or table.lower() in (name.lower() for name in one["tables"])
 

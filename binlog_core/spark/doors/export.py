@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..._decode.selection import is_wanted_name, matches_name
+from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ...schema.given import Schema
 from ...splits import (
@@ -194,7 +195,7 @@ def export_logs(
         if spark is None:
             session.stop()
     after = None if resuming is None else _finished(resuming, tables, results, logs, options)
-    names = {f"{table.database}.{table.table}" for table in tables}
+    names = {full_name(table.database, table.table) for table in tables}
     missing = tuple(
         pattern
         for pattern in options.tables or ()

@@ -19,6 +19,7 @@ from ..._format.event_header import FIRST_EVENT
 from ..._sources.log_names import name_within
 from ..._sources.object_stores import load_json
 from ..._sources.places import is_url
+from ..._tables.full_names import full_name
 from ...archive.files import Files, put
 from ...errors import BinlogError
 from ...gtids import parse_gtid_set
@@ -172,7 +173,7 @@ class Resuming:
         """Note that the run is done."""
         state = self.state
         for table in tables:
-            known = state.rows.setdefault(f"{table.database}.{table.table}", {})
+            known = state.rows.setdefault(full_name(table.database, table.table), {})
             for kind, count in table.rows.items():
                 known[kind] = known.get(kind, 0) + count
         times = [file.last_time for split in splits for file in split.files]

@@ -20,6 +20,7 @@ from ..._exports.manifests import MANIFEST
 from ..._new_files import exchanged
 from ..._sources.object_stores import telling
 from ..._sources.places import is_url
+from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ..rows.types import spark_schema
 from .destination import (
@@ -61,7 +62,7 @@ def check_manifest(manifest: Any, path: str) -> None:
                 raise BinlogError(
                     f"the manifest has a table in the directory {table['directory']!r}: expected {wanted!r}",
                     path=f"{path}/{MANIFEST}",
-                    table=f"{table['database']}.{table['table']}",
+                    table=full_name(table["database"], table["table"]),
                 )
             if missing := _OF_TABLES - table.keys():
                 raise KeyError(*missing)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from ..._exports.manifests import RUNS
 from ..._sources.deltas import delta_options, import_deltalake
+from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ..rows.types import import_pyarrow
 from .delta import DeltaLakeTable
@@ -102,7 +103,7 @@ class LakeTables(Destination):
                 if not isinstance(failure, BinlogError):
                     failure = BinlogError(f"the table cannot be written: {type(error).__name__}: {error}")
                     failure.__cause__ = error
-                failures.append(failure.located(path=self.output, table=f"{database}.{table}"))
+                failures.append(failure.located(path=self.output, table=full_name(database, table)))
         if failures:
             others = ", ".join(str(failure.table) for failure in failures[1:])
             if others:
@@ -180,7 +181,7 @@ class LakeTables(Destination):
                         place = number
                         break
                 else:
-                    raise BinlogError("too many definitions of a table", table=f"{database}.{table}")
+                    raise BinlogError("too many definitions of a table", table=full_name(database, table))
                 places.append((file.schema, place))
             have = schemas[place]
             have.update({name: self._both(have.get(name, one), one) for name, one in fields.items()})
@@ -188,7 +189,7 @@ class LakeTables(Destination):
         yield from sorted(groups.items())
 
     def _both(self, have: pa.Field, one: pa.Field) -> pa.Field | None:
-        """A table's column that holds both; None: there is none, or most readers would not find one of them."""
+        """A table's column that holds both; None: there is none, or readers would not find one of them."""
         kind = self._widest(have.type, one.type) if have.name == one.name else None
         return None if kind is None else have.with_type(kind)
 
@@ -244,7 +245,7 @@ class LakeTables(Destination):
 
 
 class DeltaTables(LakeTables):
-    """A Delta table for each table: ``OUTPUT/database.table``, ``….v2`` where a column changed its type or spelling."""
+    """A Delta table each: ``OUTPUT/database.table``, ``….v2`` where a column changed its type or spelling."""
 
     def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         import_deltalake()
@@ -271,7 +272,7 @@ class DeltaTables(LakeTables):
 
 
 class IcebergTables(LakeTables):
-    """Tables ``database.table`` of an Iceberg catalog, ``table__v2`` where a column changed its type or spelling.
+    """Tables ``database.table`` of a catalog, ``table__v2`` where a column changed its type or spelling.
 
     Parameters
     ----------
@@ -294,10 +295,10 @@ class IcebergTables(LakeTables):
         super().__init__(output, run_id, storage_options=storage_options)
 
     def _told(self, database: str, table: str, place: int) -> str:
-        return ".".join(_identifier(database, table, place))
+        return full_name(*_identifier(database, table, place))
 
     def _table(self, database: str, table: str, place: int) -> GrowingTable:
-        source = f"{database}.{table}" + (f" ({place})" if place > 1 else "")
+        source = full_name(database, table) + (f" ({place})" if place > 1 else "")
         return IcebergLakeTable(self._catalog, _identifier(database, table, place), source=source)
 
     def _kept_as(self, kind: pa.DataType) -> pa.DataType:

@@ -14,6 +14,7 @@ from ..._decode.boundaries import last_checkpoint
 from ..._sources.archives import timeline_among
 from ..._sources.places import place_of as place_at
 from ..._sources.timeline import NAME
+from ..._tables.full_names import full_name, split_name
 from ...errors import BinlogError, MirrorError
 from ...gtids import parse_gtid_set
 from ...report import BinlogWarning
@@ -225,7 +226,7 @@ class Decoded:
     def about(self, table: str) -> list[ToldStatement]:
         """Statements that concern a table."""
         spelt = str if self.by_case else str.lower
-        database, table = spelt(table.partition(".")[0]), spelt(table)
+        database, table = spelt(split_name(table)[0]), spelt(table)
         return [
             one
             for one in self.statements
@@ -283,7 +284,7 @@ def decode(
                 stacklevel=2,
             )
         for file in one.files:
-            files.setdefault(f"{file.database}.{file.table}", []).append(file)
+            files.setdefault(full_name(file.database, file.table), []).append(file)
         statements.update(one.statements)
     order = sorted(statements, key=lambda one: (one.version, one.ordinal))
     return Decoded(folder, files, tuple(order), by_case)

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..._tables.full_names import full_name
 from ...errors import BinlogError, MirrorError, SchemaError, ServerError
 from ...report import BinlogWarning
 from ...schema.ddl import DdlTracker
@@ -151,7 +152,7 @@ class Mirroring:
         """Tables that are new, or there again."""
         with Connection(self.address) as connection:
             here = {
-                f"{database}.{name}": (str(database), str(name))
+                full_name(str(database), str(name)): (str(database), str(name))
                 for database, name in connection.query(
                     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
                     " WHERE TABLE_TYPE = 'BASE TABLE'",

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ..._decode.selection import matches_name
 from ..._sources.deltas import delta_options
 from ..._sources.object_stores import load_json
+from ..._tables.full_names import full_name
 from ...errors import MirrorError
 from ..apply.jobs import Folder
 from ..lake.delta import DeltaLakeTable
@@ -79,7 +80,7 @@ class TableState:
     @property
     def full_name(self) -> str:
         """``database.table``."""
-        return f"{self.database}.{self.name}"
+        return full_name(self.database, self.name)
 
     def park(self, reason: str, *, again: bool = False) -> None:
         """It stops, and the others go on; `again`: the fault may not be there for ever."""

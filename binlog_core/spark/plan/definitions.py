@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..._decode.log_decoder import LogDecoder
 from ..._decode.selection import Selection
+from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ...events import QueryEvent
 from ...gtids import parse_gtid_set
@@ -84,7 +85,7 @@ def follow_definitions(
         for event, mariadb, transaction in found:
             definitions.follow(event, report, mariadb=mariadb, path=log.path, transaction=transaction)
         for change in tracker.timeline[known:]:
-            name = f"{change.database}.{change.table}"
+            name = full_name(change.database, change.table)
             if wanted(name):
                 steps.setdefault(name, []).append((log.version_base + change.position, change.definition))
         known = len(tracker.timeline)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Literal
 
 from ..._format.statements import changes_rows
+from ..._tables.full_names import full_name, own_name, split_name
 from ...errors import SchemaError
 from ...schema.tokens import (
     SQL_MODE_ANSI_QUOTES,
@@ -56,7 +57,7 @@ class TableStatement:
         if self.kind == "unknown":
             return True
         if self.database is not None:
-            return table.partition(".")[0] == self.database.lower()
+            return split_name(table)[0] == self.database.lower()
         return table in (name.lower() for name in self.tables)
 
 
@@ -81,7 +82,7 @@ def _names(statement: LoggedStatement, table: str) -> bool:
 
     What triggers and foreign keys do to other tables is not looked for.
     """
-    name = table.partition(".")[2].lower()
+    name = own_name(table).lower()
     try:
         tokens = chain.from_iterable(tokenize_statements(statement.sql, statement.sql_mode))
         return any(token.text.lower() == name for token in tokens)
@@ -189,4 +190,4 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
 
 
 def _name(reader: TokenReader, database: str) -> str:
-    return ".".join(reader.qualified_name(database))
+    return full_name(*reader.qualified_name(database))

@@ -160,6 +160,39 @@ def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_pa
     assert rows_of(tmp_path) == [(1, 5), (2, 2)]
 
 
+def test_names_with_dots_are_of_tables_of_their_own(
+    form: Form, url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, session = tmp_path / "lake", Here()
+    names, here = ["`refused.b`.c", "refused.`b.c`"], ["refused~2Eb.c", "refused.b~2Ec"]
+    sql("DROP DATABASE IF EXISTS `refused.b`")
+    sql("CREATE DATABASE `refused.b`")
+    for i, name in enumerate(names):
+        sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v{i} INT)")
+        sql(f"INSERT INTO {name} VALUES (1, {i}), (2, {i})")
+
+    def found(*tables: str) -> list[Any]:
+        arguments: Any = {"tables": tables or names, "until": "now", "spark": session, "history": True}
+        told = mirror(url, lake, **arguments, **form.settings)
+        assert [(one.table, one.stage) for one in told] == [(one, "following") for one in sorted(names)]
+        return [sorted(list(row.values()) for row in form.read(lake / one).to_pylist()) for one in here]
+
+    assert found() == [[[1, i], [2, i]] for i in (0, 1)]
+    sql(f"UPDATE {names[0]} SET v0 = 7 WHERE id = 1")
+    sql(f"DELETE FROM {names[1]} WHERE id = 1")
+    sql(f"TRUNCATE TABLE {names[0]}")
+    sql(f"INSERT INTO {names[0]} VALUES (3, 3)")
+    assert found() == [[[3, 3]], [[2, 1]]]
+    sql(f"DROP TABLE {names[1]}")
+    sql(f"CREATE TABLE {names[1]} (id INT PRIMARY KEY, v1 INT)")
+    sql("DROP DATABASE `refused.b`")
+    told = mirror(url, lake, tables=names, until="now", spark=session, history=True)
+    assert [(one.table, one.stage, one.rows) for one in told] == [
+        (names[0], "dropped", 0),
+        (names[1], "following", 0),
+    ]
+
+
 def test_a_column_that_is_spelt_in_another_way_is_the_same(
     form: Form, url: str, sql: Sql, tmp_path: Path
 ) -> None:

@@ -1,0 +1,56 @@
+"""``database.table`` as one text, and the two names in it again."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+_QUOTED = "`((?:[^`]|``)+)`"
+_FULL = re.compile(rf"(?:{_QUOTED}|([^.]*))\.(?:{_QUOTED}|(.*))", re.DOTALL)
+_OWN = re.compile(_QUOTED, re.DOTALL)
+
+
+def full_name(database: str, table: str) -> str:
+    """``database.table``; a name with a dot in it is in backquotes, so that no two tables have the same."""
+    return f"{_quoted(database)}.{_quoted(table)}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Database and table of a full name; what is not quoted is divided at its first dot."""
+    found = _FULL.fullmatch(name)
+    if found is None:
+        return name, ""
+    return _plain(found[1], found[2]), _plain(found[3], found[4])
+
+
+def own_name(name: str) -> str:
+    """The table of a full name."""
+    return split_name(name)[1]
+
+
+def matches_names(database: str, table: str, pattern: str) -> bool:
+    """Whether a pattern of ``database.table``, or of a table alone, fits; in backquotes dots are a name's."""
+    if "`" in pattern:
+        own, full = _OWN.fullmatch(pattern), _FULL.fullmatch(pattern)
+        if own is not None:
+            return fnmatchcase(table, _plain(own[1], ""))
+        if full is not None and (full[1] or full[3]):
+            own_pattern, of_table = _plain(full[1], full[2]), _plain(full[3], full[4])
+            return fnmatchcase(database, own_pattern) and fnmatchcase(table, of_table)
+    if "." not in pattern:
+        return fnmatchcase(table, pattern)
+    if "." not in database:  # else the dot in the middle is one of several
+        return fnmatchcase(f"{database}.{table}", pattern)
+    parts = pattern.split(".")
+    return any(
+        fnmatchcase(database, ".".join(parts[:i])) and fnmatchcase(table, ".".join(parts[i:]))
+        for i in range(1, len(parts))
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`" if "." in name or name.startswith("`") else name
+
+
+def _plain(quoted: str | None, plain: str) -> str:
+    return plain if quoted is None else quoted.replace("``", "`")

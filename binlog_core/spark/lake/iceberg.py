@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _APP, _BATCH = "binlog_core.app_id", "binlog_core.batch_id"
+_APPLIED = "binlog_core.applied"  # of the table: apps with their last batches, however few snapshots it keeps
+_MOST_APPS = 32  # each run of an export is one
 _SOURCE = "binlog_core.table"
 _EPOCH = dt.date(1970, 1, 1)
 _TRIES = 5  # of an append, when others commit at the same time
@@ -124,10 +127,13 @@ class IcebergLakeTable:
 
     def applied(self, app_id: str) -> int | None:
         """See `LakeTable`."""
-        # The last, not the highest: a mirror's new copy may begin before what was applied to the one before.
-        known = self._table.snapshots() if self._table is not None else []
-        told = map(_told_by, sorted(known, key=lambda one: -(one.sequence_number or 0)))
-        return next((int(one[_BATCH]) for one in told if one.get(_APP) == app_id), None)
+        return self._applied().get(app_id)
+
+    def _applied(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        if self._table is not None:
+            found = json.loads(self._table.properties.get(_APPLIED, "{}"))
+        return found
 
     def files(self) -> list[DataFile]:
         """See `FileTable`."""
@@ -264,7 +270,7 @@ class IcebergLakeTable:
         """One commit, of one snapshot, with the schema that its files need."""
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
-        told = {**self._app(app), **(told or {})}
+        told = {**({_APP: app[0], _BATCH: str(app[1])} if app is not None else {}), **(told or {})}
         tasks = self._tasks()
         try:
             transaction = self._created(columns) if self._table is None else self._table.transaction()
@@ -273,6 +279,10 @@ class IcebergLakeTable:
             if transaction.table_metadata.name_mapping() is None:  # our files have no ids of columns
                 names = transaction.table_metadata.schema().name_mapping
                 transaction.set_properties({"schema.name-mapping.default": names.model_dump_json()})
+            if app is not None:  # the last, not the highest: a new copy may begin before what the other had
+                others = [one for one in self._applied().items() if one[0] != app[0]]
+                applied = dict([*others[1 - _MOST_APPS :], app])
+                transaction.set_properties({_APPLIED: json.dumps(applied)})
             update = transaction.update_snapshot(snapshot_properties=told)
             # What overwrites holds what others have committed meanwhile against what it was made of.
             with update.overwrite() if alone else update.merge_append() as snapshot:
@@ -346,13 +356,6 @@ class IcebergLakeTable:
     def _io(self, transaction: Any) -> Any:
         # Private to pyiceberg 0.12: of a table that is being made only the transaction knows it.
         return transaction._table.io
-
-    def _app(self, app: App | None) -> dict[str, str]:
-        """What a commit says of who makes it; without it, of who did: old snapshots expire."""
-        if app is not None:
-            return {_APP: app[0], _BATCH: str(app[1])}
-        last = self.last_commit()
-        return {name: last[name] for name in (_APP, _BATCH) if name in last}
 
 
 def _told_by(snapshot: Any) -> dict[str, str]:

@@ -152,6 +152,15 @@ def test_the_last_batch_is_that_of_the_last_commit(tmp_path: Path) -> None:
     assert (opened(tmp_path).applied("app"), table.applied("other")) == (3, 9)
 
 
+def test_of_many_apps_the_last_are_known(tmp_path: Path) -> None:
+    table = opened(tmp_path)
+    schema = pa.schema({"id": pa.int64()})
+    for number in (*range(40), 8, 40):
+        table.exchange([], [], schema, (f"run {number}", 1))
+    table = opened(tmp_path)
+    assert [number for number in range(41) if table.applied(f"run {number}")] == [8, *range(10, 41)]
+
+
 def test_a_table_elsewhere_is_another_one(tmp_path: Path) -> None:
     table = opened(tmp_path)
     file, schema = data_file(tmp_path, "a.parquet", id=[1])
@@ -175,12 +184,16 @@ def test_manifests_are_put_together_and_old_snapshots_are_not_needed(tmp_path: P
         form = IcebergForm(tmp_path).table(tmp_path / "t")
         counts.append(len(form.current_snapshot().manifests(form.io)))
     assert max(counts) <= 16
-    table.exchange([], [], schema, None)
+    form.append(pa.table({"id": [20]}))  # of another writer, who does not tell of ours
     form.refresh()
     for one in form.snapshots():
         if one.snapshot_id != form.current_snapshot().snapshot_id:
             form.maintenance.expire_snapshots().by_id(one.snapshot_id).commit()
-    assert (len(form.snapshots()), opened(tmp_path).applied("a"), read(tmp_path)) == (1, 19, [{"id": 19}])
+    assert (len(form.snapshots()), opened(tmp_path).applied("a"), read(tmp_path)) == (
+        1,
+        19,
+        [{"id": 19}, {"id": 20}],
+    )
 
 
 def test_what_only_spark_writes_is_named(tmp_path: Path) -> None:

@@ -160,11 +160,11 @@ def open(
         An argument's type or value is not one of those listed here.
     """
     if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error={on_error!r}: 'raise' or 'skip'")
+        raise ValueError(f"on_error={on_error!r}: expected 'raise' or 'skip'")
     if not hasattr(threads, "__index__") or isinstance(threads, bool):
         raise TypeError(f"threads= takes an int, not {type(threads).__name__}")
     if threads < 0:
-        raise ValueError(f"threads={threads}: at least 1 is expected, or 0 for all processors")
+        raise ValueError(f"threads={threads}: expected at least 1, or 0 for all processors")
     if not threads:
         from ._threads import processors
 
@@ -173,13 +173,13 @@ def open(
         target = target[0]
     live = is_server(target)
     if isinstance(target, list | tuple) and any(map(is_server, target)):
-        raise ValueError("a server is read alone, without other logs")
+        raise ValueError("a server cannot be read together with other logs")
     if not live and (server, password_file, defaults_file) != (None, None, None):
         raise ValueError(
             "server=, password_file= and defaults_file= are for servers: mysql://… or mariadb://…"
         )
     if isinstance(schema, str) and schema == "server" and not live:
-        raise ValueError('schema="server" is for servers; of a file\'s server: schema="mysql://…", or "ddl"')
+        raise ValueError('schema="server" is for servers: for files expected schema="mysql://…" or "ddl"')
     if live and (keys, mmap, storage_options) != (None, None, None):
         raise ValueError("keys=, mmap= and storage_options= are for files: a server sends its logs itself")
     checked = (None, None) if live else (start, stop)
@@ -219,7 +219,7 @@ def open(
         begin, end = cast("Place | None", start), stop
         files = resolve(target, keys=keys, mmap=False if follow else mmap, storage_options=storage_options)
         if len(files) == 1 and isinstance(start, int) and isinstance(stop, int) and start > stop:
-            raise ValueError(f"start={start} is behind stop={stop}")
+            raise ValueError(f"start={start} is after stop={stop}")
     condition = None
     if where is not None:
         from .conditions import condition_of

@@ -34,7 +34,7 @@ def log_of(target: AnyTarget, **options: Unpack[OpenOptions]) -> Log:
     if not isinstance(target, Log):
         return open_log(target, **options)
     if options:
-        raise TypeError(f"the log is open already: {', '.join(options)} cannot be set any more")
+        raise TypeError(f"the log is already open: {', '.join(options)} cannot be set")
     return target
 
 
@@ -82,7 +82,7 @@ def files_of(target: AnyTarget, **options: Unpack[StoredOptions]) -> LogFiles:
             **given,
         )[0]
     if others := given.keys() - {"keys", "storage_options"}:
-        raise ValueError(f"{', '.join(sorted(others))}: for servers, mysql://… or mariadb://…")
+        raise ValueError(f"{', '.join(sorted(others))}: only for servers, mysql://… or mariadb://…")
     return resolve(target, **given)
 
 

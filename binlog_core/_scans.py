@@ -114,7 +114,8 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables
         count += len(columns) - before
         if count > most:
             raise SchemaError(
-                f"{len(found)} tables have more columns than Limits.sql_columns={most}: tables= chooses some"
+                f"{len(found)} tables have more columns than Limits.sql_columns={most}: choose some with"
+                " tables="
             )
     tables = Tables({name: tuple(columns.values()) for name, columns in found.items()})
     for table, _ in definitions.defined():
@@ -162,7 +163,7 @@ def by_any_name(tables: Tables) -> dict[str, str]:
 
 def unknown_table(name: str, tables: Collection[str]) -> SchemaError:
     """The error for a table without row changes in the logs."""
-    return SchemaError(f"no row changes of a table {name!r} in these logs{near(name, tables)}")
+    return SchemaError(f"these logs have no row changes of a table {name!r}{near(name, tables)}")
 
 
 class Scan(ABC):

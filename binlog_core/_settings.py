@@ -129,7 +129,7 @@ class Settings:
             if position is not None and len(named) > 1:
                 found = _of_history(files, named, position) or found
             if not found:
-                raise BinlogError(f"no file {place[0]!r} among those given", path=files[0].path)
+                raise BinlogError(f"there is no file {place[0]!r} among those given", path=files[0].path)
             return found[0]
 
         return index(self.start, 0), index(self.stop, len(files) - 1)

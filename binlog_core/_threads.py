@@ -574,7 +574,7 @@ class ThreadedPass:
     def _check_process(self) -> None:
         # Before the lock is taken, which may be held for ever.
         if os.getpid() != self._process:
-            raise BinlogError("the pass was begun before this process was forked: begin a new one")
+            raise BinlogError("the pass began before this process was forked: start a new one")
 
     def _next(self) -> _Part | None:
         self._until(lambda: self._parts or self._all_begun)

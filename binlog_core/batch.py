@@ -131,9 +131,9 @@ class ChangeBatch(Records):
         if isinstance(key, str):
             return self.column(key)
         if not isinstance(key, slice):
-            raise TypeError(f"a column's name or a slice is expected, not {type(key).__name__}")
+            raise TypeError(f"expected a column's name or a slice, not {type(key).__name__}")
         if key.step is not None and key.step < 1:
-            raise ValueError("a slice of a batch keeps the records' order: its step is 1 or more")
+            raise ValueError("a slice of a batch keeps the records' order: expected a step of 1 or more")
         kept = np.zeros(len(self), bool)
         kept[key] = True
         return only(self, kept)
@@ -191,11 +191,11 @@ class ChangeBatch(Records):
             An option is not one of those listed here.
         """
         if decimals not in ("unscaled", "float", "decimal"):
-            raise ValueError(f"decimals={decimals!r}: unscaled, float and decimal are known")
+            raise ValueError(f"decimals={decimals!r}: expected unscaled, float or decimal")
         if members not in ("names", "numbers"):
-            raise ValueError(f"members={members!r}: names and numbers are known")
+            raise ValueError(f"members={members!r}: expected names or numbers")
         if text_errors not in ("raise", "replace"):
-            raise ValueError(f"text_errors={text_errors!r}: raise and replace are known")
+            raise ValueError(f"text_errors={text_errors!r}: expected raise or replace")
         column = self._find(name)
         if column.kind in SPAN_KINDS:
             return self._span_column(column, text_errors)
@@ -525,7 +525,7 @@ class ChangeBatch(Records):
     def _vector(self, column: Column, value: bytes) -> NDArray[np.float32]:
         if len(value) % 4:
             raise DecodeError(
-                f"VECTOR of {len(value)} bytes, which is not a number of floats",
+                f"VECTOR of {len(value)} bytes: expected a multiple of 4",
                 path=self.path,
                 table=self.table.full_name,
                 column=column.name,
@@ -577,7 +577,9 @@ def _decimal(number: int, scale: int) -> Decimal:
 def _enum_names(column: Column, field: NDArray[Any]) -> NDArray[Any]:
     names = np.array(("", *(column.members or ())), np.dtypes.StringDType())
     if len(field) and field.max() >= len(names):
-        raise DecodeError(f"ENUM number {field.max()} of {len(names) - 1} members", column=column.name)
+        raise DecodeError(
+            f"ENUM number {field.max()}: the column has {len(names) - 1} members", column=column.name
+        )
     chosen: NDArray[Any] = names[field]
     return chosen
 

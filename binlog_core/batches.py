@@ -346,9 +346,9 @@ def check_stream_options(new_columns: str, options: SharedOptions) -> None:
                 f"{name!r} is not an option of a stream: expected {', '.join(StreamOptions.__annotations__)}"
             )
     if options.get("text_errors") == "binary":
-        raise ValueError("text_errors='binary' changes the schema with the values: not in a stream")
+        raise ValueError("text_errors='binary' is not for streams: the schema would depend on the values")
     if new_columns not in ("raise", "drop"):
-        raise ValueError(f"new_columns={new_columns!r}: raise and drop are known")
+        raise ValueError(f"new_columns={new_columns!r}: expected raise or drop")
 
 
 def stream_parts(
@@ -430,8 +430,9 @@ def _stream_fields(
     if columns is None:
         if first is None:
             raise SchemaError(
-                "no row changes of the table, so its columns are unknown: schema= with its definition, or"
-                " columns=, gives them"
+                "no row changes of the table, so its columns are unknown: give schema= with its definition,"
+                " or"
+                " columns="
             )
         columns = first.value_columns
     return ArrowBatch(first or empty_batch(tuple(columns)), columns=columns, **options).fields()

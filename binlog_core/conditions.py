@@ -150,7 +150,7 @@ class Condition:
 
     def __init__(self, text: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
         if not isinstance(text, str):
-            raise TypeError(f"a condition is a text, not {type(text).__name__}")
+            raise TypeError(f"expected a condition's text, not {type(text).__name__}")
         self.text = text
         self.tree = _Parser(text, limits).parse()
 
@@ -286,7 +286,7 @@ class _Parser:
     def __init__(self, text: str, limits: Limits) -> None:
         if len(text) > limits.condition_length:
             raise ConditionError(
-                f"a condition of {len(text)} characters: Limits.condition_length={limits.condition_length}"
+                f"the condition has {len(text)} characters: Limits.condition_length={limits.condition_length}"
             )
         self._text = text
         self._most = limits.condition_depth

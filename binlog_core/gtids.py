@@ -191,7 +191,7 @@ class _IntervalSet(Generic[Source]):
         """
         there = self._same(other)
         if there is None:
-            raise TypeError(f"a set of GTIDs, or text of one, is expected, not {type(other).__name__}")
+            raise TypeError(f"expected a GTID set or its text, not {type(other).__name__}")
         return next(self._both(there), None) is None
 
     def _same(self, other: object) -> Self | None:
@@ -401,14 +401,14 @@ def _vendor(gtids: object) -> str:
 
 
 def _other_vendor(one: object, other: object) -> GtidError:
-    return GtidError(f"GTIDs of {_vendor(one)} and of {_vendor(other)} cannot be brought together")
+    return GtidError(f"GTIDs of {_vendor(one)} and of {_vendor(other)} cannot be combined")
 
 
 def _not_one_of(gtids: object, one: object) -> Exception:
     """The error of what is looked for in a set that cannot hold it."""
     if isinstance(one, Gtid | MariadbGtid):
         return _other_vendor(gtids, one)
-    return TypeError(f"a GTID of {_vendor(gtids)} or its text is expected, not {type(one).__name__}")
+    return TypeError(f"expected a GTID of {_vendor(gtids)} or its text, not {type(one).__name__}")
 
 
 def _parse_uuid(text: str, whole: str) -> str:
@@ -420,7 +420,7 @@ def _parse_uuid(text: str, whole: str) -> str:
 def _gno(text: str, whole: str) -> int:
     gno = int(text)
     if not 1 <= gno <= _LAST_GNO:
-        raise GtidError(f"{whole!r}: numbers of GTIDs are 1 to {_LAST_GNO}")
+        raise GtidError(f"{whole!r}: expected GTID numbers from 1 to {_LAST_GNO}")
     return gno
 
 
@@ -454,7 +454,7 @@ def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
     head = cur.take_u64()
     form = head >> 56
     if form > 1:
-        raise DecodeError(f"encoded GTID set: form is 0 or 1, found {form}")
+        raise DecodeError(f"encoded GTID set: expected form 0 or 1, found {form}")
     tagged = form == 1
     # With tags the count sits between two bytes of form.
     sources = (head >> 8) & 0xFFFF_FFFF_FFFF if tagged else head
@@ -468,13 +468,15 @@ def _decode_mysql(cur: Cursor) -> Iterator[tuple[tuple[str, str], Interval]]:
                 raise DecodeError(f"encoded GTID set: a tag has up to {_TAG_LENGTH} bytes, found {length}")
             tag = cur.take_text(length).lower()  # as servers write it
             if tag and not _TAG.fullmatch(tag):
-                raise DecodeError("encoded GTID set: a tag has letters, digits and _")
+                raise DecodeError("encoded GTID set: expected a tag of letters, digits and _")
         intervals = cur.check_count(cur.take_u64(), 16)
         before = 0
         for _ in range(intervals):
             first, end = cur.take_i64(), cur.take_i64()  # end is the first number that is not in it
             if not before < first < end:
-                raise DecodeError(f"encoded GTID set: interval {first} to {end} after {before}")
+                raise DecodeError(
+                    f"encoded GTID set: interval {first} to {end} follows one that ends at {before}"
+                )
             before = end
             yield (uuid, tag), (first, end - 1)
     if cur.remaining:
@@ -485,7 +487,7 @@ def _mariadb_numbers(found: re.Match[str], text: str) -> tuple[int, int, int, in
     domain_id, server_id, first = int(found[1]), int(found[2]), int(found[3])
     last = int(found[4]) if found[4] else first
     if domain_id >= 2**32 or server_id >= 2**32 or max(first, last) >= 2**64:
-        raise GtidError(f"{text!r}: domain and server have 32 bits, sequence numbers 64")
+        raise GtidError(f"{text!r}: expected a domain and server of 32 bits, and a sequence number of 64")
     return domain_id, server_id, first, last
 
 
@@ -496,7 +498,7 @@ def _parse_mariadb(text: str) -> Iterator[tuple[tuple[int, int], Interval]]:
             continue
         found = _MARIADB_ITEM.fullmatch(item)
         if found is None:
-            raise _no_gtid_set(item, "items are domain-server-number or domain-server-first:last")
+            raise _no_gtid_set(item, "expected domain-server-number or domain-server-first:last")
         domain_id, server_id, first, last = _mariadb_numbers(found, item)
         if last < first:
             raise _no_gtid_set(item, "the range is empty")

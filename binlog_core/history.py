@@ -105,7 +105,7 @@ def _history(
     names: _KeyNames, open_changes: Opener, table: str, key: Mapping[str, object], options: RangeOptions
 ) -> list[Version]:
     if not key:
-        raise ValueError("key: the values of the primary key's columns are expected")
+        raise ValueError("key=: expected the values of the primary key's columns")
     wanted, named = tuple(key.values()), glob.escape(table)
     moves = names.condition(lambda own: " or ".join(f"changed({quoted_name(name)})" for name in own))
     with open_changes(tables=named, where=moves, **options) as log:
@@ -165,7 +165,7 @@ def row_as_of(
         for image in (version.change.before, version.change.after):
             if image is not None and _same(names.values(image), wanted):
                 return version.change.before if image is version.change.before else None
-    raise SchemaError("the logs have no change of such a row", table=table)
+    raise SchemaError("the logs have no change of this row", table=table)
 
 
 def _replay(

@@ -181,14 +181,12 @@ def _identity_of(file: LogFile) -> Identity:
     with file.open_stored() as source:
         found = identity_of(source)
     if found is None:
-        raise BinlogError("an index is of files: this is a pipe", path=file.path)
+        raise BinlogError("a pipe cannot be indexed: expected a file", path=file.path)
     return found
 
 
 def _local(file: LogFile) -> LogFile:
     path = local_path(file.path) if file.target is None else None
     if path is None:
-        raise BinlogError(
-            "an index is made of local files: index them before they are uploaded", path=file.name
-        )
+        raise BinlogError("expected a local file: index logs before they are uploaded", path=file.name)
     return replace(file, path=path)

@@ -84,7 +84,7 @@ class Limits:
             if not hasattr(value, "__index__") or isinstance(value, bool):
                 raise TypeError(f"Limits: {limit.name}= takes an int, not {type(value).__name__}")
             if not 0 < index(value) < 1 << 62:
-                raise ValueError(f"Limits: {limit.name}={value}: at least 1 and below 2**62 is expected")
+                raise ValueError(f"Limits: {limit.name}={value}: expected at least 1 and below 2**62")
 
     def packed_length(self, event: bytes | bytearray, path: str, offset: int) -> int:
         """Of a packed event of which the beginning was unpacked; 0 where not even its length was.
@@ -102,7 +102,7 @@ class Limits:
     def event_too_large(self, length: int, path: str, offset: int) -> DecodeError:
         """The error of an event that is not read into memory."""
         return DecodeError(
-            f"an event of {length} bytes; Limits.event_bytes={self.event_bytes}", path=path, offset=offset
+            f"an event of {length} bytes: Limits.event_bytes={self.event_bytes}", path=path, offset=offset
         )
 
 

@@ -103,7 +103,7 @@ class Log:
             The log ends before its descriptor.
         """
         if self._format is None:
-            raise NotABinlogError("the log ends before it says what it is", path=self.files[0].path)
+            raise NotABinlogError("the log ends before its format description", path=self.files[0].path)
         return self._format
 
     @property
@@ -202,7 +202,7 @@ class Log:
             if not isinstance(code, int | np.integer):
                 raise TypeError(f"types= takes type codes, not {type(code).__name__}")
             if not 0 <= code < 256:
-                raise ValueError(f"types={code}: a type code is 0 to 255")
+                raise ValueError(f"types={code}: expected 0 to 255")
 
         from ._walk.typed_events import events_of
 

@@ -76,11 +76,11 @@ class Position:
         server, gtids, vendor = fields.get("server"), fields.get("gtids"), fields.get("vendor")
         transaction = fields.get("transaction")
         if not isinstance(file, str) or not 0 < len(file) <= _LONGEST_NAME:
-            raise _not_one(text, "file is a name")
+            raise _not_one(text, "expected a name for file")
         if not (_is_count(offset) and _is_count(records)):
-            raise _not_one(text, "offset and records are whole numbers, not negative")
+            raise _not_one(text, "expected whole numbers of 0 or more for offset and records")
         if not all(one is None or isinstance(one, str) for one in (server, gtids, transaction)):
-            raise _not_one(text, "server, gtids and transaction are texts")
+            raise _not_one(text, "expected texts for server, gtids and transaction")
         try:
             known: GtidSet | MariadbGtidSet | None = None
             if gtids is not None:

@@ -73,10 +73,10 @@ _FACTS = frozenset(
 _QUIET = frozenset(("invalid_dates", "format_notes"))
 # What a warning says besides.
 _REMEDIES = {
-    "unnamed_columns": "c0, c1 … stand for them, schema= gives them",
-    "hidden_definitions": "the user needs a right on them, SELECT say, or they were dropped since",
-    "unknown_signs": "their values are read as signed, schema= tells",
-    "unknown_charsets": "their values are bytes, schema= or charset= tells",
+    "unnamed_columns": "they are called c0, c1 …; schema= names them",
+    "hidden_definitions": "the user needs a privilege such as SELECT on them, or they have been dropped",
+    "unknown_signs": "their values are read as signed; schema= gives the sign",
+    "unknown_charsets": "their values are bytes; schema= or charset= gives the character set",
 }
 _PACKAGE = os.path.dirname(__file__) + os.sep
 

@@ -165,7 +165,7 @@ def transactions(
         Reading the logs failed.
     """
     if by not in ("position", "bytes", "rows", "seconds"):
-        raise ValueError(f"by={by!r}: position, bytes, rows and seconds are known")
+        raise ValueError(f"by={by!r}: expected position, bytes, rows or seconds")
     with opened(log, **options) as found:
         if by == "position":
             yield from _in_order(found, most, details=details)

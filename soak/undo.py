@@ -217,7 +217,7 @@ def check(url: str, first: str, begin: int, path: str, plan: Any, totals: Counte
                 assert (old, new) == (harm, good) if is_own else old == new, f"{key}: {before} {after}"
     assert undone == len(ours), f"{undone} rows in the log, {len(ours)} in the report"
     assert rows == table_of(url)
-    totals["rows taken back, checked in the log"] += undone
+    totals["rows reversed, checked in the log"] += undone
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def test_types_of_where() -> None:
         one = list(log.rows())
         assert one == list(log.rows(where="K = 1")) == [c for c in log.rows(where="") if c in one] != []
         assert list(log.rows(where="k = 1 and k = 2")) == []
-    with pytest.raises(TypeError, match="a condition is a text, not int"):
+    with pytest.raises(TypeError, match="expected a condition's text, not int"):
         binlog_core.open(ORDERS, where=5)
     both = Condition("k = 1") & Condition("w = 2")
     assert pickle.loads(pickle.dumps(both)) == both == Condition("(k = 1) and (w = 2)")

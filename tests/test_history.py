@@ -186,7 +186,7 @@ def test_the_row_as_it_was(tmp_path: Path) -> None:
     assert at(75, 21) == row(21, 2, c=5)
     assert at(35, 2) is None
     assert at(45, 2) == row(2, 7)
-    with pytest.raises(SchemaError, match="no change of such a row"):
+    with pytest.raises(SchemaError, match="no change of this row"):
         at(50, 99)
 
 

@@ -187,7 +187,7 @@ def test_every_pass_tells_the_tail(kind: str, name: str, tmp_path: Path) -> None
         assert one.tail is not None and log.tail == one.tail
         assert (one.tail.offset, one.tail.reason) == (
             last,
-            f"the file ends inside an event, {len(DATA) - 20 - last} bytes of it are there",
+            f"the file ends inside an event, after {len(DATA) - 20 - last} bytes of it",
         )
         whole = log.rows("none.of_these")
         list(whole)

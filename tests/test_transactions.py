@@ -90,7 +90,7 @@ def test_the_largest_first(by: Any) -> None:
     assert [told(one) for one in found] == [WANTED[1], WANTED[1], WANTED[0]]
     assert [told(one) for one in transactions(data, by=by)] == [WANTED[1], WANTED[0], WANTED[2]]
     assert [one.statement for one in found] == [None, None, "SET PASSWORD = '***'"]
-    with pytest.raises(ValueError, match="position, bytes, rows and seconds"):
+    with pytest.raises(ValueError, match="position, bytes, rows or seconds"):
         next(transactions(data, by="size"))  # type: ignore[arg-type]
 
 

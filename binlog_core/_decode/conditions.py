@@ -239,7 +239,7 @@ class _Binder:
         if members is None or (_all_numbers(literals) and not isinstance(node, Like)):
             if isinstance(node, Like) or not _all_numbers(literals):
                 raise self._misfit(
-                    column, literals[0], "a number, since neither log nor schema= tells the members"
+                    column, literals[0], "a number, since neither the log nor schema= gives the members"
                 )
             spans = list(self._spans(node, column, literals))
             count = 1 << 16 if members is None else len(members) + 1
@@ -260,7 +260,7 @@ class _Binder:
         if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
             fields = fields_of(literal, zone=kind is Kind.TIMESTAMP)
             if fields is None:
-                zone = ", maybe with a zone" if kind is Kind.TIMESTAMP else ""
+                zone = ", optionally with a zone" if kind is Kind.TIMESTAMP else ""
                 raise self._misfit(column, literal, f"a text such as '2026-11-21 08:00:00'{zone}")
             return moments(op, fields, days=kind is Kind.DATE)
         if kind is Kind.TIME:
@@ -313,7 +313,9 @@ def _pseudo(node: Node) -> BoundNode:
             continue
         fields = fields_of(literal, zone=True)
         if fields is None:
-            raise _pseudo_misfit(name, literal, "a text such as '2026-11-21 08:00:00', maybe with a zone")
+            raise _pseudo_misfit(
+                name, literal, "a text such as '2026-11-21 08:00:00', optionally with a zone"
+            )
         spans.append(moments(op, fields, days=False))
     return MetaTest("", name, tuple(spans))
 

@@ -212,8 +212,8 @@ class Gathering:
             )
             if len(batch) and others.any():
                 raise DivergedError(
-                    f"rows of the transaction {done} were read from a server that was lost, and it was lost"
-                    " with it: copy the data anew",
+                    f"rows of transaction {done} were read from a server that failed, and it was lost"
+                    " with it: copy the data again",
                     path=self._path,
                 )
 

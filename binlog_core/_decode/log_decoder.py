@@ -361,7 +361,7 @@ class LogDecoder:
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
             return False
-        self._asides.lose(broken_at, "an event that is not whole")
+        self._asides.lose(broken_at, "an incomplete event")
         self._go_on(found, broken_at)
         return True
 
@@ -381,13 +381,13 @@ class LogDecoder:
             yield from self._on_statement(statement, offset, lambda: self._query_event(database, statement))
         elif loop.without_map:
             self.report.add("rows_without_table_map", path=self.path, offset=offset)
-            self._asides.lose(offset, "rows of a table whose table map was not seen")
+            self._asides.lose(offset, "rows of a table without its table map")
         elif kind in (EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST):
             self._note_gtids_before(kind)
         elif kind == EventType.XA_PREPARE:
             self._note_xa_prepare()
         elif kind == EventType.TABLE_MAP:
-            self._asides.note("lost", "the beginning of a transaction is not in what was read")
+            self._asides.note("lost", "the beginning of a transaction was not read")
         elif kind == EventType.TRANSACTION_PAYLOAD:
             chunks = payload_chunks(
                 loop.event_body(), limit=self.limits.payload_bytes, path=self.path, offset=offset
@@ -543,7 +543,7 @@ class LogDecoder:
                 self._plans.add(mariadb=self._is_mariadb)
             elif status == _rows.EVENT:
                 if int(loop.event_type) == EventType.TRANSACTION_PAYLOAD:
-                    raise DecodeError("a payload inside a payload")
+                    raise DecodeError("a compressed transaction inside a compressed transaction")
                 yield from self._on_event()
             elif status == _rows.ERROR:
                 self._on_inner_error()

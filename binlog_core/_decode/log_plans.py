@@ -113,8 +113,8 @@ class LogPlans:
         if loop.table_maps <= 1:
             return False
         raise DecodeError(
-            f"more than {loop.definition_count} table definitions in one transaction, which is what "
-            f"Limits.table_definitions={self._limits.table_definitions} allows",
+            f"more than {loop.definition_count} table definitions in one transaction: "
+            f"Limits.table_definitions={self._limits.table_definitions}",
             path=self._path,
             offset=int(loop.event_position),
             type_code=EventType.TABLE_MAP,

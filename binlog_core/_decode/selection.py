@@ -175,7 +175,7 @@ def names(values: str | Iterable[str] | None) -> tuple[str, ...] | None:
     given = (values,) if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
     for name in given:
         if not isinstance(name, str):
-            raise TypeError(f"a name is expected, not {name!r}")
+            raise TypeError(f"expected a name, not {name!r}")
     return given
 
 
@@ -219,7 +219,7 @@ def ops_mask(ops: str | Iterable[str] | None) -> int:
     """Bit 0 insert, 1 update, 2 delete; all for None."""
     wanted = set(OP_BITS if ops is None else names(ops) or ())
     if not wanted <= set(OP_BITS):
-        raise ValueError(f"ops={ops!r}: insert, update and delete are known")
+        raise ValueError(f"ops={ops!r}: expected insert, update or delete")
     return sum(OP_BITS[op] for op in wanted)
 
 
@@ -241,15 +241,17 @@ def check_arguments(
     _check_place("start", start)
     _check_place("stop", stop)
     if isinstance(start, dt.datetime) and isinstance(stop, dt.datetime) and _utc(start) > _utc(stop):
-        raise ValueError(f"start={start} is behind stop={stop}")
+        raise ValueError(f"start={start} is after stop={stop}")
     if not (server_id is None or hasattr(server_id, "__index__")) or isinstance(server_id, bool):
         raise TypeError(f"server_id= takes an int, not {type(server_id).__name__}")
     if server_id is not None and not 0 <= index(server_id) < 1 << 32:
-        raise ValueError(f"server_id={server_id}: 0 to {(1 << 32) - 1} is expected")
+        raise ValueError(f"server_id={server_id}: expected 0 to {(1 << 32) - 1}")
     if not (limits is None or isinstance(limits, Limits)):
         raise TypeError(f"limits= takes binlog_core.Limits, not {type(limits).__name__}")
     if schema_start is not None and not (isinstance(schema, str) and schema == "ddl"):
-        raise ValueError('schema_start= goes with schema="ddl": the definitions before the first statement')
+        raise ValueError(
+            'schema_start= needs schema="ddl": it gives the definitions before the first statement'
+        )
     if not (charset is None or isinstance(charset, str)):
         raise TypeError(f"charset= takes a character set's name, not {type(charset).__name__}")
     if charset is not None and not charsets.is_text(charset):
@@ -265,7 +267,7 @@ def check_kinds(keys: object, storage_options: object, **switches: object) -> No
     """
     for name, value in switches.items():
         if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{name}={value!r}: True or False is expected")
+            raise TypeError(f"{name}={value!r}: expected True or False")
     if not (keys is None or isinstance(keys, str | os.PathLike | Mapping)):
         raise TypeError(f"keys= takes a path or a dict, not {type(keys).__name__}")
     if not (storage_options is None or isinstance(storage_options, Mapping)):
@@ -279,11 +281,11 @@ def _check_place(argument: str, place: object) -> None:
     if isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str | os.PathLike):
         position = place[1]
     if not hasattr(position, "__index__") or isinstance(position, bool):
-        raise TypeError(f"{argument}={place!r}: a position, (file name, position) or a datetime is expected")
+        raise TypeError(f"{argument}={place!r}: expected a position, (file name, position) or a datetime")
     if index(position) < 0:
-        raise ValueError(f"{argument}={place!r}: a position is not negative")
+        raise ValueError(f"{argument}={place!r}: expected a position of 0 or more")
     if index(position) > MAX_POSITION:
-        raise ValueError(f"{argument}={place!r}: a position is below 2**63")
+        raise ValueError(f"{argument}={place!r}: expected a position below 2**63")
 
 
 def timestamp_of(moment: dt.datetime) -> int:

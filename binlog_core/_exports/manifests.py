@@ -85,8 +85,8 @@ class Export:
                 known[kind] = known.get(kind, 0) + int(count)
             if log["not_committed"] is None:
                 raise BinlogError(
-                    f"{path} has many transactions that it does not commit, of XA most likely: expected it"
-                    " exported with --xa committed",
+                    f"{path} has many uncommitted transactions, probably of XA: expected an export"
+                    " with --xa committed",
                     path=self.path,
                 )
             self.not_committed.update(
@@ -129,8 +129,8 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
     names = _names(filesystem, root, path)
     if _MIRROR in names:
         raise BinlogError(
-            "a mirror's tables are not what undo and history read: expected its archive of the logs,"
-            " _mirror/archive in it unless another was given",
+            "undo and history do not read a mirror's tables: expected its archive of the logs,"
+            " _mirror/archive in the lake unless another was given",
             path=path,
         )
     found = Export(path, filesystem)
@@ -147,14 +147,14 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
             return found
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BinlogError(
-            f"not a manifest of an export with its tables' definitions: {type(error).__name__} {error}",
+            f"not an export's manifest with table definitions: {type(error).__name__} {error}",
             path=path,
         ) from error
     if _DELTA_LOG in names or any(map(_is_parquet, names)):
         raise BinlogError(
-            "the tables' definitions are missing, without which values of a lake are not those of the server:"
+            "the tables' definitions are missing, and a lake's values cannot be restored without them:"
             " expected the directory that binlog-core export wrote, with its manifest"
-            f" ({MANIFEST}, or {RUNS} of Delta tables); of a mirror its archive of the logs",
+            f" ({MANIFEST}, or {RUNS} for Delta tables); for a mirror, its archive of the logs",
             path=path,
         )
     return None
@@ -167,7 +167,7 @@ def _place(path: str, options: dict[str, Any] | None) -> tuple[Any, str] | None:
         return arrow_filesystem(path, options)
     if path.endswith(".parquet"):
         raise BinlogError(
-            "a single Parquet file does not tell its table's definition: expected the directory that"
+            "a single Parquet file does not contain its table's definition: expected the directory that"
             " binlog-core export wrote",
             path=path,
         )

@@ -125,7 +125,7 @@ class ExportedLog:
     def __init__(self, export: Export, **options: Unpack[LogOptions]) -> None:
         for name in _NOT_OF_EXPORTS:
             if options.get(name) is not None:
-                raise ValueError(f"{name}=: an export tells its tables' definitions itself")
+                raise ValueError(f"{name}=: not for an export, which contains its tables' definitions")
         self._export = export
         self.limits = options.get("limits") or DEFAULT_LIMITS
         self._storage_options = options.get("storage_options")
@@ -223,12 +223,15 @@ class ExportedLog:
                 found = [number for number, path in logs.items() if matches(path)]
                 if len(found) == 1:
                     return _version(found[0], position)
-            raise BinlogError(f"the export is not of a log {wanted}", path=self._export.path)
+            raise BinlogError(f"the export does not contain the log {wanted}", path=self._export.path)
         if not isinstance(place, int):
-            raise BinlogError(f"{place!r}: an export has no such place", path=self._export.path)
+            raise BinlogError(
+                f"{place!r}: expected a time, GTID, position or FILE:POSITION of the export",
+                path=self._export.path,
+            )
         if len(logs) != 1:
             raise BinlogError(
-                f"the export is of {len(logs)} logs: expected FILE:POSITION or a time, not a position alone",
+                f"the export has {len(logs)} logs: expected FILE:POSITION or a time, not a position alone",
                 path=self._export.path,
             )
         return _version(next(iter(logs)), place)
@@ -269,7 +272,7 @@ class ExportedLog:
         ]
         if missing:
             raise SchemaError(
-                f"the export has no column {', '.join(missing)}, which is needed for this",
+                f"the export has no column {', '.join(missing)}, which this needs",
                 path=self._export.path,
                 table=full_name(*name),
             )
@@ -392,14 +395,14 @@ class ExportedLog:
             which = definitions.index(definition)
             if (here & (told >= 0) & (told != which)).any():
                 raise SchemaError(
-                    "the export does not tell which of two definitions some rows are of",
+                    "the export does not show which of two definitions some rows have",
                     path=self._export.path,
                     table=definition.full_name,
                 )
             told[here] = which
         if (told < 0).any():
             raise SchemaError(
-                "the export's manifest does not have the definition of some rows: they are not of its runs",
+                "the export's manifest lacks the definition of some rows: its runs did not write them",
                 path=self._export.path,
                 table=full_name(*name),
             )
@@ -426,12 +429,13 @@ class _Rows:
         before, after = np.flatnonzero(ops == PREIMAGE), np.flatnonzero(ops == POSTIMAGE)
         why = None
         if same.any():
-            why = "the export has changes twice: a log was exported in two runs"
+            why = "the export has duplicate changes: a log was exported in two runs"
         elif (ops == 0).any():
             why = "_change_type has a value that is not a change"
         elif len(after) and not len(before):
             why = (
-                "the export has no update_preimage, only what rows were after updates (--images after): what"
+                "the export has no update_preimage, only rows as they were after updates (--images after):"
+                " what"
                 " they were before is not known"
             )
         elif not (
@@ -440,7 +444,7 @@ class _Rows:
             and (versions[before] == versions[after]).all()
             and (ordinals[before] + 1 == ordinals[after]).all()
         ):
-            why = "an image of an update is missing: rows of the export are gone"
+            why = "an update's row image is missing: rows of the export were deleted"
         if why is not None:
             raise BinlogError(why, path=self._path, table=self.table.full_name)
 
@@ -508,7 +512,7 @@ class _Rows:
             )
         except (pa.ArrowException, ValueError, KeyError, TypeError, OverflowError) as error:
             raise SchemaError(
-                f"the export's values, {chunk.type}, are not of the column's type: {error}",
+                f"the export's values ({chunk.type}) do not fit the column's type: {error}",
                 path=self._path,
                 table=self.table.full_name,
                 column=column.name,

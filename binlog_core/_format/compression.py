@@ -86,15 +86,15 @@ def parse_payload_header(body: Any, offset: int | None = None, path: str | None 
             if field_type <= 3:  # later servers may add fields: stepped over
                 fields[field_type] = value.take_lenenc()
                 if value.remaining:
-                    raise DecodeError(f"field {field_type} of {length} bytes has {value.pos}")
+                    raise DecodeError(f"field {field_type} has {value.pos} bytes: expected {length}")
     except DecodeError as error:
-        raise DecodeError(f"the fields before a payload cannot be: {error.message}", **where) from None
+        raise DecodeError(f"the fields before a payload are not valid: {error.message}", **where) from None
     for field_type, name in ((1, "payload size"), (2, "compression")):
         if field_type not in fields:
-            raise DecodeError(f"a compressed transaction without its {name}", **where)
+            raise DecodeError(f"a compressed transaction lacks its {name}", **where)
     size = fields[1]
     if size > cur.remaining:
-        raise DecodeError(f"a payload of {size} bytes, {cur.remaining} are left", **where)
+        raise DecodeError(f"a payload claims {size} bytes, but {cur.remaining} are left", **where)
     return PayloadHeader(fields[2], cur.data[cur.pos : cur.pos + size], fields.get(3))
 
 
@@ -134,7 +134,7 @@ def payload_chunks(
         steps = (header.payload[i : i + _CHUNK_LEN] for i in range(0, len(header.payload), _CHUNK_LEN))
     else:
         raise DecompressionError(
-            f"compression algorithm {header.algorithm} is not known: 0 (zstd) and 255 (none) are", **where
+            f"compression algorithm {header.algorithm} is not known: expected 0 (zstd) or 255 (none)", **where
         )
     claimed = header.uncompressed_size
     total = ready = 0
@@ -142,10 +142,10 @@ def payload_chunks(
     for step in steps:
         total += len(step)
         if claimed is not None and total > claimed:
-            raise DecompressionError(f"a payload that claims {claimed} bytes has more", **where)
+            raise DecompressionError(f"a payload claims {claimed} bytes and has more", **where)
         if total > limit:
             raise DecompressionError(
-                f"a payload of {len(header.payload)} bytes has more than {limit}", **where
+                f"a payload of {len(header.payload)} bytes unpacks to more than {limit}", **where
             )
         parts.append(bytes(step))
         ready += len(step)
@@ -155,7 +155,7 @@ def payload_chunks(
     if parts:
         yield b"".join(parts)
     if claimed is not None and total != claimed:
-        raise DecompressionError(f"a payload that claims {claimed} bytes has {total}", **where)
+        raise DecompressionError(f"a payload claims {claimed} bytes and has {total}", **where)
 
 
 def new_zstd_frame(purpose: str, **where: Any) -> Any:
@@ -174,7 +174,7 @@ def zstd_step(frame: Any, data: Any, **where: Any) -> bytes:
     try:
         return bytes(frame.decompress(data))
     except zstandard.ZstdError as exc:
-        raise DecompressionError(f"a broken zstd frame: {exc}", **where) from exc
+        raise DecompressionError(f"a damaged zstd frame: {exc}", **where) from exc
 
 
 def _zstd_steps(payload: memoryview, where: dict[str, Any]) -> Iterator[bytes]:
@@ -183,7 +183,7 @@ def _zstd_steps(payload: memoryview, where: dict[str, Any]) -> Iterator[bytes]:
         frame = new_zstd_frame("a compressed transaction", **where)
         while not frame.eof:
             if pos == len(payload):
-                raise DecompressionError(f"a zstd frame is cut after {pos} bytes", **where)
+                raise DecompressionError(f"a zstd frame is cut off after {pos} bytes", **where)
             piece = payload[pos : pos + ZSTD_STEP_LEN]
             pos += len(piece)
             if step := zstd_step(frame, piece, **where):
@@ -230,7 +230,7 @@ def inflate_block(
     view = memoryview(data).cast("B")
     if not view or view[0] & 0xE0 != 0x80:
         found = f"byte {view[0]:#04x}" if view else "nothing"
-        raise DecompressionError(f"a compressed event begins with {found}, expected 0x81 to 0x84", **where)
+        raise DecompressionError(f"a compressed event begins with {found}: expected 0x81 to 0x84", **where)
     return _inflate(view, zlib.MAX_WBITS, limit, "event", where)
 
 
@@ -313,7 +313,9 @@ def inflate_columns(
             where["offset"] = int(positions[record])
             try:
                 if value[0] >> 4 != 8:
-                    raise DecompressionError(f"a compressed value begins with byte {value[0]:#04x}", **where)
+                    raise DecompressionError(
+                        f"a compressed value begins with byte {value[0]:#04x}: expected 0x80 to 0x8f", **where
+                    )
                 wbits = -zlib.MAX_WBITS if value[0] & 8 else zlib.MAX_WBITS
                 plain_value = _inflate(value, wbits, limit - (end - len(region)), "value", where)
             except DecompressionError as error:
@@ -339,9 +341,7 @@ def _region(
         starts = row[name]["offset"][records]
         lengths = row[name]["length"][records].astype(np.uint64)
         if (starts > size).any() or (lengths > np.uint64(size) - starts).any():
-            raise DecodeError(
-                "a value lies outside of the batch's buffer", path=path, table=table, column=name
-            )
+            raise DecodeError("a value is outside the batch's buffer", path=path, table=table, column=name)
         low = min(low, int(starts.min()))
         high = max(high, int((starts + lengths).max()))
     return min(low, high), high
@@ -352,22 +352,24 @@ def _inflate(view: memoryview, wbits: int, limit: int, what: str, where: dict[st
     count = view[0] & 7
     if not 1 <= count <= 4 or len(view) < 1 + count:
         raise DecompressionError(
-            f"a compressed {what} with {count} length bytes, {len(view) - 1} are left", **where
+            f"a compressed {what} claims {count} length bytes, but {len(view) - 1} are left", **where
         )
     size = int.from_bytes(view[1 : 1 + count], "big")
     if size > limit:
-        raise DecompressionError(f"a compressed {what} claims {size} bytes, {limit} are allowed", **where)
+        raise DecompressionError(
+            f"a compressed {what} claims {size} bytes: at most {limit} are allowed", **where
+        )
     stream = zlib.decompressobj(wbits)
     try:
         data = stream.decompress(view[1 + count :], size + 1)  # one more shows a stream that goes on
     except zlib.error as exc:
-        raise DecompressionError(f"a compressed {what} is broken: {exc}", **where) from exc
+        raise DecompressionError(f"a compressed {what} is damaged: {exc}", **where) from exc
     if len(data) > size:
-        raise DecompressionError(f"a compressed {what} that claims {size} bytes has more", **where)
+        raise DecompressionError(f"a compressed {what} claims {size} bytes and has more", **where)
     if not stream.eof:
-        raise DecompressionError(f"a compressed {what} is cut after {len(data)} of {size} bytes", **where)
+        raise DecompressionError(f"a compressed {what} is cut off after {len(data)} of {size} bytes", **where)
     if len(data) != size:
-        raise DecompressionError(f"a compressed {what} that claims {size} bytes has {len(data)}", **where)
+        raise DecompressionError(f"a compressed {what} claims {size} bytes and has {len(data)}", **where)
     if stream.unused_data:
         raise DecompressionError(f"{len(stream.unused_data)} bytes follow a compressed {what}", **where)
     return data

@@ -113,7 +113,7 @@ class Cursor:
             return self.take_u24()
         if first == 254:
             return self.take_u64()
-        raise DecodeError(f"a packed integer begins with {first}")
+        raise DecodeError(f"a packed integer begins with {first}: expected 0 to 250, or 252 to 254")
 
     def take_varint(self) -> int:
         """Unsigned integer of MySQL's serialization library: 1 to 9 bytes.
@@ -152,7 +152,9 @@ class Cursor:
     def check_count(self, count: int, least_len: int) -> int:
         """A count from the log, held against the bytes left before anything is sized by it."""
         if count * least_len > self.remaining:
-            raise DecodeError(f"{count} items of at least {least_len} bytes, {self.remaining} bytes are left")
+            raise DecodeError(
+                f"{count} items of at least {least_len} bytes, but {self.remaining} bytes are left"
+            )
         return count
 
 

@@ -91,7 +91,7 @@ class Detection:
     ----------
     state : LogState
     format : FormatDescription or None
-        None where the log ends before it says what it is.
+        None where the log ends before its format description.
     first_event : int
         Offset of the first event, a descriptor's own included; it is 4 in every version.
     """
@@ -137,7 +137,7 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
     if magic != MAGIC:
         found = f"{len(magic)} bytes" if len(magic) < len(MAGIC) else magic.hex(" ")
         raise NotABinlogError(
-            f"not a binary log: one begins with fe 62 69 6e, this with {found}", path=path, offset=0
+            f"not a binary log: expected fe 62 69 6e at its beginning, found {found}", path=path, offset=0
         )
     first = memoryview(head)[FIRST_EVENT:]
     if not first:
@@ -163,7 +163,8 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
         return Detection(LogState.OPEN, parse_start_v3(first[:event_length], FIRST_EVENT, path))
     if not 1 <= type_code <= LAST_V3_TYPE:
         raise FormatError(
-            f"the first event is of type {type_code}: no format description, and no type of before 5.0",
+            f"the first event is of type {type_code}: expected a format description, or a type from before"
+            " 5.0",
             path=path,
             offset=FIRST_EVENT,
             type_code=type_code,
@@ -194,7 +195,7 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     )
     if version not in (1, 2, 3):
         raise FormatError(
-            f"START_EVENT_V3 names binlog_version {version}; 1, 2 and 3 exist",
+            f"START_EVENT_V3 names binlog_version {version}: expected 1, 2 or 3",
             path=path,
             offset=offset,
             type_code=EventType.START_V3,
@@ -204,7 +205,7 @@ def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = No
     if layout == 3 and version == 2:
         reported, notes = 2, ("version 2 (4.0.0, 4.0.1) is read as version 3",)
     elif version != layout:
-        notes = (f"START_EVENT_V3 names binlog_version {version}, its length says {layout}",)
+        notes = (f"START_EVENT_V3 names binlog_version {version}, but its length says {layout}",)
     return artificial_description(reported, _text(server_version), created, from_file=True, notes=notes)
 
 
@@ -241,7 +242,7 @@ def parse_next_descriptor(
     whole = len(event) in (_START_V1_LENGTH, _START_V3_LENGTH)
     if in_force.checksum_algorithm and not (whole and description.server_version[:1].isdigit()):
         raise FormatError(
-            "START_EVENT_V3 amid events with checksums, without a server version",
+            "START_EVENT_V3 between events with checksums, without a server version",
             path=path,
             offset=offset,
             type_code=EventType.START_V3,
@@ -252,7 +253,7 @@ def parse_next_descriptor(
 def _check_start_v3_length(event_length: int, offset: int, path: str | None) -> None:
     if not _START_V1_LENGTH <= event_length <= _LONGEST_DESCRIPTOR:
         raise FormatError(
-            f"START_EVENT_V3 has {_START_V1_LENGTH} or {_START_V3_LENGTH} bytes, found {event_length}",
+            f"START_EVENT_V3 of {event_length} bytes: expected {_START_V1_LENGTH} or {_START_V3_LENGTH}",
             path=path,
             offset=offset,
             type_code=EventType.START_V3,
@@ -262,7 +263,7 @@ def _check_start_v3_length(event_length: int, offset: int, path: str | None) -> 
 def _check_format_description_length(event_length: int, offset: int, path: str | None = None) -> None:
     if not _ARRAY_OFFSET < event_length <= _LONGEST_DESCRIPTOR:
         raise _bad_description(
-            f"event_length is {_ARRAY_OFFSET + 1} to {_LONGEST_DESCRIPTOR}, found {event_length}",
+            f"expected an event_length of {_ARRAY_OFFSET + 1} to {_LONGEST_DESCRIPTOR}, found {event_length}",
             offset,
             path,
         )
@@ -296,11 +297,11 @@ def parse_format_description(
     _check_format_description_length(len(event), offset, path)
     version, raw_version, created = _START.unpack_from(event, HEADER_LENGTH_V3)
     if version != 4:
-        raise _bad_description(f"binlog_version is 4, found {version}", offset, path)
+        raise _bad_description(f"expected binlog_version 4, found {version}", offset, path)
     header_length = event[_START_V3_LENGTH]
     if header_length < HEADER_LENGTH_V3:
         raise _bad_description(
-            f"header_length is at least {HEADER_LENGTH_V3}, found {header_length}", offset, path
+            f"expected a header_length of at least {HEADER_LENGTH_V3}, found {header_length}", offset, path
         )
 
     server_version = _text(raw_version)
@@ -312,7 +313,7 @@ def parse_format_description(
     algorithm = event[array_end] if has_checksum else CHECKSUM_NONE
     if algorithm not in CHECKSUM_NAMES:
         raise _bad_description(
-            f"checksum algorithm is 0 (none) or 1 (CRC32), found {algorithm}", offset, path
+            f"expected checksum algorithm 0 (none) or 1 (CRC32), found {algorithm}", offset, path
         )
 
     if verify_checksum and algorithm == CHECKSUM_CRC32:
@@ -359,7 +360,7 @@ def _verify(event: bytes | memoryview, offset: int, path: str | None) -> None:
     stored, computed = format_description_checksum(event)
     if stored != computed:
         raise ChecksumError(
-            f"CRC32 of the format description is {computed:#010x}, it says {stored:#010x}",
+            f"the CRC32 of the format description is {computed:#010x}: expected {stored:#010x}",
             path=path,
             offset=offset,
             type_code=EventType.FORMAT_DESCRIPTION,
@@ -384,7 +385,7 @@ def _has_checksum_field(event: bytes | memoryview, server_version: str) -> tuple
         return by_version, ()
     if consistent(not by_version):
         says = "has a" if by_version else "has no"
-        return not by_version, (f"by its version the log {says} checksum field, its array disagrees",)
+        return not by_version, (f"by its version the log {says} checksum field, but its array disagrees",)
     return by_version, ("the array of post-header lengths does not list the descriptor's own length",)
 
 

@@ -65,7 +65,7 @@ def inflate_rows_event(
         cur.skip((cur.take_lenenc() + 7) // 8 * (2 if plain in _UPDATES else 1))
     except (struct.error, DecodeError):
         raise DecodeError(
-            "compressed rows event too short", path=path, offset=offset, type_code=type_code
+            "the compressed rows event is too short", path=path, offset=offset, type_code=type_code
         ) from None
     at = cur.pos
     rows = inflate_block(body[at:], limit=limit, path=path, offset=offset, type_code=type_code)
@@ -73,7 +73,7 @@ def inflate_rows_event(
     plain_before = description.post_header_length(plain) or (10 if v2 else 8)
     if plain_before != before:
         raise DecodeError(
-            f"post-headers of {before} and {plain_before} bytes for the same event, plain and compressed",
+            f"the compressed event has a post-header of {before} bytes, the plain one {plain_before}",
             path=path,
             offset=offset,
             type_code=type_code,

@@ -108,7 +108,7 @@ class LogRanges:
         self._firsts = np.flatnonzero(np.diff(begins, prepend=-1))  # rows that begin a range
         edges = np.stack([begins[self._firsts], ends[self._firsts]], axis=1).ravel()
         if len(edges) and (edges[0] < 0 or (np.diff(edges) < 0).any()):
-            raise IndexDamage("its ranges do not follow each other")
+            raise IndexDamage("its ranges are not in order")
         self.end = int(ends[-1]) if len(begins) else 0
 
     def serve(self, selection: Selection) -> bool:

@@ -196,11 +196,11 @@ class IndexFile:
         with damage():
             told = self._unsealed()
             if told["version"] != _VERSION:
-                raise IndexDamage(f"it is of version {told['version']}, {_VERSION} is known")
+                raise IndexDamage(f"it has version {told['version']}: expected {_VERSION}")
             self.entries = tuple(map(_entry, told["logs"]))
             self._chunks = tuple(map(self._chunks_of, self.entries, told["chunks"]))
             if len(self.entries) != len(told["chunks"]):
-                raise IndexDamage("it holds another number of logs than it tells")
+                raise IndexDamage("its number of logs is not the one it states")
 
     def _unsealed(self) -> dict[str, Any]:
         """What the seal tells."""
@@ -245,7 +245,7 @@ class IndexFile:
         begin, end = min(one.begin for one in chunks), max(one.begin + one.length for one in chunks)
         with damage():
             if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
-                raise IndexDamage("the columns of a log do not lie together")
+                raise IndexDamage("the columns of a log are not stored together")
             data = _read(self._source, begin, end - begin)  # at once: each request to a store takes its time
             return {
                 name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
@@ -259,7 +259,7 @@ class IndexFile:
         if name in _NUMBERS:
             numbers: NDArray[Any] = np.frombuffer(data, "<i8")
             if len(numbers) != rows:
-                raise IndexDamage(f"column {name} is not what it was written as")
+                raise IndexDamage(f"column {name} differs from what was written")
             return numbers
         found, at = [], 0
         for _ in range(rows):
@@ -267,7 +267,7 @@ class IndexFile:
             at = begin + int.from_bytes(data[at:begin], "little")
             found.append(data[begin:at])
         if at != len(data):
-            raise IndexDamage(f"column {name} is not what it was written as")
+            raise IndexDamage(f"column {name} differs from what was written")
         return [value.decode() for value in found] if name in _TEXTS else found
 
     def table(self, number: int) -> pyarrow.Table:
@@ -302,7 +302,7 @@ def _most(size: int) -> int:
 
 def _whole(number: Any) -> int:
     if type(number) is not int or not 0 <= number < 1 << 63:
-        raise IndexDamage("it tells a place that cannot be")
+        raise IndexDamage("it has a place that is not valid")
     return number
 
 
@@ -311,7 +311,7 @@ def _entry(told: dict[str, Any]) -> Entry:
     texts, flags = (entry.log, entry.head, entry.tail), (entry.has_gtids, entry.whole)
     _whole(entry.size), _whole(entry.rows)
     if not all(type(text) is str for text in texts) or not all(type(flag) is bool for flag in flags):
-        raise IndexDamage("it does not tell of which logs it is")
+        raise IndexDamage("it does not name its logs")
     return entry
 
 

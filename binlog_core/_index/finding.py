@@ -59,7 +59,7 @@ class Indexes:
 
     @staticmethod
     def _tell(path: str, damage: IndexDamage, report: Report) -> None:
-        report.add("unusable_indexes", path=path, detail=f"{damage}; make it anew")
+        report.add("unusable_indexes", path=path, detail=f"{damage}; create it again")
 
     def _of(self, file: LogFile, path: str, on_damage: Callable[[IndexDamage], None]) -> LogRanges | None:
         if path not in self._opened:

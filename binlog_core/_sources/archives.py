@@ -88,7 +88,7 @@ def _seam_of(segment: Segment) -> str | None:
     if segment.seam != GAP:
         return None
     return (
-        f"the archive has a gap before the logs of {segment.begun}: the server purged them before they came"
+        f"the archive has a gap before the logs of {segment.begun}: the server purged them before archiving"
     )
 
 

@@ -84,7 +84,7 @@ class DecompressedSource(Source):
         if self._kind != "xz" or frame.needs_input:
             if not self._more():
                 raise DecompressionError(
-                    f"the {self._kind} file is cut", path=self.path, offset=self._inner.position
+                    f"the {self._kind} file is cut off", path=self.path, offset=self._inner.position
                 )
             piece = self._input[: ZSTD_STEP_LEN if self._kind == "zstd" else None]
             self._input = self._input[len(piece) :]
@@ -95,7 +95,7 @@ class DecompressedSource(Source):
             else:
                 data = frame.decompress(piece, size)
         except (zlib.error, lzma.LZMAError) as exc:
-            raise DecompressionError(f"the {self._kind} file is broken: {exc}", path=self.path) from exc
+            raise DecompressionError(f"the {self._kind} file is damaged: {exc}", path=self.path) from exc
         rest = frame.unused_data if frame.eof else b""
         if self._kind == "gzip" and not frame.eof:
             rest = frame.unconsumed_tail
@@ -112,7 +112,7 @@ class DecompressedSource(Source):
         while self._fetched < position:
             if not self._fetch(min(position - self._fetched, 1 << 20)):
                 raise BinlogError(
-                    f"position {position} is outside of the log of {self._fetched} bytes", path=self.path
+                    f"position {position} is outside the log of {self._fetched} bytes", path=self.path
                 )
 
     def close(self) -> None:

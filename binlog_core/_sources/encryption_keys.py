@@ -37,7 +37,7 @@ def mysql_key(keys: Any, key_id: str, path: str) -> bytes:
             f"the log needs key {key_id!r}, which is not among the {len(known)} keys given", path=path
         )
     if not isinstance(key, (bytes, bytearray)) or len(key) != 32:
-        raise EncryptionError(f"key {key_id!r} is not of 32 bytes", path=path)
+        raise EncryptionError(f"key {key_id!r} is not 32 bytes long", path=path)
     return bytes(key)
 
 
@@ -67,7 +67,7 @@ def read_keyring(path: str | os.PathLike[str]) -> dict[str, bytes]:
         return {e["data_id"]: bytes.fromhex(e["data"]) for e in elements}
     except (ValueError, KeyError, TypeError, RecursionError, struct.error) as exc:
         raise EncryptionError(
-            "no keyring file of MySQL: neither component_keyring_file's JSON nor the keyring_file plugin's",
+            "not a MySQL keyring file: expected that of component_keyring_file or of the keyring_file plugin",
             path=os.fspath(path),
         ) from exc
 
@@ -104,7 +104,7 @@ def mariadb_key(keys: Any, version: int, path: str) -> bytes:
             f"the log needs {needed}, which is not among the {len(known)} keys given", path=path
         )
     if not isinstance(key, (bytes, bytearray)) or len(key) not in (16, 24, 32):
-        raise EncryptionError(f"{needed} is not of 16, 24 or 32 bytes", path=path)
+        raise EncryptionError(f"{needed} is not 16, 24 or 32 bytes long", path=path)
     return bytes(key)
 
 
@@ -151,9 +151,9 @@ def _read_keys(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as handle:
             data = handle.read(_KEYS_LIMIT + 1)
     except (OSError, ValueError, TypeError) as exc:
-        raise EncryptionError(f"the file of keys cannot be read: {exc}") from exc
+        raise EncryptionError(f"the key file cannot be read: {exc}") from exc
     if len(data) > _KEYS_LIMIT:
-        raise EncryptionError(f"the file of keys has more than {_KEYS_LIMIT} bytes", path=os.fspath(path))
+        raise EncryptionError(f"the key file has more than {_KEYS_LIMIT} bytes", path=os.fspath(path))
     return data
 
 

@@ -122,8 +122,8 @@ class Follower:
             return later[number]
         if beyond is not None:
             raise BinlogError(
-                f"the next log has the number {wanted} and is not there, but"
-                f" {os.path.basename(later[beyond])} is: it was removed before it was read",
+                f"the next log, number {wanted}, is missing, but"
+                f" {os.path.basename(later[beyond])} exists: it was removed before it was read",
                 path=self._source.path,
             )
         return None

@@ -80,9 +80,7 @@ class LogFile:
         BinlogError
         """
         if self.share is not None and self.share.missing is not None:
-            raise BinlogError(
-                f"{self.share.missing}; start= behind it reads what comes after", path=self.path
-            )
+            raise BinlogError(f"{self.share.missing}; give start= after it to read the rest", path=self.path)
 
     def open(self) -> Source:
         """Open it, decrypted and decompressed.
@@ -248,7 +246,7 @@ def resolve(
             memoryview(target)
         except TypeError:
             raise BinlogError(
-                f"a log is a path, a URL, a binary file object or bytes, not {type(target).__name__}"
+                f"expected a path, a URL, a binary file object or bytes, not {type(target).__name__}"
             ) from None
         return LogFiles([log("<bytes>", target)])
     index = target if isinstance(target, IndexFile) else None
@@ -286,7 +284,7 @@ def check_no_server(target: object) -> None:
     """Refuse a server where files are expected."""
     if is_server(target):
         raise BinlogError(
-            "this reads files, not servers: archive the server's logs first (binlog-core archive)",
+            "expected files, not a server: archive the server's logs first (binlog-core archive)",
             path=shown_url(target),
         )
 
@@ -297,7 +295,7 @@ def _matching(path: str) -> list[str] | None:
         return None
     found = sorted(one for one in glob.glob(path, recursive=True) if os.path.isfile(one))
     if not found:
-        raise MissingFileError("no file has such a name", path=path)
+        raise MissingFileError("no file matches the pattern", path=path)
     return [one for one in found if not one.endswith((".index", ".json"))]
 
 
@@ -357,7 +355,7 @@ def _read_index(place: Place, path: str, *, absolute: bool) -> list[str]:
     text = place.head(path, _INDEX_LIMIT) or b""
     lines = [line.strip() for line in os.fsdecode(text).splitlines() if line.strip()]
     if not lines or re.search(rb"[\x00-\x08\x0e-\x1f]", text):
-        raise NotABinlogError("this is not an index file: expected the name of a log in each line", path=path)
+        raise NotABinlogError("not an index file: expected the name of a log on each line", path=path)
     folder = re.split(r"[^/\\]*$", path, maxsplit=1)[0]
     logs, missing = [], []
     for line in lines:

@@ -98,7 +98,7 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     checksum = event_length == HEADER_LENGTH_V3 + 17 + 4
     if not checksum and event_length != HEADER_LENGTH_V3 + 17:
         raise EncryptionError(
-            f"a START_ENCRYPTION event of {event_length} bytes, expected 36 or 40",
+            f"a START_ENCRYPTION event of {event_length} bytes: expected 36 or 40",
             path=source.path, offset=start, type_code=EventType.MARIADB_START_ENCRYPTION,
         )  # fmt: skip
     if len(event) < start + event_length:
@@ -106,7 +106,7 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     body = event[start + HEADER_LENGTH_V3 : start + event_length]
     if body[0] != 1:
         raise EncryptionError(
-            f"encryption scheme {body[0]} is not known: 1 is",
+            f"encryption scheme {body[0]} is not known: expected 1",
             path=source.path, offset=start, type_code=EventType.MARIADB_START_ENCRYPTION,
         )  # fmt: skip
     version = int.from_bytes(body[1:5], "little")
@@ -159,7 +159,7 @@ class MariaDBDecryptedSource(Source):
             self._mode = _Ctr(key, inner.path)
             if not self._makes_an_event(*telling):
                 raise EncryptionError(
-                    f"key number {BINLOG_KEY} is wrong: what it decrypts is not an event",
+                    f"key number {BINLOG_KEY} is wrong: the decrypted bytes are not an event",
                     path=self.path, offset=telling[0],
                 )  # fmt: skip
 
@@ -263,7 +263,7 @@ class MariaDBDecryptedSource(Source):
         length = length_of(self._raw, self._at)
         if length < HEADER_LENGTH_V3:
             raise DecodeError(
-                f"an encrypted event of {length} bytes, less than its header",
+                f"an encrypted event of {length} bytes is shorter than its header",
                 path=self.path,
                 offset=self._event,
             )
@@ -332,7 +332,9 @@ class MariaDBDecryptedSource(Source):
         while ahead:
             data = self._fetch(min(ahead, _READ_LEN))
             if not data:
-                raise BinlogError(f"position {position} cannot be decrypted: the log is cut", path=self.path)
+                raise BinlogError(
+                    f"position {position} cannot be decrypted: the log is cut off", path=self.path
+                )
             ahead -= len(data)
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class MySQLDecryptedSource(Source):
         magic = self.peek(4)
         if magic != MAGIC[: len(magic)]:
             raise EncryptionError(
-                f"key {key_id!r} is wrong: what it decrypts does not begin as a binary log", path=self.path
+                f"key {key_id!r} is wrong: the decrypted bytes do not begin like a binary log", path=self.path
             )
 
     @property
@@ -96,10 +96,12 @@ class MySQLDecryptedSource(Source):
 def _parse_mysql_header(header: bytes, path: str) -> tuple[str, bytes, bytes]:
     """Key id, encrypted password and its initialisation vector."""
     if len(header) < _HEADER_LEN:
-        raise EncryptionError(f"the header of an encrypted log is cut after {len(header)} bytes", path=path)
+        raise EncryptionError(
+            f"the header of an encrypted log is cut off after {len(header)} bytes", path=path
+        )
     version = header[4]
     if header[:4] != ENCRYPTED_MAGIC or version != 1:
-        raise EncryptionError(f"encryption version {version} is not known: 1 is", path=path)
+        raise EncryptionError(f"encryption version {version} is not known: expected 1", path=path)
     fields: dict[int, bytes] = {}
     pos = 5
     while pos < _HEADER_LEN and header[pos]:

@@ -245,7 +245,7 @@ class ObjectSource(FileSource):
                 return memoryview(block).toreadonly()
             mark = bytes(~byte & 0xFF for byte in mark)
         raise BinlogError(
-            f"the store said that the log has {self._size} bytes, and does not send those from"
+            f"the store said that the log has {self._size} bytes, but does not send those from"
             f" {self._next} to {self._next + length}",
             path=self.path,
         )
@@ -283,7 +283,7 @@ def load_json(filesystem: Any, path: str) -> Any:
     """
     with filesystem.open_input_file(path) as file:
         if (size := file.size()) > _LONGEST_JSON:
-            raise ValueError(f"{size} bytes long: at most {_LONGEST_JSON} are expected")
+            raise ValueError(f"{size} bytes long: expected at most {_LONGEST_JSON}")
         return json.loads(file.read())
 
 

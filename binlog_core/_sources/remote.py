@@ -120,7 +120,7 @@ class RemoteSource(FileSource):
                 and (here := self._open_handle().tell()) < self._size
             ):
                 raise BinlogError(
-                    f"the server said that the log has {self._size} bytes, and sends {here} of them",
+                    f"the server said that the log has {self._size} bytes, but sends {here}",
                     path=self.path,
                 )
             return data
@@ -145,7 +145,7 @@ def _measure(handle: Any) -> None:
     def measured(start: int, end: int) -> bytes:
         data: bytes = fetch(start, end)
         if len(data) != end - start:
-            raise OSError(f"{end - start} bytes were asked for, {len(data)} came")
+            raise OSError(f"expected {end - start} bytes, received {len(data)}")
         return data
 
     cache.fetcher = measured

@@ -184,7 +184,7 @@ class Source(ABC):
         """
         size = self.size
         if position < 0 or (size is not None and position > size):
-            raise BinlogError(f"position {position} is outside of the log of {size} bytes", path=self.path)
+            raise BinlogError(f"position {position} is outside the log of {size} bytes", path=self.path)
         ahead = position - self.position
         if 0 <= ahead <= len(self._ahead):
             self._ahead = self._ahead[ahead:]
@@ -201,7 +201,7 @@ class Source(ABC):
             while self.position < position:
                 if not self.read(min(position - self.position, 1 << 20)):
                     raise BinlogError(
-                        f"position {position} is outside of the log of {self.position} bytes", path=self.path
+                        f"position {position} is outside the log of {self.position} bytes", path=self.path
                     )
 
     def wait(self, timeout: float, *, poll: float = 0.2, stop: threading.Event | None = None) -> bool:
@@ -374,7 +374,7 @@ class FileSource(Source):
             return b""
         if not isinstance(data, bytes):
             if isinstance(data, str):
-                raise BinlogError("the file object gives text: open it in binary mode", path=self.path)
+                raise BinlogError("the file object returns text: open it in binary mode", path=self.path)
             return bytes(data)
         return data
 

@@ -138,7 +138,7 @@ class Timeline:
 def _segment(found: dict[str, Any]) -> Segment:
     folder, seam, until = found["folder"], found["seam"], found["until"]
     if not isinstance(folder, str) or not (folder == "" or SEGMENT.fullmatch(folder)):
-        raise ValueError(f"the folder {folder!r} is not one of an archive")
+        raise ValueError(f"{folder!r} is not the name of an archive's folder")
     if seam is not None and seam not in SEAMS:
         raise ValueError(f"seam {seam!r}: expected one of {', '.join(SEAMS)}")
     before, settled, begun = found["before"], found["settled"], found["begun"]
@@ -147,7 +147,7 @@ def _segment(found: dict[str, Any]) -> Segment:
     if not all(isinstance(text, str) for text in texts) or (
         place and (type(place[1]) is not int or not 0 <= place[1] < 1 << 63)
     ):
-        raise ValueError("a text or a position is something else")
+        raise ValueError("a text or a position has the wrong type")
     if before is not None:
         parse_gtid_set(before)
     return Segment(folder, dict(found["server"]), begun, seam, before, settled, place)

@@ -77,7 +77,7 @@ class Charset:
             The set is not `decodable`.
         """
         if self._decode is None:
-            raise LookupError(f"text in {self.name} can only be given as bytes")
+            raise LookupError(f"text in {self.name} cannot be decoded, only returned as bytes")
         return self._decode(data)
 
 

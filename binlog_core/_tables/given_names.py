@@ -142,7 +142,7 @@ def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
     if found:
         return f"; near: {', '.join(found)}"
     more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-    return f"; there are {', '.join(names[:_MOST_TOLD])}{more}"
+    return f"; known: {', '.join(names[:_MOST_TOLD])}{more}"
 
 
 def near_names(name: str, known: Collection[str], *, most: int = 3) -> list[str]:

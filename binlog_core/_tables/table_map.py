@@ -189,7 +189,7 @@ def _fields(index: int, code: int, metadata: bytes) -> Fields:
         length = 255
     elif code in (MYSQL_TYPE_STRING, MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
         if not metadata:
-            raise DecodeError(f"column {index}: type {code} without its metadata")
+            raise DecodeError(f"column {index}: type {code} lacks its metadata")
         first, second = metadata
         if first in (MYSQL_TYPE_ENUM, MYSQL_TYPE_SET):
             code, length = first, second
@@ -200,25 +200,25 @@ def _fields(index: int, code: int, metadata: bytes) -> Fields:
         if (kind is Kind.ENUM and length not in (1, 2)) or (
             kind is Kind.SET and length not in (1, 2, 3, 4, 8)
         ):
-            raise DecodeError(f"column {index}: {kind.name} of {length} bytes")
+            raise DecodeError(f"column {index}: {kind.name} of {length} bytes is not valid")
     elif code in (MYSQL_TYPE_VARCHAR, MYSQL_TYPE_VAR_STRING, MYSQL_TYPE_VARCHAR_COMPRESSED):
         length = int.from_bytes(metadata, "little") if metadata else 255
     elif code in _BLOB_LENGTH_BYTES or kind in (Kind.JSON, Kind.GEOMETRY, Kind.VECTOR):
         length = metadata[0] if metadata else _BLOB_LENGTH_BYTES.get(code, 4)
         if not 1 <= length <= 4:
-            raise DecodeError(f"column {index}: a length of {length} bytes, 1 to 4 can be")
+            raise DecodeError(f"column {index}: a length of {length} bytes: expected 1 to 4")
     elif code == MYSQL_TYPE_BIT:
         length = metadata[0] + 8 * metadata[1] if metadata else 1
         if not 1 <= length <= 64:
-            raise DecodeError(f"column {index}: BIT({length}), 1 to 64 can be")
+            raise DecodeError(f"column {index}: BIT({length}): expected 1 to 64")
     elif code == MYSQL_TYPE_NEWDECIMAL:
         precision, scale = metadata if metadata else (10, 0)
         if not (1 <= precision <= 65 and scale <= min(precision, 38)):
-            raise DecodeError(f"column {index}: DECIMAL({precision},{scale})")
+            raise DecodeError(f"column {index}: DECIMAL({precision},{scale}) is not valid")
     elif code in _FSP_TYPES:
         fsp = metadata[0] if metadata else 0
         if fsp > 6:
-            raise DecodeError(f"column {index}: {fsp} fraction digits, at most 6 can be")
+            raise DecodeError(f"column {index}: {fsp} fraction digits: expected at most 6")
     return {
         "name": f"c{index}",
         "index": index,
@@ -241,7 +241,7 @@ _DECODABLE = {code for code, t in COLUMN_TYPES.items() if t.kind is not None}
 def _why_undecodable(field: Fields) -> str:
     index, type_code = field["index"], field["type_code"]
     if type_code == MYSQL_TYPE_DECIMAL:
-        return f"column {index} is a DECIMAL of before 5.0, whose length no log tells"
+        return f"column {index} is a DECIMAL from before 5.0, whose length no log has"
     if type_code == MYSQL_TYPE_TYPED_ARRAY:
         return f"column {index} is a TYPED_ARRAY, whose row layout is not established"
     return f"column {index} has the unknown type {type_code}"

@@ -58,7 +58,7 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, source: Source) -> Head | None:
-        """None where the log ends before it says what it is. A source without a view stands at its beginning.
+        """None if the log ends before its format description. A source without a view is at its beginning.
 
         Raises
         ------

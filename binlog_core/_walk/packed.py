@@ -59,7 +59,7 @@ class PackedEvents:
             wanted = self._limits.packed_length(held, self._path, self._offset)
         if held:
             raise DecodeError(
-                f"the packed events end inside one, {len(held)} bytes of it are there",
+                f"the compressed events end inside an event, after {len(held)} bytes of it",
                 path=self._path,
                 offset=self._offset,
                 type_code=self._type_code,

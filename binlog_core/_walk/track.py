@@ -205,7 +205,7 @@ class Track:
         """
         position = max(start or 0, self.source.begin)
         if self._view is not None and position > self.end:
-            raise DecodeError(f"start={position} lies behind the file's {self.end} bytes", path=self.path)
+            raise DecodeError(f"start={position} is beyond the file's {self.end} bytes", path=self.path)
         return self.go_to(position)
 
     def go_to(self, position: int) -> int:
@@ -283,7 +283,7 @@ class Track:
     # ------------------------------------------------------------ torn tails
 
     def finish(self, offset: int, doubtful: int | None = None) -> Resumption | None:
-        """No more bytes come, and at an offset of the window may be an event that is not whole.
+        """No more bytes come, and at an offset of the window may be an incomplete event.
 
         Returns
         -------
@@ -298,7 +298,7 @@ class Track:
             It is cut, in strict mode.
         """
         left, position = len(self.window) - offset, self.base + offset
-        reason = f"the file ends inside an event, {left} bytes of it are there"
+        reason = f"the file ends inside an event, after {left} bytes of it"
         # A follower that was stopped leaves in the midst of what a server writes.
         if left and (self.follower is None or self.follower.next_path is not None):
             if self.skip_errors:

@@ -317,15 +317,17 @@ class Archiver:
             if self._start is not None:
                 return self._begin_with_gap(feed)
             raise DivergedError(
-                f"{feed.identity.address} is not the server whose logs are in the archive, and these have no"
-                " GTIDs that tell how its logs go on: give another destination, or --start to accept a gap",
+                f"{feed.identity.address} is not the server whose logs are in the archive, and without GTIDs"
+                " these cannot be continued with its logs: give another destination, or --start to accept a"
+                " gap",
                 path=self._folder,
             )
         if (lacking := feed.lacking(gtids)) is not None:
             if self._start is not None:
                 return self._begin_with_gap(feed)
             raise Behind(
-                f"{feed.identity.address} lacks transactions that are in the archive, {lacking} for one: it"
+                f"{feed.identity.address} lacks transactions that are in the archive, for example"
+                f" {lacking}: it"
                 " is behind, or they were lost with the other server; let it catch up, or give another"
                 " destination",
                 path=self._folder,
@@ -370,7 +372,7 @@ class Archiver:
             if self._start is not None:
                 return self._begin_with_gap(feed)
             raise PurgedError(
-                f"the archive ends in {name}, the server's logs begin with {oldest}: what is between was"
+                f"the archive ends in {name}, the server's logs begin with {oldest}: the logs between were"
                 " purged. Give --start to accept the gap, or another destination",
                 path=self._folder,
             ) from error
@@ -395,7 +397,7 @@ class Archiver:
             log = self._begin_log(run)
         if run.description is not None and not log.is_log_of(run.description):
             raise OtherHistory(
-                "the server's log of this name is another one", path=log.path, offset=FIRST_EVENT
+                "the server's log of this name is a different one", path=log.path, offset=FIRST_EVENT
             )
         if run.data:
             end = run.position + len(run.data)
@@ -434,7 +436,7 @@ class Archiver:
         before = parse_gtid_set(segment.before)
         if self._first_of_segment and (missing := previous - before):
             raise PurgedError(
-                f"the server's logs begin behind transactions that the archive lacks: {missing}",
+                f"the server's logs begin after transactions that the archive lacks: {missing}",
                 path=self._folder,
             )
         self._first_of_segment = False
@@ -465,7 +467,7 @@ class Archiver:
             raise ArchiveError(f"the server calls a log {run.file!r}: expected a name and a number")
         if run.position != FIRST_EVENT:
             raise ArchiveError(
-                f"the server's {run.file} was sent from {run.position} on: expected all of it", path=run.file
+                f"the server sent {run.file} from {run.position} on: expected all of it", path=run.file
             )
         if self._seam is not None:
             self._begin_segment(self._seam)
@@ -515,7 +517,7 @@ class Archiver:
             str(seam.before) if seam.before else None,
         )
         folder = self.folder_of(segment)
-        with told(folder, "begin a segment of the timeline"):
+        with told(folder, "start a segment of the timeline"):
             if count:
                 self._files.make_directory(folder)
                 for name in self._files.names(folder):  # a crash came before the timeline told of them

@@ -77,7 +77,7 @@ class Claim:
                 return
             self.end()
             self._store.wait(random.uniform(0, _LONGEST_PAUSE))
-        raise self._error("another archiver begins at the same time: start this one again")
+        raise self._error("another archiver is starting at the same time: start this one again")
 
     def renew(self) -> None:
         """Tell that this archiver lives."""

@@ -131,7 +131,7 @@ class GrowingLog:
     def _trim(self) -> None:
         """Cut off what a crash left behind the last whole event, once the server has sent what was there."""
         if self._may_be_torn:
-            with told(self.path, "cut the log back to its last whole event"):
+            with told(self.path, "cut the log back to its last complete event"):
                 if self._files.size(self._descriptor) != self.size:
                     self._files.truncate(self._descriptor, self.size)
             self._may_be_torn = False
@@ -197,7 +197,7 @@ class GrowingLog:
         except OSError as error:
             reason = error.strerror or str(error)
             # Part of it may be written: leave whole events.
-            with told(self.path, f"write ({reason}), nor cut the log back to its last whole event"):
+            with told(self.path, f"write ({reason}), nor cut the log back to its last complete event"):
                 self._files.truncate(self._descriptor, self.size)
             raise ArchiveError(f"cannot write: {reason}", path=self.path, offset=self.size) from error
         self.size += len(data)
@@ -223,7 +223,7 @@ class GrowingLog:
         first = position + (int(differs[0]) if len(differs) else len(mine))
         if self.checksummed or mine[differs].any():
             raise OtherHistory(
-                "the server's log of this name holds other bytes than the archive's: it was begun anew"
+                "the server's log of this name has other bytes than the archive's: it was started again"
                 " (RESET, a restored server), or it is another server's",
                 path=self.path,
                 offset=first,

@@ -96,7 +96,7 @@ class LiveFeed:
                 if run.kind == "file":
                     self._end_dump()
                     return run.file, run.position
-        raise LineLost("the server does not say which log comes", path=self._address.name)
+        raise LineLost("the server does not name the log that it sends", path=self._address.name)
 
     def lacking(self, gtids: AnyGtidSet) -> str | None:
         """One of these transactions that the server does not have, or has not come to; None: it has all."""
@@ -110,7 +110,8 @@ class LiveFeed:
         if isinstance(gtids, MariadbGtidSet) and self._facts.mariadb:
             return Begin(gtids=listed(gtids))
         raise ServerError(
-            "the archive's GTIDs are of the other vendor: give another destination", path=self._address.name
+            "the archive's GTIDs belong to the other vendor: give another destination",
+            path=self._address.name,
         )
 
     def _now(self) -> tuple[str, int]:

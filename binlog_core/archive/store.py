@@ -167,7 +167,7 @@ class Store:
                 if time.monotonic() + pause >= end or self._stop.is_set():
                     shown = shown_url(self._url_of(name))
                     raise ArchiveError(
-                        f"the store fails to {doing}: {type(error).__name__}: {error}", path=shown
+                        f"the store cannot {doing}: {type(error).__name__}: {error}", path=shown
                     ) from None
             self._stop.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -65,13 +65,13 @@ class ArrowBatch:
         self.fill_absent = fill_absent
         self.text_errors: TextErrors = text_errors
         if text_errors not in ("raise", "replace", "binary"):
-            raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
+            raise ValueError(f"text_errors={text_errors!r}: expected raise, replace or binary")
         if geometry not in ("struct", "ewkb"):
-            raise ValueError(f"geometry={geometry!r}: struct and ewkb are known")
+            raise ValueError(f"geometry={geometry!r}: expected struct or ewkb")
         if vectors not in ("fixed", "list"):
-            raise ValueError(f"vectors={vectors!r}: fixed and list are known")
+            raise ValueError(f"vectors={vectors!r}: expected fixed or list")
         if wide_decimals not in ("decimal256", "text"):
-            raise ValueError(f"wide_decimals={wide_decimals!r}: decimal256 and text are known")
+            raise ValueError(f"wide_decimals={wide_decimals!r}: expected decimal256 or text")
         if isinstance(change_columns, str):
             change_columns = (change_columns,)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
@@ -200,14 +200,14 @@ def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:
         raise TypeError(f"rows= takes one dimension, not {given.ndim}")
     if given.dtype == bool:
         if len(given) != count:
-            raise IndexError(f"rows: a mask of {len(given)} for {count} records")
+            raise IndexError(f"rows=: a mask of {len(given)} values for {count} records")
         return np.flatnonzero(given)
     if not len(given):
         return np.empty(0, np.intp)
     if given.dtype.kind not in "iu":
         raise TypeError(f"rows= takes whole numbers or a mask of booleans, not {given.dtype}")
     if given.min() < 0 or given.max() >= count:
-        raise IndexError(f"rows: the records are 0 to {count - 1}")
+        raise IndexError(f"rows=: expected record numbers from 0 to {count - 1}")
     return given.astype(np.intp, copy=False)
 
 

@@ -260,7 +260,7 @@ class ChangeColumn:
     def __post_init__(self) -> None:
         values = np.ascontiguousarray(self.values, None if self.labels is None else np.uint32)
         if values.ndim != 1:
-            raise ValueError(f"change column {self.name!r}: {values.ndim} dimensions, expected 1")
+            raise ValueError(f"change column {self.name!r}: expected 1 dimension, found {values.ndim}")
         if self.labels is not None and len(values) and values.max() >= len(self.labels):
             raise ValueError(f"change column {self.name!r}: code {values.max()} of {len(self.labels)} labels")
         object.__setattr__(self, "values", values)

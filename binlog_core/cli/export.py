@@ -163,16 +163,18 @@ def export(
     if current is not None and (format != "parquet" or images != "both"):
         raise typer.BadParameter("--current needs --format parquet and --images both")
     if state is None and status:
-        raise typer.BadParameter("--status goes with --state")
+        raise typer.BadParameter("--status needs --state")
     if state is not None and (current or overwrite or run_id or xa == "committed"):
-        raise typer.BadParameter("--state goes without --current, --overwrite, --run-id and --xa committed")
+        raise typer.BadParameter(
+            "--state cannot be combined with --current, --overwrite, --run-id or --xa committed"
+        )
     live = any(map(is_server, inputs))
     if live and len(inputs) > 1:
-        raise typer.BadParameter("a server is exported alone, without other logs")
+        raise typer.BadParameter("a server cannot be exported together with other logs")
     if archive is not None and not live:
-        raise typer.BadParameter("--archive goes with a server: mysql://user@host")
+        raise typer.BadParameter("--archive needs a server: mysql://user@host")
     if live and state is not None and archive is None:
-        raise typer.BadParameter("--state of a server goes with --archive: the next run reads on there")
+        raise typer.BadParameter("--state of a server needs --archive: the next run continues there")
     with errors_as_lines(), contextlib.ExitStack() as kept:
         from ..spark import ReadOptions, export_logs
         from ..spark.apply.current import write_current
@@ -316,7 +318,7 @@ def catalog_of(properties: list[str] | None) -> dict[str, str] | None:
     for one in properties:
         name, equals, value = one.partition("=")
         if not equals:
-            raise typer.BadParameter(f"--catalog {one}: NAME=VALUE is expected")
+            raise typer.BadParameter(f"--catalog {one}: expected NAME=VALUE")
         found[name] = value
     return found
 
@@ -374,7 +376,7 @@ def _tell_skew(result: ExportResult) -> None:
     )
     for one in result.long_transactions:
         note(
-            f"a transaction reaches {size(one.overrun)} behind its split, which one task read"
+            f"a transaction reaches {size(one.overrun)} beyond its split, which one task read"
             f" ({one.split.name} from byte {one.split.start:,})"
         )
     if result.reread:

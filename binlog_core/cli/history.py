@@ -79,15 +79,15 @@ def history(
     key = dict(one.partition("=")[::2] for one in rest[:count])
     files = rest[count:]
     if not key or not files:
-        raise typer.BadParameter(f"expected a KEY such as id=42 behind {table}, then logs")
+        raise typer.BadParameter(f"expected a KEY such as id=42 after {table}, then logs")
     if "." not in table:
         raise typer.BadParameter(f"{table!r}: expected DATABASE.TABLE")
     if "-" in files:
         raise typer.BadParameter("the logs are read several times: give files, not standard input")
     if as_of is not None and (start is not None or stop is not None):
-        raise typer.BadParameter("--as-of and --start or --stop exclude one another")
+        raise typer.BadParameter("--as-of and --start or --stop cannot be combined")
     if to is None and form == "arrow" and is_terminal():
-        raise typer.BadParameter("--format arrow is not for a terminal: --output names a file")
+        raise typer.BadParameter("--format arrow is not for a terminal: give a file with --output")
     logs = LogOptions(
         files,
         keys=keys,

@@ -64,7 +64,7 @@ class LoginOptions:
         """
         if self.ask_password and self.asked is None:
             if self.password_file is not None:
-                raise typer.BadParameter("--password-file and --ask-password exclude one another")
+                raise typer.BadParameter("--password-file and --ask-password cannot be combined")
             self.asked = _ask_password()
         return {
             "password_file": self.password_file,
@@ -157,7 +157,7 @@ class LogOptions(LoginOptions):
     def _check_server(self) -> None:
         """Wrong usage of a server in place of logs."""
         if len(self.files) > 1:
-            raise typer.BadParameter("a server is read alone, without other logs")
+            raise typer.BadParameter("a server cannot be read together with other logs")
         if self.keys is not None:
             raise typer.BadParameter("--keys is for files: a server sends its logs decrypted")
         self.address(self.files[0], "the server's address")
@@ -214,7 +214,7 @@ class RangeOptions:
     ) -> Place | str | AnyGtidSet | None:
         given = [value for value in (place, position, time) if value is not None]
         if len(given) > 1:
-            raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime exclude one another")
+            raise typer.BadParameter(f"--{end}, --{end}-position and --{end}-datetime cannot be combined")
         if position is not None:
             return position
         if time is not None:

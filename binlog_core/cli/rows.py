@@ -96,20 +96,20 @@ def rows(
       binlog-core rows /var/lib/mysql/mysql-bin.000042 --follow -t shop.orders | consumer
     """
     if verbose and form not in (None, "text"):
-        raise typer.BadParameter("--verbose goes with --format text")
+        raise typer.BadParameter("--verbose needs --format text")
     form = form or ("text" if verbose or (is_terminal() and to is None) else "jsonl")
     if flashback and form != "sql":
-        raise typer.BadParameter("--flashback goes with --format sql")
+        raise typer.BadParameter("--flashback needs --format sql")
     if partial and not flashback:
-        raise typer.BadParameter("--partial goes with --flashback")
+        raise typer.BadParameter("--partial needs --flashback")
     if rewrite_db and form != "sql":
-        raise typer.BadParameter("--rewrite-db goes with --format sql")
+        raise typer.BadParameter("--rewrite-db needs --format sql")
     databases = rewritten(rewrite_db)
     following.check(logs, part)
     if following.follow and (flashback or form in ("arrow", "parquet") or to is not None):
-        raise typer.BadParameter("--follow goes with text, jsonl, debezium, csv and sql on standard output")
+        raise typer.BadParameter("--follow needs text, jsonl, debezium, csv or sql on standard output")
     if to is None and form in ("arrow", "parquet") and is_terminal():
-        raise typer.BadParameter(f"--format {form} is not for a terminal: --output names a file")
+        raise typer.BadParameter(f"--format {form} is not for a terminal: give a file with --output")
     with errors_as_lines():
         chosen = selection.selection() | part.places(logs)
         if selection.columns and "-" not in logs.files and not following.follow:

@@ -118,9 +118,9 @@ def _write_table(cursor: Any, names: list[str]) -> None:
         table.add_row(*shown([_cell(value) for value in row]))
     console.print(table)
     if len(rows) > _MOST_ROWS:
-        console.print(f"… the first {_MOST_ROWS:,} rows; --format csv or jsonl has all")
+        console.print(f"… the first {_MOST_ROWS:,} rows; all with --format csv or jsonl")
     if left_out:
-        console.print(f"… {left_out} of {len(names)} columns are left out; --format vertical has all")
+        console.print(f"… {left_out} of {len(names)} columns are left out; all with --format vertical")
 
 
 def _write_vertical(cursor: Any, names: list[str]) -> None:

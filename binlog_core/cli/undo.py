@@ -83,21 +83,21 @@ def undo(
     """
     chosen = selection.selection()
     if selection.columns:
-        raise typer.BadParameter("--columns: whole rows are taken back")
+        raise typer.BadParameter("--columns: not possible, whole rows are reversed")
     if "-" in logs.files:
         raise typer.BadParameter("the logs are read twice: give files, not standard input")
     ranged = [part.start, part.stop, part.start_position, part.stop_position]
     ranged += [part.start_datetime, part.stop_datetime]
     narrow = ("tables", "exclude_tables", "ops", "gtids", "server_id", "where")
     if all(one is None for one in ranged) and not any(chosen.get(name) for name in narrow):
-        raise typer.BadParameter("say what to take back: --include-gtids, --start and --stop, --table …")
+        raise typer.BadParameter("say what to reverse: --include-gtids, --start and --stop, --table …")
     databases = rewritten(rewrite_db)
     if execute and check is None:
-        raise typer.BadParameter("--execute goes with --check SERVER")
+        raise typer.BadParameter("--execute needs --check SERVER")
     if by_column and check is None:
-        raise typer.BadParameter("--by-column goes with --check SERVER")
+        raise typer.BadParameter("--by-column needs --check SERVER")
     if as_json and check is None and to is None:
-        raise typer.BadParameter("--json goes with --check or --output")
+        raise typer.BadParameter("--json needs --check or --output")
     if check is not None and not is_server(check):
         raise typer.BadParameter("--check takes a server's address: mysql://user@host:port")
     with errors_as_lines():
@@ -157,7 +157,7 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> N
     if (more := len(plan.transactions) - _MOST_SHOWN) > 0:
         console.print(f"and {more:,} more transactions")
     counts = Counter((row.table, row.action) for row in plan.rows if row.state in ("ready", "done"))
-    title = "taken back" if executed else "can be taken back"
+    title = "taken back" if executed else "can be reversed"
     console.print(f"{title}:" if counts else f"nothing {title}")
     for name in sorted({name for name, _ in counts}):
         found = [(counts[name, action], told) for action, told in _ACTIONS.items()]
@@ -173,8 +173,8 @@ def show(plan: UndoPlan, *, checked: bool, executed: bool, by_column: bool) -> N
     for row in alone[:_MOST_SHOWN]:
         console.print(printable(f"  {row.table}, {row.key}: {row.why}"), markup=False)
     if (more := len(alone) - _MOST_SHOWN) > 0:
-        console.print(f"  and {more:,} more; --json has all")
+        console.print(f"  and {more:,} more; all with --json")
     if checked and any(row.why.startswith("other values in") for row in alone) and not by_column:
-        console.print("--by-column sets back rows in which others changed only other columns")
+        console.print("--by-column restores rows in which others changed only other columns")
     if checked and not executed and plan.ready():
-        console.print("nothing was changed: --execute does it")
+        console.print("nothing was changed: add --execute to do it")

@@ -131,7 +131,7 @@ def show(verdict: Verdict, console: Console) -> None:
         ("unreadable", verdict.unreadable.total),
     ):
         if count > _MOST_LINES:
-            line(f"{what}: {count - _MOST_LINES:,} more; --json tells the first {MOST_PLACES:,}")
+            line(f"{what}: {count - _MOST_LINES:,} more; the first {MOST_PLACES:,} with --json")
     for kind, count in sorted(verdict.notes.items()):
         if kind != "skipped_events":
             line(f"note: {count:,} {KINDS[kind]}")

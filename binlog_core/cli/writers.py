@@ -172,8 +172,8 @@ class _OneTable(Writer):
                 self.table = batch.table.full_name
             if batch.table.full_name != self.table:
                 raise SchemaError(
-                    f"{self.name} holds one table, and there are {self.table} and {batch.table.full_name}:"
-                    " --table chooses one, jsonl and sql take all"
+                    f"{self.name} holds one table, but there are {self.table} and {batch.table.full_name}:"
+                    " choose one with --table, or use jsonl or sql"
                 )
             self.write_batch(batch)
 
@@ -206,7 +206,8 @@ class CsvWriter(_OneTable):
             self.file.write(csv_line(names))
         elif names != self._names:
             raise SchemaError(
-                "the table's definition changed, and csv has one header: --columns chooses columns that stay",
+                "the table's definition changed, but csv has one header: choose unchanged columns with"
+                " --columns",
                 path=batch.path,
                 offset=int(batch.array["image"]["position"][0]),
                 table=batch.table.full_name,
@@ -263,8 +264,8 @@ class ArrowWriter(_OneTable):
             self._writer = self.start(table.schema)
         elif table.schema != self._schema:
             raise SchemaError(
-                f"the table's definition changed, and {self.name} has one schema:"
-                " --columns chooses columns that stay",
+                f"the table's definition changed, but {self.name} has one schema:"
+                " choose unchanged columns with --columns",
                 path=batch.path,
                 offset=int(batch.array["image"]["position"][0]),
                 table=batch.table.full_name,

@@ -192,19 +192,21 @@ def decode_gtid_tagged(
     begin = cur.pos
     version, size, last_needed = cur.take_varint(), cur.take_varint(), cur.take_varint()
     if version != 1:
-        raise DecodeError(f"tagged GTID: version is 1, found {version}")
+        raise DecodeError(f"tagged GTID: expected version 1, found {version}")
     if last_needed > _TAGGED_FIELDS:
-        raise DecodeError(f"tagged GTID: fields up to {last_needed} must be known, {_TAGGED_FIELDS} are")
+        raise DecodeError(f"tagged GTID: fields up to {last_needed} are needed, {_TAGGED_FIELDS} are known")
     left = size - (cur.pos - begin)
     if left < 0:
-        raise DecodeError(f"tagged GTID: a message of {size} bytes")
+        raise DecodeError(f"tagged GTID: a message of {size} bytes is shorter than its header")
     message = cur.take_slice(left)
     fields: dict[int, object] = {}
     last_id = -1
     while message.remaining:
         field_id = message.take_varint()
         if field_id <= last_id:
-            raise DecodeError(f"tagged GTID: field {field_id} after {last_id}")
+            raise DecodeError(
+                f"tagged GTID: field {field_id} follows field {last_id}: expected ascending numbers"
+            )
         if field_id >= _TAGGED_FIELDS:
             break  # one that may be ignored, and whose length is unknown
         last_id = field_id

@@ -223,7 +223,7 @@ def _invoker(cur: Cursor) -> _Variables:
 def _updated_db_names(cur: Cursor) -> _Variables:
     count = cur.take_u8()
     if count == 0:
-        raise DecodeError("status variable UPDATED_DB_NAMES: 0 names")
+        raise DecodeError("status variable UPDATED_DB_NAMES: expected at least 1 name, found 0")
     if count > _OVER_MAX_DBS:
         return {"updated_db_names": ()}
     return {"updated_db_names": tuple(text_of(cur.take_cstr()) for _ in range(count))}

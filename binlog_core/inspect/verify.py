@@ -262,7 +262,7 @@ class _Verifier:
         track = self._track(Report(warn=False))
         out.format = track.read_format()
         if out.format is None:
-            out.damages.add(Damage(0, len(self.data), "the file ends before it says what it is"))
+            out.damages.add(Damage(0, len(self.data), "the file ends before its format description"))
             return out
         self._descriptor()
         track.verify = True

@@ -67,13 +67,13 @@ class FlashbackScript(Script):
         if transaction.holes:
             self._incomplete += 1
             self._tell(
-                f"not taken back whole, since {transaction.holes[0]}: transaction of {transaction.told}"
+                f"not reversed completely, since {transaction.holes[0]}: transaction of {transaction.told}"
             )
         self._order.extend((transaction.first, transaction.last))
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._incomplete += 1
-        self._tell(f"not taken back, since {why}: transaction of {transaction.told}")
+        self._tell(f"not reversed, since {why}: transaction of {transaction.told}")
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
         self._incomplete += changed
@@ -88,8 +88,9 @@ class FlashbackScript(Script):
                 return
             if self._incomplete and not self._partial:
                 raise BinlogError(
-                    f"what cannot be taken back whole: {self._incomplete:,} transactions or statements in the"
-                    " range; choose another range, or take back the rest (--partial)"
+                    f"{self._incomplete:,} transactions or statements in the range cannot be reversed"
+                    " completely:"
+                    " choose another range, or reverse the rest with --partial"
                 )
             self._write_all()
         finally:

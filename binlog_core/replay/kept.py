@@ -32,7 +32,7 @@ class Kept:
         end = self._ends[-1] + len(statement)
         if end > self._most:
             raise BinlogError(
-                f"the statements that wait take more than Limits.spool_bytes={self._most}:"
+                f"statements of unfinished transactions take more than Limits.spool_bytes={self._most}:"
                 " choose a smaller range"
             )
         self._ends.append(end)

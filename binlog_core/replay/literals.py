@@ -54,11 +54,11 @@ def quote_name(name: str) -> str:
         No server has such a name: it contains a NUL, or bytes that are not text.
     """
     if "\0" in name:
-        raise SchemaError(f"the name {name!r} holds a NUL: it is not a name on any server")
+        raise SchemaError(f"the name {name!r} contains a NUL: no server has such names")
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise SchemaError(f"the name {name!r} is not valid UTF-8: it is not a name on any server") from None
+        raise SchemaError(f"the name {name!r} is not valid UTF-8: no server has such names") from None
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -80,7 +80,7 @@ def quote_text(text: str) -> str:
     try:
         return f"_utf8mb4 0x{text.encode().hex()}"
     except UnicodeEncodeError:
-        raise SchemaError("the text is not valid Unicode: no literal stands for it") from None
+        raise SchemaError("the text is not valid Unicode and has no literal") from None
 
 
 def prepared(statement: str) -> str:
@@ -168,7 +168,7 @@ def comparable(literal: str) -> str:
     """Of a text's literal, its bytes: for a comparison of bytes."""
     if isinstance(literal, JsonLiteral):
         if literal.text is None:
-            raise SchemaError("a list of changes to a document is nothing to find a row by")
+            raise SchemaError("a row cannot be found by a partial update of a JSON document")
         literal = literal.text
     return literal.partition(" ")[2] if literal.startswith("_") else literal
 
@@ -183,7 +183,7 @@ def _general(column: Column, *, axis_order: bool) -> Callable[[Any], str]:
             case int():
                 if value < 0 and column.kind is Kind.INT and column.signed is None:
                     raise SchemaError(
-                        "the log does not tell whether the number is signed: give a schema",
+                        "the log does not say whether the number is signed: give a schema",
                         column=column.name,
                     )
                 return str(value)

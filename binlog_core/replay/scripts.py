@@ -167,7 +167,7 @@ class Script(ABC):
                 f"prepared, and neither committed nor rolled back so far: XA transaction of {one.told}"
             )
         if self._told > _MOST_TOLD:
-            self._tell_one(f"and {self._told - _MOST_TOLD:,} more such notes, which are in the script")
+            self._tell_one(f"and {self._told - _MOST_TOLD:,} more notes, which are in the script")
         self._end(broken=broken)
 
     def _begin(self, path: str, record: np.void) -> None:
@@ -224,7 +224,7 @@ class Script(ABC):
     def _add_inside(self, transaction: Transaction, aside: Aside) -> None:
         match aside.kind:
             case "statement":
-                transaction.holes.append("a statement of it is not among the rows")
+                transaction.holes.append("it has a change that is not a row")
             case "xa prepare":
                 transaction.xid = _xid(aside.text)
             case "savepoint" if found := _SAVEPOINT.fullmatch(aside.text.strip()):
@@ -239,7 +239,7 @@ class Script(ABC):
         one = self._prepared.pop(xid, None)
         if one is None:
             if xid not in self._no_rows and aside.kind == "xa commit":
-                self._miss(path, aside, "XA COMMIT of what was prepared before", changed=True)
+                self._miss(path, aside, "XA COMMIT of a transaction prepared earlier", changed=True)
             self._no_rows.discard(xid)
         elif aside.kind == "xa commit":
             self._commit(one)
@@ -262,9 +262,9 @@ class Script(ABC):
         else:
             one.last = self._place()
             why = {
-                _UNKNOWN: "its beginning or its end is not in what was read",
-                _ROLLED_BACK: "the log rolls it back",
-                _PREPARED: "the log only prepares it",
+                _UNKNOWN: "its beginning or its end was not read",
+                _ROLLED_BACK: "it is rolled back in the log",
+                _PREPARED: "it is only prepared in the log",
             }
             self._roll_back(one, why[outcome])
 

@@ -91,8 +91,8 @@ class ServerUndo:
             for key, before in zip(keys, dangling, strict=True):
                 if (after := self._dangling(key)) > before:
                     raise BinlogError(
-                        f"{after - before:,} rows of {key[0]} would point to rows of {key[2]} that are not"
-                        " there: nothing was taken back"
+                        f"{after - before:,} rows of {key[0]} would refer to rows of {key[2]} that do not"
+                        " exist: nothing was changed"
                     )
             self._ask("COMMIT")
         except BaseException:
@@ -118,7 +118,7 @@ class ServerUndo:
         except ServerError as error:
             if error.code not in _CONFLICTS:
                 raise
-            row.state, row.why = "conflict", f"the server refuses it: {error.message}"
+            row.state, row.why = "conflict", f"the server refused it: {error.message}"
             return False
         if count:
             row.state, row.why = "done", ""
@@ -156,11 +156,11 @@ class ServerUndo:
             equal = " AND ".join(condition for _, condition in row.plan.comparisons(row.before))
             if self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {equal} LIMIT 1"):
                 row.state = "conflict"
-                row.why = "an equal row is there, and without a key nobody can tell whether it is this one"
+                row.why = "an equal row exists, and without a key it cannot be told whether it is this one"
                 return
         elif self._ask(f"SELECT 1 FROM {row.plan.name} WHERE {key}"):
             if not self._moves_away(row):
-                self._mark(row, "a row with its key is there")
+                self._mark(row, "a row with its key exists")
             return
         row.state, row.why = "ready", ""
 
@@ -184,7 +184,7 @@ class ServerUndo:
         assert row.after is not None
         key = row.plan.key_condition(row.after)
         if key is None:
-            self._mark(row, "no such row is there")
+            self._mark(row, "the row does not exist")
             return
         compared = row.plan.comparisons(row.after)
         asked = ", ".join(f"({condition})" for _, condition in compared)
@@ -193,12 +193,12 @@ class ServerUndo:
             self._mark(row, "it is gone")
             return
         names = [name for (name, _), same in zip(compared, found[0], strict=True) if same != "1"]
-        self._mark(row, f"other values in {', '.join(names)}" if names else "it was changed meanwhile")
+        self._mark(row, f"other values in {', '.join(names)}" if names else "it has changed since")
 
     def _mark(self, row: UndoRow, found: str) -> None:
         who = row.why if row.state == "changed since" and row.why.startswith("by ") else ""
         row.state = "changed since"
-        row.why = f"{found}, changed {who}" if who else f"{found}; these logs do not tell by whom"
+        row.why = f"{found}, changed {who}" if who else f"{found}; these logs do not show by whom"
 
     # ------------------------------------------------------------ tables
 
@@ -212,7 +212,7 @@ class ServerUndo:
             self._columns[name] = {str(column): str(extra or "").upper() for column, extra in rows}
             reason = None
             if not rows:
-                reason = "the server has no such table"
+                reason = "the server does not have the table"
             elif missing := [c.name for c in plans[name].columns if c.name not in self._columns[name]]:
                 reason = f"the server's table has no column {missing[0]}"
             else:
@@ -222,7 +222,7 @@ class ServerUndo:
                     f" WHERE {place}"
                 )
                 if not engines:
-                    reason = "it is not a table with an engine of its own"
+                    reason = "it is not a table with its own engine"
                 elif engines[0][1] != "YES":
                     reason = f"its engine, {engines[0][0]}, has no transactions"
             for row in self.plan.rows:
@@ -234,7 +234,7 @@ class ServerUndo:
             )
             if triggers:
                 names = ", ".join(str(one[0]) for one in triggers)
-                self.notes.append(f"triggers of {name} run as its rows are taken back: {names}")
+                self.notes.append(f"triggers of {name} run when its rows are reversed: {names}")
 
     def _foreign_keys(self) -> Iterator[tuple[str, list[str], str, list[str]]]:
         """Child, its columns, parent, its columns: of the foreign keys from and to the tables."""

@@ -237,8 +237,7 @@ class TableStatements:
             raise SchemaError(f"the table's rows cannot be decoded: {table.undecodable}")
         if any(not column.named for column in table.columns):
             raise SchemaError(
-                "the log does not tell the names of the columns (binlog_row_metadata is not FULL):"
-                " give a schema"
+                "the log does not have the columns' names (binlog_row_metadata is not FULL): give a schema"
             )
         self.table = table
         self.database = database
@@ -355,8 +354,8 @@ class TableStatements:
         for column, before, after in zip(self.columns, old, new, strict=True):
             if before is None and after is not None:
                 raise SchemaError(
-                    "the log has no old value of the column (binlog_row_image is not FULL), so that the"
-                    " update cannot be taken back",
+                    "the log has no old value of the column (binlog_row_image is not FULL), so the"
+                    " update cannot be reversed",
                     column=column.name,
                 )
 
@@ -369,6 +368,6 @@ class TableStatements:
         if missing is not None:
             raise SchemaError(
                 "the log has no value of the column (binlog_row_image is not FULL, or not all columns were"
-                " read), so that the row cannot be brought back",
+                " read), so the row cannot be restored",
                 column=missing.name,
             )

@@ -274,8 +274,8 @@ def plan_undo(
         first = f"{refused[0].table}, {refused[0].key}: {refused[0].why}" if refused else ""
         first = first or collector.first_missed
         raise BinlogError(
-            f"what cannot be taken back: {' and '.join(what)} in the range; the first: {first}."
-            " Choose another range, or take back the rest (--partial)"
+            f"{' and '.join(what)} in the range cannot be reversed, the first: {first}."
+            " Choose another range, or reverse the rest with --partial"
         )
     if rows:
         others = {name: value for name, value in options.items() if name not in _NOT_FOR_ALL}
@@ -373,7 +373,7 @@ class _Collector(Script):
         pass
 
     def _miss(self, path: str, aside: Aside, text: str, *, changed: bool) -> None:
-        told = f"not taken back: {path}, position {aside.position}: {text}"
+        told = f"not reversed: {path}, position {aside.position}: {text}"
         if changed:
             self._miss_one(told)
         else:
@@ -386,7 +386,7 @@ class _Collector(Script):
             return
         if transaction.holes:
             self._miss_one(
-                f"not taken back whole, since {transaction.holes[0]}: transaction of {transaction.told}"
+                f"not reversed completely, since {transaction.holes[0]}: transaction of {transaction.told}"
             )
         self.transactions.append(transaction.told)
         if self.first is None:
@@ -396,7 +396,7 @@ class _Collector(Script):
 
     def _roll_back(self, transaction: Transaction, why: str) -> None:
         self._pending.pop((transaction.path, transaction.begin), None)
-        self._miss_one(f"not taken back, since {why}: transaction of {transaction.told}")
+        self._miss_one(f"not reversed, since {why}: transaction of {transaction.told}")
 
     def _miss_one(self, told: str) -> None:
         self.incomplete += 1

@@ -192,7 +192,7 @@ def _from_file(path: str) -> Iterable[TableSchema]:
         raise SchemaError("the file defines no table", path=path)
     for table in tables:
         if not table.database:
-            message = "neither USE nor the table's name tells the database"
+            message = "neither USE nor the table's name gives the database"
             raise SchemaError(message, path=path, table=table.name)
     return tables
 
@@ -241,7 +241,7 @@ def _from_server(url: str) -> Iterable[TableSchema]:
     except pymysql.MySQLError as error:
         raise SchemaError(f"reading the schema failed: {_reason(error)}", path=place) from error
     if not tables:
-        raise SchemaError("the server shows no table there", path=place)
+        raise SchemaError("the server shows no tables there", path=place)
     return tables
 
 
@@ -360,7 +360,7 @@ def apply(table: Table, schema: TableSchema) -> Table:
     for column in merged:
         if column.name in names:  # the log names some of the columns only, as no server does
             raise SchemaError(
-                "with the schema's names two columns have the same", table=table.full_name, column=column.name
+                "the schema gives two columns the same name", table=table.full_name, column=column.name
             )
         names.add(column.name)
     primary_key = table.primary_key
@@ -483,4 +483,4 @@ def _length_difference(column: Column, known: ColumnSchema) -> str | None:
     # CHAR above 255 bytes was written wrong before 5.1.26.
     if wanted == column.length or (known.type_name in ("char", "binary") and wanted > 255):
         return None
-    return f"the schema says {known.type_name} of {wanted} bytes, the log of {column.length}"
+    return f"the schema says {known.type_name} of {wanted} bytes, the log {column.length}"

@@ -57,7 +57,7 @@ class Frames:
                     return plain
         except self._error:
             pass
-        raise ProtocolError("a compressed frame does not hold what its header says")
+        raise ProtocolError("a compressed frame does not match its header")
 
     # ------------------------------------------------------------ as a stream
 
@@ -102,7 +102,7 @@ class Frames:
                 if len(head) < _HEADER or self._end - self._begin < _HEADER + length:
                     return taken
                 if head[3] != self._number and (head[3] or not self._may_restart):
-                    raise ProtocolError("a compressed frame is missing, or comes twice")
+                    raise ProtocolError("a compressed frame is missing or duplicated")
                 self._number = (head[3] + 1) % 256
                 begin = self._begin + _HEADER
                 # A copy, where it is taken later: what was received moves.

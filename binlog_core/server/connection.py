@@ -25,9 +25,9 @@ _CLIENT_ERRORS = range(2000, 3000)
 _LOST = frozenset((2003, 2006, 2013, 2055))
 _TLS_REFUSED = 2026
 _NO_TLS = "set it up there (ssl_cert, ssl_key), or ssl_mode=DISABLED"
-_NO_ANSWER = "check host and port, that it runs, and that no firewall is between"
+_NO_ANSWER = "check that it runs, its host and port, and that no firewall blocks it"
 _SET_LOG_BIN = (
-    "set log_bin in its option file (on RDS turn on automated backups; on Aurora the writer alone has logs)"
+    "set log_bin in its option file (on RDS turn on automated backups; on Aurora only the writer has logs)"
 )
 _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
@@ -62,7 +62,7 @@ def _bounded(kind: Any, bounds: _Bounds) -> Any:
             if bounds.end is not None:
                 left = bounds.end - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError("no whole answer in time")
+                    raise TimeoutError("no complete answer in time")
                 self.settimeout(left)
             count: int = super().recv_into(*arguments, **keywords)
             bounds.count(count)
@@ -183,7 +183,7 @@ class Connection:
             if address.ssl_mode not in ("DISABLED", "PREFERRED") and not isinstance(
                 connection._sock, ssl.SSLSocket
             ):
-                raise AuthenticationError(f"the server has no TLS: {_NO_TLS}", path=self.name)
+                raise AuthenticationError(f"the server does not support TLS: {_NO_TLS}", path=self.name)
             return connection
         except Exception as exc:
             if connection is not None:
@@ -345,7 +345,7 @@ class Connection:
         found = self.variables(names)
         if found.get("log_bin") not in ("1", "ON"):
             raise ServerError(
-                f"the server writes no binary log, log_bin is OFF: {_SET_LOG_BIN}", path=self.name
+                f"the server does not write a binary log (log_bin is OFF): {_SET_LOG_BIN}", path=self.name
             )
         return Facts(
             version=clean_text(version),
@@ -397,7 +397,7 @@ class Connection:
                 path=self.name,
             )
         if isinstance(cause, _TooMuch):
-            return ProtocolError("the server sends more than an answer has", path=self.name)
+            return ProtocolError("the server sent more than one answer", path=self.name)
         if isinstance(cause, OSError):
             why = clean_text(cause.strerror or str(cause) or type(cause).__name__)
             return UnreachableError(f"the server does not answer: {why}: {_NO_ANSWER}", path=self.name)
@@ -414,7 +414,7 @@ class Connection:
             return refusal(code, text, path=self.name, right=right, logged_in=doing != "connecting")
         # Whatever else: PyMySQL stumbles over what it was sent (struct.error, IndexError, AssertionError …).
         return ProtocolError(
-            "what answers does not speak MySQL's protocol, check host and port:"
+            "the answer is not in MySQL's protocol, check host and port:"
             f" {clean_text(text) or type(exc).__name__}",
             code=code,
             path=self.name,

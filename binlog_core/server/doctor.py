@@ -128,7 +128,8 @@ def _rights(connection: Connection) -> list[Finding]:
             Finding(
                 "rights",
                 "note",
-                "without REPLICATION CLIENT the server does not say which logs it has, and where it stands",
+                "without REPLICATION CLIENT the server does not say which logs it has, and at which"
+                " position it is",
                 "GRANT REPLICATION CLIENT ON *.* TO the user",
             )
         )
@@ -154,16 +155,16 @@ def _rows(settings: dict[str, str], facts: Facts) -> list[Finding]:
         out.append(Finding("metadata", "ok", "binlog_row_metadata=FULL"))
     else:
         found = (
-            "this version logs no names of columns"
+            "this version does not log column names"
             if metadata is None
-            else f"binlog_row_metadata={metadata}: the logs name no columns"
+            else f"binlog_row_metadata={metadata}: the logs have no column names"
         )
-        cure = 'schema="server" takes them from the tables, as far back as they were not changed'
+        cure = 'schema="server" takes them from the tables, as far back as they are unchanged'
         if metadata is not None:
             cure = f"SET GLOBAL binlog_row_metadata = FULL; or {cure}"
         out.append(Finding("metadata", "note", found, cure))
     if "PARTIAL_JSON" in settings.get("binlog_row_value_options", "").upper():
-        found = "PARTIAL_JSON: updates of JSON columns may be logged as what changed in them"
+        found = "PARTIAL_JSON: updates of JSON columns may be logged as partial updates"
         out.append(Finding("partial JSON", "note", found, "SET GLOBAL binlog_row_value_options = ''"))
     for name in ("binlog_do_db", "binlog_ignore_db"):
         if settings.get(name):
@@ -176,7 +177,7 @@ def _gtids(settings: dict[str, str], facts: Facts) -> list[Finding]:
     if facts.gtids:
         mode = "" if facts.mariadb else "gtid_mode=ON"
         return [Finding("GTIDs", "ok", mode or "on MariaDB transactions always have them")]
-    found = f"gtid_mode={settings.get('gtid_mode', 'OFF')}: after a failover it is not known where to go on"
+    found = f"gtid_mode={settings.get('gtid_mode', 'OFF')}: after a failover the place to continue is unknown"
     return [Finding("GTIDs", "note", found, "set gtid_mode = ON, and enforce_gtid_consistency = ON")]
 
 
@@ -204,11 +205,16 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
     if gone := connection.variables(["gtid_purged"]).get("gtid_purged"):
         purged.append(
             Finding(
-                "purged", "ok", f"transactions that can be read no more: {clean_text(''.join(gone.split()))}"
+                "purged",
+                "ok",
+                f"transactions that can no longer be read: {clean_text(''.join(gone.split()))}",
             )
         )
     if 0 < seconds < _ENOUGH or (managed and not seconds):
-        return [Finding("retention", "note", f"{kept}: who is away longer loses changes", cure), *purged]
+        return [
+            Finding("retention", "note", f"{kept}: a reader that is away longer loses changes", cure),
+            *purged,
+        ]
     return [Finding("retention", "ok", kept), *purged]
 
 
@@ -238,7 +244,7 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
     while not os.path.isdir(there):  # it is made where it is missing
         there = os.path.dirname(there)
     if not os.access(there, os.W_OK | os.X_OK):
-        out.append(Finding("archive", "fails", f"{there} cannot be written to", "give the user the right to"))
+        out.append(Finding("archive", "fails", f"{there} cannot be written to", "give the user permission"))
     logs = logs_of(connection) or []
     held: list[str] = []
     if os.path.exists(os.path.join(path, NAME)):
@@ -255,11 +261,11 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
             missing = logs[at:]
         elif last is not None and oldest is not None and oldest.number > last.number + 1:
             found = f"it ends with {held[-1]}, the server's logs begin with {clean_text(logs[0][0])}"
-            cure = "archive --start accepts the gap; or begin another archive"
-            out.append(Finding("archive", "fails", f"{found}: what is between was purged", cure))
+            cure = "accept the gap with archive --start, or start another archive"
+            out.append(Finding("archive", "fails", f"{found}: the logs between were purged", cure))
     free, wanted = shutil.disk_usage(there).free, sum(size for _, size in missing)
     most = _number(settings.get("max_binlog_size"))
-    found = f"{free >> 20:,} MiB are free, {wanted >> 20:,} MiB of logs are to come"
+    found = f"{free >> 20:,} MiB are free, {wanted >> 20:,} MiB of logs are expected"
     if free < wanted + 2 * most:
         out.append(Finding("archive's disk", "fails", found, "a larger disk, --compress zstd, or --keep"))
     else:
@@ -286,16 +292,17 @@ def _history(facts: Facts, path: str) -> list[Finding]:
     ):
         return []
     found = (
-        unknown_sources(facts, gtids) or f"the server lacks transactions that are in it, {missing} for one"
+        unknown_sources(facts, gtids)
+        or f"the server lacks transactions that it contains, for example {missing}"
     )
-    cure = "let the server catch up if it is behind; else it is of another history: begin another archive"
+    cure = "let the server catch up if it is behind; otherwise it has another history: start another archive"
     return [Finding("archive", "fails", clean_text(found), cure)]
 
 
 def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
     out = []
     if settings.get("binlog_checksum", "CRC32").upper() == "NONE":
-        found = "binlog_checksum=NONE: damage on the way is not noticed"
+        found = "binlog_checksum=NONE: damage in transit is not noticed"
         out.append(Finding("checksums", "note", found, "SET GLOBAL binlog_checksum = CRC32"))
     else:
         out.append(Finding("checksums", "ok", "CRC32"))
@@ -325,6 +332,8 @@ def _others(settings: dict[str, str], facts: Facts) -> list[Finding]:
         cure = "read the primary, or set log_slave_updates (log_replica_updates) = ON"
         out.append(Finding("replica", "note", found, cure))
     if settings.get("sync_binlog", "1") != "1":
-        found = f"sync_binlog={settings['sync_binlog']}: after a power cut it may lack what was read from it"
+        found = (
+            f"sync_binlog={settings['sync_binlog']}: after a power failure it may lack what was read from it"
+        )
         out.append(Finding("durability", "note", found, "SET GLOBAL sync_binlog = 1"))
     return out

@@ -328,7 +328,7 @@ class Dump:
                     raise self._no_event()
                 self.ended = True
                 return
-            raise LineLost("the server ended the dump (KILL QUERY, say)")
+            raise LineLost("the server ended the dump (for example by KILL QUERY)")
         if packet[0] != 0xFF or len(packet) < 3:
             raise ProtocolError("a packet is neither an event nor an error", path=self.name)
         code = int.from_bytes(packet[1:3], "little")
@@ -352,8 +352,8 @@ class Dump:
         if status == _packets.TOO_LARGE:
             return self._limits.event_too_large(self._packets.event_length, self.file, position)
         why = {
-            _packets.OUT_OF_ORDER: "a packet is missing, or comes twice: its number is not the next",
-            _packets.NOT_AN_EVENT: "a packet does not hold one whole event",
+            _packets.OUT_OF_ORDER: "a packet is missing or duplicated: its number is not the next",
+            _packets.NOT_AN_EVENT: "a packet does not contain exactly one event",
         }[status]
         return ProtocolError(why, path=self.file or self.name, offset=position)
 
@@ -469,8 +469,8 @@ def _rotation(event: bytes) -> tuple[int, str]:
     """(position, name) of a ROTATE_EVENT, whether or not it ends with a CRC32."""
     end = len(event) - CHECKSUM_LENGTH * ends_with_checksum(event)
     if end <= _ROTATE_NAME_AT:
-        raise ProtocolError("the server does not say which log comes")
+        raise ProtocolError("the server does not name the log that it sends")
     name = event[_ROTATE_NAME_AT:end].split(b"\0")[0]
     if not name or len(name) > 512:
-        raise ProtocolError("the server does not say which log comes")
+        raise ProtocolError("the server does not name the log that it sends")
     return int.from_bytes(event[HEADER_LENGTH_V3:_ROTATE_NAME_AT], "little"), name.decode("utf-8", "replace")

@@ -21,7 +21,7 @@ _LONGEST_TEXT = 600
 
 _NOT_LET_IN = "check user, password and host; the password comes from the address, a file or MYSQL_PWD"
 _OTHER_PLUGIN = (
-    "the user's authentication plugin is not one that both sides have: ALTER USER … IDENTIFIED WITH …"
+    "the user's authentication plugin is not supported on both sides: ALTER USER … IDENTIFIED WITH …"
 )
 _EXPIRED = "the user's password has expired: ALTER USER … IDENTIFIED BY …"
 _AUTHENTICATION = {
@@ -37,7 +37,7 @@ _AUTHENTICATION = {
     2059: _OTHER_PLUGIN,
     2061: _OTHER_PLUGIN,
     3118: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
-    3159: "the server wants TLS: ssl_mode=REQUIRED, or VERIFY_IDENTITY with ssl_ca=",
+    3159: "the server requires TLS: ssl_mode=REQUIRED, or VERIFY_IDENTITY with ssl_ca=",
     4151: "the account is locked: ALTER USER … ACCOUNT UNLOCK",
 }
 _PRIVILEGE = frozenset((1044, 1142, 1143, 1227, 1370))
@@ -47,17 +47,18 @@ _MALFORMED_LIST = 1941
 _READ_ERROR = 1236
 _SHUTTING_DOWN = frozenset((1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 3169))
 
-_COPY_ANEW = "the server has purged transactions that are asked for: read an archive, or copy the data anew"
-COPY_ANEW = "copy the data anew, and start from a position of this server"
+_COPY_AGAIN = "the server has purged transactions that are needed: read an archive, or copy the data again"
+COPY_AGAIN = "copy the data again, and start from a position of this server"
 _NOT_ITS_OWN = (
-    f"the position has transactions that this server never had: it was restored, or is another's; {COPY_ANEW}"
+    "the position has transactions that this server never had: it was restored, or has another history;"
+    f" {COPY_AGAIN}"
 )
-_SAME_ID = "another replica reads under the same server id or UUID: give each its own server_id"
-NO_EVENT = "no event begins at this position: start from one that a group, an archive or the server told"
+_SAME_ID = "another replica has the same server id or UUID: give each its own server_id"
+NO_EVENT = "no event begins at this position: start from one given by a group, an archive or the server"
 _NO_LOG = "the server has purged this log, or never had it: start from a position that it still has"
 _NEXT_GONE = (
-    "the log that comes next is gone: the server was reset, or its logs were removed; read an archive,"
-    " or copy the data anew"
+    "the next log is missing: the server was reset, or its logs were removed; read an archive,"
+    " or copy the data again"
 )
 _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file and position"
 
@@ -65,8 +66,8 @@ _NO_GTIDS = "the server has no GTIDs (gtid_mode is not ON): start from a file an
 _READ_ERRORS: tuple[tuple[str, type[ServerError], str], ...] = (
     ("could not find first log file name", PurgedError, _NO_LOG),
     ("could not find next log", PurgedError, _NEXT_GONE),
-    ("purged", PurgedError, _COPY_ANEW),
-    ("could not find gtid state", PurgedError, _COPY_ANEW),
+    ("purged", PurgedError, _COPY_AGAIN),
+    ("could not find gtid state", PurgedError, _COPY_AGAIN),
     ("has more gtids than", DivergedError, _NOT_ITS_OWN),
     ("which is not in the master's binlog", DivergedError, _NOT_ITS_OWN),
     ("diverge", DivergedError, _NOT_ITS_OWN),
@@ -120,7 +121,7 @@ def refusal(
     said = f"the server says: {clean_text(text)} (error {code})"
     kind, cure = ServerError, ""
     if code in _PRIVILEGE or (logged_in and code == _ACCESS_DENIED):
-        kind, cure = PrivilegeError, f"the user needs the right {right}: GRANT {right} ON *.* TO the user"
+        kind, cure = PrivilegeError, f"the user needs the privilege {right}: GRANT {right} ON *.* TO the user"
     elif code in _AUTHENTICATION:
         kind, cure = AuthenticationError, _AUTHENTICATION[code]
     elif code in _IDENTITY:

@@ -14,7 +14,7 @@ from ..gtids import AnyGtid, AnyGtidSet, GtidSet, MariadbGtidSet, parse_gtid_set
 from ..position import Position
 from .connection import Connection, Facts
 from .dump import Begin
-from .refusals import COPY_ANEW, clean_text
+from .refusals import COPY_AGAIN, clean_text
 
 _STATUS_RIGHT = "REPLICATION CLIENT"
 _SYNTAX_ERROR = 1064
@@ -76,7 +76,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
     if facts.gtids:
         return by_gtids(connection, facts, _had(facts))
     raise PrivilegeError(
-        f"start='now' needs the right {_STATUS_RIGHT} on a server without GTIDs:"
+        f"start='now' needs the privilege {_STATUS_RIGHT} on a server without GTIDs:"
         f" GRANT {_STATUS_RIGHT} ON *.* TO the user",
         path=connection.name,
     )
@@ -88,7 +88,7 @@ def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
         ours = "MariaDB: expected domain-server-number" if facts.mariadb else "MySQL: expected UUID:interval"
-        raise ServerError(f"the GTIDs are not of this server's vendor, {ours}", path=connection.name)
+        raise ServerError(f"the GTIDs are not {ours}'s, as this server's are", path=connection.name)
     if not facts.gtids:
         raise ServerError(
             "the server has no GTIDs (gtid_mode is not ON): start from a file and position",
@@ -122,7 +122,7 @@ def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
         return None
     what = "domain" if isinstance(gtids, MariadbGtidSet) else "server"
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-    return f"transactions of {what} {unknown[0]}{more} were had before, and this server never had one of them"
+    return f"start= has transactions of {what} {unknown[0]}{more}, and this server never had one of them"
 
 
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:
@@ -132,21 +132,22 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
     if facts.mariadb:
         if position.server is not None or isinstance(position.gtids, GtidSet):
             raise DivergedError(
-                f"the position is of a MySQL server, and this is MariaDB: {COPY_ANEW}", path=connection.name
+                f"the position is from a MySQL server, and this is MariaDB: {COPY_AGAIN}",
+                path=connection.name,
             )
         if position.gtids is None or _gtids_at(connection, facts, file, position.offset) == position.gtids:
             return here
     elif isinstance(position.gtids, MariadbGtidSet):
         raise DivergedError(
-            f"the position is of a MariaDB server, and this is MySQL: {COPY_ANEW}", path=connection.name
+            f"the position is from a MariaDB server, and this is MySQL: {COPY_AGAIN}", path=connection.name
         )
     elif position.gtids is not None and facts.gtids:
         executed = _executed(facts) or GtidSet()
         if not position.gtids <= executed:
             raise DivergedError(
                 "the position has transactions that this server never had, for example"
-                f" {next(iter(position.gtids - executed))}: it was restored, or is of another history;"
-                f" {COPY_ANEW}",
+                f" {next(iter(position.gtids - executed))}: it was restored, or has another history;"
+                f" {COPY_AGAIN}",
                 path=connection.name,
             )
         if position.server == facts.uuid:
@@ -155,14 +156,14 @@ def _at_position(connection: Connection, facts: Facts, position: Position) -> St
         return here
     if position.gtids is None:
         raise DivergedError(
-            f"the position is of the server {clean_text(str(position.server))}, this is {facts.uuid}, and"
-            f" there are no GTIDs to prove that they have the same history: {COPY_ANEW}",
+            f"the position is from server {clean_text(str(position.server))}, this is {facts.uuid}, and"
+            f" no GTIDs prove that they share a history: {COPY_AGAIN}",
             path=connection.name,
         )
     if position.records and position.transaction is None:
         raise DivergedError(
-            "the position is inside a transaction, does not tell its GTID, and is of another server:"
-            f" {COPY_ANEW}",
+            "the position is inside a transaction, does not have its GTID, and is from another server:"
+            f" {COPY_AGAIN}",
             path=connection.name,
         )
     found = by_gtids(connection, facts, position.gtids)

@@ -28,7 +28,7 @@ from ..limits import DEFAULT_LIMITS, Limits
 from .address import Address
 from .connection import Connection, Facts
 from .dump import Begin, Dump, LineLost
-from .refusals import COPY_ANEW
+from .refusals import COPY_AGAIN
 from .run import Run
 from .start import Start, by_gtids, encoded, lacking, start_of, status_of, still_has, unknown_sources
 
@@ -286,7 +286,7 @@ class ServerStream:
                 return None
             if not self._files and self._stop is not None and self._reaches_stop(run.file, -1):
                 raise PositionError(
-                    f"stop= lies in {self._stop[0]}, in front of the log that reading begins with",
+                    f"stop= is in {self._stop[0]}, before the log where reading begins",
                     path=run.file,
                 )
             self._files += 1
@@ -317,8 +317,8 @@ class ServerStream:
         self._known_descriptor = self._identity is not None
         if self._known_descriptor and identity != self._identity:
             raise DivergedError(
-                "the server has another log of this name than was read: it was restored or reset;"
-                f" {COPY_ANEW}",
+                "the server's log of this name is not the one that was read: it was restored or reset;"
+                f" {COPY_AGAIN}",
                 path=self.file,
                 offset=self.position,
             )
@@ -388,7 +388,7 @@ class ServerStream:
                 self.reconnects += 1
                 if self.told is not None:
                     host = f"{self._dump_host[0]}:{self._dump_host[1]}"
-                    self.told(f"{why}; went on at {self.file} {self.position} with {host}")
+                    self.told(f"{why}; continued at {self.file} {self.position} with {host}")
                 return
             problem = found
             problem.message = f"{why}, and {problem.message}"
@@ -440,15 +440,15 @@ class ServerStream:
         """Whether another server can go on: it has all that we have, which GTIDs tell."""
         if self._stop_given:
             raise DivergedError(
-                "another server has to go on, and stop= is a place in the logs of the one that was lost:"
-                " read on from the last group's position, with a stop= of that server",
+                "another server has taken over, but stop= is a place in the logs of the one that was lost:"
+                " continue from the last group's position, with a stop= of the new server",
                 path=connection.name,
             )
         ours = self.gtids
         if ours is None or not facts.gtids or facts.mariadb != self.facts.mariadb:
             raise DivergedError(
-                "another server answers than the one that was read, and there are no GTIDs to go on by:"
-                f" {COPY_ANEW}",
+                "another server answers than the one that was read, and there are no GTIDs to continue by:"
+                f" {COPY_AGAIN}",
                 path=connection.name,
             )
         self._check_has(facts, ours, connection.name)
@@ -458,9 +458,9 @@ class ServerStream:
         """Whether a server has all transactions that it must have."""
         if ours is not None and (missing := lacking(facts, ours)) is not None:
             raise _Behind(
-                f"the server lacks transactions that were read, {missing} for one: it is behind,"
+                f"the server lacks transactions that were read, for example {missing}: it is behind,"
                 " or they were lost with the other server; let it catch up, or"
-                f" {COPY_ANEW}",
+                f" {COPY_AGAIN}",
                 path=name,
             )
 
@@ -473,7 +473,7 @@ class ServerStream:
             except _Behind:
                 connection.close()
                 self._succeeding = True
-                self._lost("another server has to go on")
+                self._lost("another server has taken over")
                 return False
             begin: Start = by_gtids(connection, facts, self.gtids or GtidSet())
             self.facts = facts

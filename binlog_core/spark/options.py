@@ -177,9 +177,9 @@ class SourceOptions(LogOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.table is not None and self.tables is not None:
-            raise ValueError("option table and option tables: one of them")
+            raise ValueError("option table and option tables: give only one")
         if self.table is not None and self.exclude_tables is not None:
-            raise ValueError("option table and option excludeTables: one of them")
+            raise ValueError("option table and option excludeTables: give only one")
         if self.table is not None and not (
             all(names := split_name(self.table)) and full_name(*names) == self.table
         ):
@@ -187,7 +187,7 @@ class SourceOptions(LogOptions):
                 f"option table={self.table!r}: expected database.table, a name with a dot in backquotes"
             )
         if self.xa == "committed" and (self.start_time is not None or self.end_time is not None):
-            raise ValueError("xa=committed and startTime or endTime: one of them")
+            raise ValueError("xa=committed cannot be combined with startTime or endTime")
         if self.table is not None and self.documents != "json":
             raise ValueError(f"documents={self.documents} is for all tables, without option table")
         if self.documents == "debezium" and self.images != "both":
@@ -299,7 +299,7 @@ def _choice(*known: _T) -> Callable[[str], _T]:
         for value in known:
             if text.lower() == str(value).lower():
                 return value
-        raise ValueError(f"{', '.join(map(str, known))} are known")
+        raise ValueError(f"expected one of {', '.join(map(str, known))}")
 
     return parse
 
@@ -331,7 +331,7 @@ def _server(text: str) -> str:
 def _names(text: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
-        raise ValueError("names separated by commas are expected")
+        raise ValueError("expected names separated by commas")
     return found
 
 
@@ -349,7 +349,7 @@ def _time(text: str) -> int:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("expected ISO 8601, as 2026-11-21T08:00:00, or seconds since 1970") from None
+        raise ValueError("expected ISO 8601, such as 2026-11-21T08:00:00, or seconds since 1970") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
     return max(int(moment.timestamp()), 0)
@@ -371,7 +371,7 @@ def _offset(text: str) -> tuple[str, int]:
 def _size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     if not found or found[2].lower() not in _UNITS or not int(found[1]):
-        raise ValueError("expected a number of bytes above 0, as 134217728 or 128m")
+        raise ValueError("expected a number of bytes above 0, such as 134217728 or 128m")
     return int(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -119,7 +119,7 @@ def plan_splits(
         have no order.
     """
     if split_size is not None and split_size < 1:
-        raise ValueError(f"split_size={split_size}: at least 1")
+        raise ValueError(f"split_size={split_size}: expected at least 1")
     numbered = list(_numbered(target, storage_options))
     sizes: Iterable[int | None] = [None] * len(numbered)
     if split_size is not None:
@@ -152,7 +152,7 @@ def _numbered(
             check_no_server(file.path)
             if file.target is not None:
                 raise BinlogError(
-                    "a split is opened by its path: not bytes, not an open file", path=file.path
+                    "splits need a path: expected one, not bytes or an open file", path=file.path
                 )
             path = file.path if is_url(file.path) else os.path.abspath(file.path)
             # A log that is not divided is not opened here; one of an archive was listed just now.
@@ -169,16 +169,16 @@ def _numbered(
         number = name.number if name else i + 1
         if (epoch := _epoch(files[path])) and number >= 1 << EPOCH_SHIFT:
             raise BinlogError(
-                f"file number {number}, the largest handled behind a failover is {(1 << EPOCH_SHIFT) - 1}",
+                f"file number {number}: expected at most {(1 << EPOCH_SHIFT) - 1} after a failover",
                 path=path,
             )
         number += epoch << EPOCH_SHIFT
         if number > _MAX_FILE_NUMBER:
-            raise BinlogError(f"file number {number}, the largest handled is {_MAX_FILE_NUMBER}", path=path)
+            raise BinlogError(f"file number {number}: expected at most {_MAX_FILE_NUMBER}", path=path)
         if number in owners:
             raise BinlogError(
-                f"{os.path.basename(owners[number])} has the number {number} too, so their changes have no"
-                " order among them: read logs of different servers apart",
+                f"{os.path.basename(owners[number])} also has the number {number}, so their changes have no"
+                " order: read logs of different servers separately",
                 path=path,
             )
         owners[number] = path

@@ -128,7 +128,7 @@ class SplitReader:
     def __init__(self, split: Split, options: LogOptions) -> None:
         for name, value in (("start", options.get("start")), ("stop", options.get("stop"))):
             if isinstance(value, int | tuple):
-                raise ValueError(f"{name}={value!r}: positions are what splits are made of")
+                raise ValueError(f"{name}={value!r}: expected a time, since a split has its own positions")
         self.split = split
         self.rows = 0
         self.tail: Tail | None = None

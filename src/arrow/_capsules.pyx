@@ -131,7 +131,7 @@ cdef int move_next(_StreamSource source, ArrowArray* out) except -1:
         return 0
     node = <ArrowArray*> PyCapsule_GetPointer(capsule, "arrow_array")
     if node.release == NULL:
-        raise ValueError("an array that was given away before")
+        raise ValueError("the array has already been exported")
     out[0] = node[0]
     node.release = NULL                     # moved
     return 0

@@ -104,9 +104,9 @@ cdef class _Columns:
         cdef size_t nulls_len = (8 * <size_t> layout.bitmap_len + 1) * NULL_BYTES
         cdef size_t seen_len = 2 * <size_t> layout.bitmap_len + 1
         if records.ndim != 1:
-            raise ValueError(f"records: {records.ndim} dimensions, expected 1")
+            raise ValueError(f"records: expected 1 dimension, found {records.ndim}")
         if records.dtype is not layout.dtype and records.dtype != layout.dtype:
-            raise ValueError(f"records of {records.dtype}, the layout is of {layout.dtype}")
+            raise ValueError(f"records of {records.dtype}: expected the layout's {layout.dtype}")
         self.layout = layout
         self.records = records
         self.base = <const uint8_t*> cnp.PyArray_DATA(records)
@@ -142,7 +142,7 @@ cdef class _Columns:
         cdef const int64_t[::1] selected
         rows = np.ascontiguousarray(rows, np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= self.rows):
-            raise IndexError(f"rows: outside of 0 to {self.rows - 1}")
+            raise IndexError(f"rows: expected 0 to {self.rows - 1}")
         self.chosen = rows
         self.rows = rows.size
         selected = rows
@@ -157,7 +157,7 @@ cdef class _Columns:
             c = &self.items[k]
             if c.layout == LAYOUT_COMMIT_TIME:
                 if transactions.dtype.itemsize != c.transaction_len:
-                    raise ValueError("transactions: not of TRANSACTION_DTYPE")
+                    raise ValueError("transactions: expected TRANSACTION_DTYPE")
                 self.transactions = np.ascontiguousarray(transactions)
                 c.transactions = <const uint8_t*> cnp.PyArray_DATA(self.transactions)
                 c.code_count = len(transactions)
@@ -502,7 +502,7 @@ def export_batch(
         than `most`. It tells neither table nor file.
     """
     if text_errors not in ("raise", "replace", "binary"):
-        raise ValueError(f"text_errors={text_errors!r}: raise, replace and binary are known")
+        raise ValueError(f"text_errors={text_errors!r}: expected raise, replace or binary")
     gathered = _Columns(layout, records, buffer, rows, fill_absent, transactions, most)
     fields = take_out(gathered, layout.fields, text_errors, documents or {})
     if extras:

@@ -125,7 +125,7 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
         from binlog_core.errors import DecodeError
 
         if itemsize != 32 or not 0 <= column.scale <= 40:
-            raise DecodeError(f"no text of DECIMAL({column.precision},{column.scale})", column=column.name)
+            raise DecodeError(f"DECIMAL({column.precision},{column.scale}) cannot be written as text", column=column.name)
         c.layout = LAYOUT_DECIMAL_TEXT
         c.width = 0
         c.scale = column.scale

@@ -47,7 +47,7 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     cdef Py_buffer view
     cdef char* out
     if records.ndim != 1 or not records.flags.writeable:
-        raise ValueError("records: one dimension expected, and that they can be written to")
+        raise ValueError("records: expected one dimension, writable")
     count = records.shape[0]
     stride = records.strides[0]
     row, row_offset = records.dtype.fields["row"][:2]

@@ -35,7 +35,7 @@ cdef binlog_crc_t implementation_of(name) except *:
     for which in known:
         if name_of(which) == name and binlog_crc32_has(which):
             return which
-    raise ValueError(f"{name!r}: this machine has {', '.join(crc32_implementations())}")
+    raise ValueError(f"{name!r}: expected one of {', '.join(crc32_implementations())} on this machine")
 
 
 def run_holds(const uint8_t[::1] data not None, const uint16_t[::1] ends not None, *, implementation=None):
@@ -61,7 +61,7 @@ def run_holds(const uint8_t[::1] data not None, const uint16_t[::1] ends not Non
     if not crc_has_runs(which):
         return None
     if not count or n > RUN_LEN or ends[count - 1] > n:
-        raise ValueError(f"{count} messages in {n} bytes: at least one, in at most {RUN_LEN} expected")
+        raise ValueError(f"{count} messages in {n} bytes: expected at least one, in at most {RUN_LEN}")
     return bool(crc_run_holds(which, &data[0], crc_bare(which, &data[0], n), n, &ends[0], count))
 
 

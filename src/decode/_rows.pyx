@@ -181,9 +181,9 @@ cdef class Decoder(Place):
                    const uint8_t[::1] canonical, bint checksum):
         """Take a descriptor's lengths and numbering; table ids seen before mean nothing now."""
         if post_header_lengths.shape[0] != 256 or canonical.shape[0] != 256:
-            raise ValueError("256 entries expected")
+            raise ValueError("expected 256 entries")
         if not is_header_len(header_length):
-            raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
+            raise ValueError(f"header_length={header_length}: expected 13, or 19 to 255")
         self.loop.descriptor.header_len = header_length
         self.loop.descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
         memcpy(self.loop.descriptor.post_header_len, &post_header_lengths[0], 256)
@@ -281,7 +281,7 @@ cdef class Decoder(Place):
         window.cur = cursor_over(window.data, <size_t> window.view.len)
         window.room = room_behind(buffer, &window.view)
         if start > <size_t> window.view.len:
-            raise ValueError("start lies behind the buffer")
+            raise ValueError("start is beyond the buffer")
         skip(&window.cur, start)
         return 0
 

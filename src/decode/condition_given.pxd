@@ -86,15 +86,15 @@ cdef inline condition_t* condition_of(bytes tests, bytes program, bytes pool, ui
     for i in range(count):
         if not fits(&given[i], <const uint8_t*> <const char*> pool, <size_t> len(pool), column_count, image_len,
                     record_len):
-            raise ValueError(f"test {i} of a condition cannot be: code {given[i].code}, form {given[i].form}")
+            raise ValueError(f"test {i} of a condition is not valid: code {given[i].code}, form {given[i].form}")
     for code in program:
         if code >= PROGRAM_TESTS + count:
             raise ValueError(f"a condition of {count} tests uses number {code - PROGRAM_TESTS}")
         depth += 1 if code >= PROGRAM_TESTS else 0 if code == PROGRAM_NOT else -1
         if depth < 1 or depth > STATES_MOST:
-            raise ValueError(f"a condition with {depth} states at once: 1 to {STATES_MOST} expected")
+            raise ValueError(f"a condition with {depth} states at once: expected 1 to {STATES_MOST}")
     if depth != 1:
-        raise ValueError("the program of a condition does not come to one state")
+        raise ValueError("the program of a condition does not end with one state")
     made = <condition_t*> malloc(sizeof(condition_t))
     if made == NULL:
         raise MemoryError

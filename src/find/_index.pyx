@@ -58,7 +58,7 @@ def find_header(const header_record_t[::1] headers, const uint8_t[::1] wanted, P
     """
     cdef Py_ssize_t i
     if wanted.shape[0] != 256 or first < 0:
-        raise ValueError("256 types, and a place in the headers, are expected")
+        raise ValueError("expected 256 types, and a place in the headers")
     with nogil:
         for i in range(first, headers.shape[0]):
             if wanted[headers[i].type_code] and headers[i].position >= least:
@@ -95,7 +95,7 @@ def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
     cdef uint32_t thread = 0
     cdef size_t i, count = <size_t> records.shape[0] // sizeof(transaction_t)
     if not count:
-        raise ValueError("at least one transaction is expected")
+        raise ValueError("expected at least one transaction")
     cdef const transaction_t* all_ = <const transaction_t*> &records[0]
     cdef const transaction_t* one
     cdef bint known = all_.gtid_kind != GTID_NONE
@@ -133,7 +133,7 @@ def any_bits(const uint8_t[:, ::1] records, size_t first, size_t second, uint8_t
     cdef uint8_t ones = 0, others = 0
     cdef Py_ssize_t i
     if records.shape[0] and max(first, second) >= <size_t> records.shape[1]:
-        raise IndexError("a byte behind the record")
+        raise IndexError("a byte beyond the record")
     with nogil:
         for i in range(records.shape[0]):
             ones |= records[i, first]
@@ -271,7 +271,7 @@ def joined(const uint64_t[::1] hashes, const uint64_t[::1] more):
     ndarray, shape (n,), uint64
     """
     if hashes.shape[0] != more.shape[0]:
-        raise ValueError("as many hashes are expected of each column")
+        raise ValueError("expected as many hashes of each column")
     found = np.empty(hashes.shape[0], np.uint64)
     cdef uint64_t[::1] out = found
     cdef Py_ssize_t i
@@ -291,7 +291,7 @@ def count_marks(const uint64_t[::1] hashes, int bits):
         Of each beginning: 3 to 40.
     """
     if not 3 <= bits <= 40:
-        raise ValueError(f"bits={bits}: 3 to 40 expected")
+        raise ValueError(f"bits={bits}: expected 3 to 40")
     cdef uint8_t[::1] marks = np.zeros(1 << (bits - 3), np.uint8)
     cdef size_t count = 0
     cdef uint64_t place
@@ -322,7 +322,7 @@ def made_filter(const uint64_t[::1] hashes, size_t part_len, int probes):
     bytes
     """
     if not 0 < part_len < 1 << 28:
-        raise ValueError(f"part_len={part_len}: 1 to 2**28 - 1 expected")
+        raise ValueError(f"part_len={part_len}: expected 1 to 2**28 - 1")
     filled = bytearray(part_len << (64 - PARTS_SHIFT))
     cdef uint8_t[::1] bits = filled
     cdef uint64_t size = 8 * part_len, bit, begin

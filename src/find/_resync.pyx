@@ -239,9 +239,9 @@ cdef const uint8_t* next_candidate(const search_t* search, const uint8_t* p, con
 cdef int set_descriptor(descriptor_t* descriptor, uint32_t header_length, const uint8_t[::1] lengths,
                         const uint8_t[::1] canonical, bint checksum) except -1:
     if canonical.shape[0] != 256 or lengths.shape[0] != 256:
-        raise ValueError("256 entries expected")
+        raise ValueError("expected 256 entries")
     if not is_header_len(header_length):
-        raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
+        raise ValueError(f"header_length={header_length}: expected 13, or 19 to 255")
     descriptor.header_len = header_length
     descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
     memcpy(descriptor.post_header_len, &lengths[0], 256)
@@ -369,7 +369,7 @@ def find_anchor(
     if anchors != ANCHOR_GTID and anchors != ANCHOR_BEGIN:
         raise ValueError("unknown anchors")
     if start > <size_t> data.shape[0]:
-        raise ValueError("start lies behind the data")
+        raise ValueError("start is beyond the data")
     set_descriptor(&descriptor, header_length, lengths, canonical, checksum)
     cur = cursor_over(first, <size_t> data.shape[0])
     cur.pos += start

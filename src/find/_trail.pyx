@@ -85,11 +85,11 @@ cdef class Trail:
         cdef checked_t checked
         cdef int i, status = DECODE_OK
         if canonical.shape[0] != 256:
-            raise ValueError("canonical needs 256 entries")
+            raise ValueError("canonical: expected 256 entries")
         if not is_header_len(header_length):
-            raise ValueError(f"header_length={header_length}: 13, or 19 to 255 expected")
+            raise ValueError(f"header_length={header_length}: expected 13, or 19 to 255")
         if start > <size_t> data.shape[0]:
-            raise ValueError("start lies behind the data")
+            raise ValueError("start is beyond the data")
         descriptor.header_len = header_length
         descriptor.checksum_len = CHECKSUM_LEN if checksum else 0
         memcpy(descriptor.canonical, &canonical[0], 256)

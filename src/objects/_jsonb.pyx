@@ -88,7 +88,7 @@ cdef list decode_diffs(bytes data):
     while remaining(&cur):
         operation = take_u8(&cur)
         if operation > REMOVE:
-            raise DecodeError(f"JSON diff has operation {operation}, known are 0 to 2")
+            raise DecodeError(f"a JSON diff has operation {operation}: expected 0 to 2")
         if not take_lenenc(&cur, &length) or not take_slice(&cur, length, &path):
             raise DecodeError(f"the path of a JSON diff reaches past its {len(data)} bytes")
         try:
@@ -307,12 +307,12 @@ cdef int apply_diff(list root, int operation, list legs, bytes value, path) exce
     key = 0
     if not legs:
         if operation != REPLACE:
-            raise DecodeError("JSON diff inserts or removes the whole document")
+            raise DecodeError("a JSON diff inserts or removes the whole document")
         root[0] = fragment_of(value)
         return 0
     # A path may be as long as the event; a document cannot be that deep.
     if len(legs) > JSONB_MAX_DEPTH:
-        raise DecodeError(f"JSON diff has a path of {len(legs)} legs, {JSONB_MAX_DEPTH} is the most")
+        raise DecodeError(f"a JSON diff has a path of {len(legs)} legs: expected at most {JSONB_MAX_DEPTH}")
     last = legs.pop()
     for leg in legs:
         parent, key = step(parent, key, leg, path)
@@ -323,7 +323,7 @@ cdef int apply_diff(list root, int operation, list legs, bytes value, path) exce
     if operation == REPLACE:
         parent[key] = fragment_of(value)
     elif parent is root:
-        raise DecodeError("JSON diff removes the whole document")
+        raise DecodeError("a JSON diff removes the whole document")
     else:
         del parent[key]
     return 0
@@ -356,7 +356,7 @@ cdef int insert(node, leg, Fragment value, path) except -1:
 
 
 def nowhere(path):
-    return DecodeError(f"JSON diff has a path of {len(path)} characters that does not fit the document")
+    return DecodeError(f"a JSON diff has a path of {len(path)} characters that does not fit the document")
 
 
 cdef object cell_index(tuple leg, count):

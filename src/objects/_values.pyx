@@ -148,7 +148,7 @@ cdef class RowReader:
 
     def __cinit__(self, batch, ValuePlan plan=None, on_error="raise"):
         if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error={on_error!r}: raise and skip are known")
+            raise ValueError(f"on_error={on_error!r}: expected raise or skip")
         self.plan = ValuePlan(batch.table, batch.columns) if plan is None else plan
         self.skips = on_error == "skip"
         self.path = batch.path
@@ -412,7 +412,7 @@ cdef class RowReader:
             change.before = self.row(record, None)
             change.after = self.row(record + 1, change.before)
         else:
-            raise self.error(record, -1, f"record {record} begins no change")
+            raise self.error(record, -1, f"record {record} does not begin a change")
         change.op = <object> PyTuple_GET_ITEM(OP_NAMES, image.op)
         change.position = image.position
         change.timestamp = image.timestamp

@@ -23,5 +23,5 @@ cdef class Memory:
 cdef cnp.ndarray records_in(object array, object dtype):
     # The array, or a contiguous copy; its data may be read for as long as it is held.
     if array.dtype is not dtype and array.dtype != dtype:
-        raise ValueError(f"an array of dtype {array.dtype}, {dtype} is needed")
+        raise ValueError(f"an array of dtype {array.dtype}: expected {dtype}")
     return cnp.PyArray_GETCONTIGUOUS(array)

@@ -137,7 +137,7 @@ cdef class Packets:
         """
         cdef int status
         if self.fill > <size_t> buffer.shape[0] or not self.whole <= self.written <= self.unread <= self.fill:
-            raise ValueError("fill lies outside of the buffer")
+            raise ValueError("fill is outside the buffer")
         if self.fill == 0:
             return MORE
         with nogil:

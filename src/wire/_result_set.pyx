@@ -130,7 +130,7 @@ cdef class ResultRows:
         """
         cdef int status = TAKE_MORE
         if fill > <size_t> buffer.shape[0] or fill > INT32_MAX or self.unread > fill:
-            raise ValueError("fill lies outside of the buffer")
+            raise ValueError("fill is outside the buffer")
         if fill:
             with nogil:
                 status = self.walk(&buffer[0], fill)
@@ -183,7 +183,7 @@ cdef class ResultRows:
         if not 0 <= number < self.columns or not 0 <= format <= FORMAT_TIME or precision > 38 or scale > precision:
             raise ValueError("there is no such column")
         if self.reach > <size_t> buffer.shape[0]:
-            raise ValueError("not the buffer that was taken from")
+            raise ValueError("expected the buffer that was taken from")
         if charset is not None and (charset.shape[0] != 256 or widest_of(&charset[0]) > UTF8_GROWTH):
             raise ValueError(f"charset: expected 256 entries of at most {UTF8_GROWTH} bytes each")
         fields = <const field_t*> self.fields.data + number
@@ -208,14 +208,14 @@ cdef class ResultRows:
         if ok and charset is not None and not (
                 keeps_ascii and binlog_are_ascii(wide, <const uint8_t*> cnp.PyArray_DATA(values), <size_t> size)):
             if size > (INT32_MAX - 4) // UTF8_GROWTH:
-                raise ValueError("more text than a column holds")
+                raise ValueError("more text than a column can hold")
             values = np.empty(size * UTF8_GROWTH + 4, np.uint8)
             with nogil:
                 size = self.transcode(fields, &buffer[0], &charset[0], keeps_ascii,
                                       <uint8_t*> cnp.PyArray_DATA(values), <int32_t*> cnp.PyArray_DATA(offsets) + 1)
             ok = size != TRANSCODE_FAILED
         if not ok:
-            raise ValueError("a text is not of its column's type")
+            raise ValueError("a text does not fit its column's type")
         return null_count, np.invert(nulls) if null_count else None, offsets, values[:size] if offsets is not None \
             else values
 

@@ -64,14 +64,14 @@ cdef class TableMap:
 cdef uint64_t take_length(Cursor* cur, str what) except? 0xFFFFFFFFFFFFFFFF:
     cdef uint64_t value
     if not take_lenenc(cur, &value):
-        raise DecodeError(f"{what}: no packed integer")
+        raise DecodeError(f"{what}: expected a packed integer")
     return value
 
 
 cdef bytes take_bytes(Cursor* cur, uint64_t length, str what):
     cdef Cursor part
     if not take_slice(cur, length, &part):
-        raise DecodeError(f"{what}: {length} bytes expected, {remaining(cur)} left")
+        raise DecodeError(f"{what}: expected {length} bytes, {remaining(cur)} are left")
     return part.pos[:remaining(&part)]
 
 
@@ -79,7 +79,7 @@ cdef bytes take_name(Cursor* cur, str what):
     # The length comes first, and yet a NUL follows.
     cdef bytes name = take_bytes(cur, take_length(cur, what), what)
     if remaining(cur) < 1 or take_u8(cur) != 0:
-        raise DecodeError(f"{what}: no NUL after the name")
+        raise DecodeError(f"{what}: expected a NUL after the name")
     return name
 
 
@@ -139,7 +139,7 @@ cdef int take_optional_metadata(TableMap map, Cursor* cur) except -1:
         what = f"optional metadata {kind}"
         length = take_length(cur, what)
         if not take_slice(cur, length, &field):
-            raise DecodeError(f"{what}: {length} bytes expected, {remaining(cur)} left")
+            raise DecodeError(f"{what}: expected {length} bytes, {remaining(cur)} are left")
         if kind == SIGNEDNESS:
             map.signedness = field.pos[:length]
         elif kind == DEFAULT_CHARSET:
@@ -224,7 +224,7 @@ def decode_table_map(const uint8_t[::1] data):
     map.table = take_name(&cur, "table name")
     column_count = take_length(&cur, "column count")
     if column_count > MAX_COLUMN_COUNT:
-        raise DecodeError(f"{column_count} columns, at most {MAX_COLUMN_COUNT} can be")
+        raise DecodeError(f"{column_count} columns: expected at most {MAX_COLUMN_COUNT}")
     map.column_types = take_bytes(&cur, column_count, "column types")
     if not remaining(&cur):
         # The oldest 5.1 servers end here: no metadata, nullability unknown.
@@ -232,7 +232,7 @@ def decode_table_map(const uint8_t[::1] data):
         return map
     length = take_length(&cur, "metadata length")
     if not take_slice(&cur, length, &metadata):
-        raise DecodeError(f"column metadata: {length} bytes expected, {remaining(&cur)} left")
+        raise DecodeError(f"column metadata: expected {length} bytes, {remaining(&cur)} are left")
     map.column_metadata = []
     for code in map.column_types:
         if code not in METADATA_LEN:
@@ -246,7 +246,7 @@ def decode_table_map(const uint8_t[::1] data):
             length += METADATA_LEN.get(metadata.pos[0], 0)
         map.column_metadata.append(take_bytes(&metadata, length, "column metadata"))
     if remaining(&metadata):
-        raise DecodeError(f"column metadata: {remaining(&metadata)} bytes more than the columns take")
+        raise DecodeError(f"column metadata: {remaining(&metadata)} bytes more than the columns need")
     map.null_bits = take_bytes(&cur, (column_count + 7) // 8, "nullability")
     take_optional_metadata(map, &cur)
     return map

@@ -151,7 +151,7 @@ def test_a_store_that_fails_is_tried_again(
         archive(server, target, tmp_path, patience=60.0)
         assert failed == 2
     else:
-        with pytest.raises(binlog_core.BinlogError, match="the store fails to write: OSError: 503"):
+        with pytest.raises(binlog_core.BinlogError, match="the store cannot write: OSError: 503"):
             archive(server, target, tmp_path, patience=0.1)
         monkeypatch.undo()
         archive(server, target, tmp_path)

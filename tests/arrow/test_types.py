@@ -103,5 +103,5 @@ def test_columns_about_the_changes() -> None:
     assert times.field.format == "tsu:UTC"
     with pytest.raises(ValueError, match="code 2 of 2 labels"):
         ChangeColumn("k", np.array([2]), ("a", "b"))
-    with pytest.raises(ValueError, match="2 dimensions, expected 1"):
+    with pytest.raises(ValueError, match="expected 1 dimension, found 2"):
         ChangeColumn("k", np.zeros((1, 1)))

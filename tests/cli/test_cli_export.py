@@ -87,7 +87,7 @@ def test_a_damaged_log_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("missing", "missing"), ("empty", "no binary log"), ("*.binlog", "no file has such a name")],
+    [("missing", "missing"), ("empty", "no binary log"), ("*.binlog", "no file matches the pattern")],
 )
 def test_what_cannot_be_read_is_told_before_spark_starts(tmp_path: Path, target: str, message: str) -> None:
     (tmp_path / "empty").mkdir()

@@ -88,4 +88,4 @@ def test_fourteen_digits_are_a_time_and_fewer_a_position() -> None:
     assert run("rows", LOG, "--start", "20991121080509").lines == []
     ran = run("rows", LOG, "--start", "209911210805")
     assert ran.code == 1
-    assert "lies behind the file" in ran.err
+    assert "is beyond the file" in ran.err

@@ -62,7 +62,7 @@ def test_records_have_one_dimension(shape: tuple[int, ...]) -> None:
     text = column("t", Kind.TEXT, charset="utf8mb4")
     batch = make_batch([text], [{"t": b"a"}])
     records = batch.array.reshape(shape)
-    with pytest.raises(ValueError, match="one dimension expected"):
+    with pytest.raises(ValueError, match="expected one dimension"):
         compact_spans(records, batch.value_columns, batch.buffer)
-    with pytest.raises(ValueError, match=f"{len(shape)} dimensions, expected 1"):
+    with pytest.raises(ValueError, match=f"expected 1 dimension, found {len(shape)}"):
         span_values(records, text, ArrowField("t", "u"), batch.buffer, most=1 << 20)

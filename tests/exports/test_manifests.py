@@ -91,5 +91,5 @@ def test_a_manifest_without_definitions_or_that_leads_elsewhere(tmp_path: Path) 
         {"definitions": [{**manifest["definitions"][0], "columns": [{"name": "x", "kind": "NO"}]}]},
     ):
         (out / "_manifest.json").write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(BinlogError, match="not a manifest of an export"):
+        with pytest.raises(BinlogError, match="not an export's manifest"):
             find_export(out)

@@ -151,7 +151,7 @@ def broken(data: bytes, at: int) -> bytes:
         (frame(PLAIN) + b"rest", None, "broken"),
         (broken(frame(PLAIN), 0), None, "broken"),
         (broken(frame(PLAIN, write_checksum=True), -2), None, "broken"),
-        (frame(PLAIN), len(PLAIN) + 1, f"claims {len(PLAIN) + 1} bytes has {len(PLAIN)}"),
+        (frame(PLAIN), len(PLAIN) + 1, f"claims {len(PLAIN) + 1} bytes and has {len(PLAIN)}"),
         (frame(PLAIN), len(PLAIN) - 1, "has more"),
         (frame(PLAIN), 0, "has more"),
     ],

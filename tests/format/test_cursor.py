@@ -92,5 +92,5 @@ def test_a_slice_does_not_reach_its_neighbour() -> None:
 def test_a_count_is_held_against_the_bytes_left() -> None:
     cur = Cursor(bytes(12))
     assert cur.check_count(3, 4) == 3
-    with pytest.raises(DecodeError, match="4 items of at least 4 bytes, 12 bytes are left"):
+    with pytest.raises(DecodeError, match="4 items of at least 4 bytes, but 12 bytes are left"):
         cur.check_count(4, 4)

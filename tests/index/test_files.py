@@ -71,7 +71,7 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
             with binlog_core.open(path) as log:
                 rows = list(log.rows("shop.t", where=f"id = {key}"))
         assert len(rows) == len(expected)
-        told += any("make it anew" in str(one.message) for one in caught if one.category is BinlogWarning)
+        told += any("create it again" in str(one.message) for one in caught if one.category is BinlogWarning)
     assert told > read // 23 // 2  # others hit filters that nobody asks
     for cut in (0, 1, 11, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / NAME).write_bytes(whole[:cut])
@@ -115,13 +115,13 @@ def far_away(chunks: list[list[int]]) -> bytes:
 
 LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "larger than an index can be": lambda told: at_once(told, threads=bytes(5 << 20)),
-    "a place that cannot be": lambda told: told["chunks"][0].__setitem__(3, [-1, 8, 0]) or b"",
+    "a place that is not valid": lambda told: told["chunks"][0].__setitem__(3, [-1, 8, 0]) or b"",
     "is outside of": lambda told: far_away(told["chunks"][0]),
-    "do not lie together": lambda told: far_away(told["chunks"][0][3:4]),
+    "not stored together": lambda told: far_away(told["chunks"][0][3:4]),
     "column begin is not what it was": lambda told: at_once(told, begin=bytes(8)),
     "column gtids is not what it was": lambda told: at_once(told, gtids=b"\xff\xff\xff\x7f" * 40),
-    "another number of logs": lambda told: told["chunks"].append(told["chunks"][0]) or b"",
-    "of which logs it is": lambda told: told["logs"][0].update(whole="yes") or b"",
+    "number of logs is not": lambda told: told["chunks"].append(told["chunks"][0]) or b"",
+    "does not name its logs": lambda told: told["logs"][0].update(whole="yes") or b"",
     "unexpected keyword": lambda told: told["logs"][0].update(more=1) or b"",
     "an index can be": lambda told: told["logs"][0].update(rows=1 << 40) or b"",
 }

@@ -171,9 +171,9 @@ def test_rows_that_were_changed_since_stay_as_they_are(shop: Shop) -> None:
     assert "other values in price, seen, changed by" in told["undone.t id=1"]
     assert told["undone.t id=2"].startswith("it is gone, changed by")
     assert "bin.000002" in told["undone.t id=2"]
-    assert told["undone.child id=2"].startswith("a row with its key is there, changed by")
+    assert told["undone.child id=2"].startswith("a row with its key exists, changed by")
     assert shop.rows("t") == seen
-    with pytest.raises(BinlogError, match=r"would point to rows of `undone`\.`t` that are not there"):
+    with pytest.raises(BinlogError, match=r"would refer to rows of `undone`\.`t` that do not exist"):
         shop.undo(made)  # 104 becomes 4 again, and a child points to it
     assert shop.rows("t") == seen
     shop.run("DELETE FROM undone.child WHERE id = 2")
@@ -260,7 +260,7 @@ def test_others_write_between_the_look_and_the_undo(shop: Shop) -> None:
         ("id=2", "done"),
         ("id=3", "done"),
     ]
-    assert "do not tell by whom" in next(one.why for one in made.rows if one.key == "id=1")
+    assert "do not show by whom" in next(one.why for one in made.rows if one.key == "id=1")
 
 
 def test_equal_rows_of_a_table_without_a_key(shop: Shop) -> None:
@@ -298,11 +298,11 @@ def test_tables_that_a_server_cannot_take_back_whole(shop: Shop) -> None:
     assert {one.table: one.why for one in made.rows} == {
         "undone.plain": "its engine, MyISAM, has no transactions",
         "undone.t": "the server's table has no column raw",
-        "undone.heap": "the server has no such table",
+        "undone.heap": "the server does not have the table",
     }
     accident = shop.logged("DELETE FROM undone.child WHERE id = 1")
     made = plan_undo(accident, tables="undone.*")
-    assert "triggers of undone.child run as its rows are taken back: trig" in shop.undo(made).notes
+    assert "triggers of undone.child run when its rows are reversed: trig" in shop.undo(made).notes
 
 
 def test_the_command_looks_first(shop: Shop) -> None:
@@ -314,12 +314,12 @@ def test_the_command_looks_first(shop: Shop) -> None:
     after = shop.all()
     ran = run("undo", accident, "-d", "undone", "--check", SERVER)
     assert ran.code == 0, ran.err
-    assert "nothing was changed: --execute does it" in ran.text
+    assert "nothing was changed: add --execute to do it" in ran.text
     assert re.search(r"undone\.t: \d", ran.text)
     assert shop.all() == after
     shop.run("UPDATE undone.t SET raw = x'99' WHERE id = 1")
     ran = run("undo", accident, "-d", "undone", "--check", SERVER)
-    assert "--by-column sets back rows in which others changed only other columns" in ran.text
+    assert "--by-column restores rows in which others changed only other columns" in ran.text
     ran = run("undo", accident, "-d", "undone", "--check", SERVER, "--by-column")
     assert "of 1 only name, price, f, kind, flags, doc, since others changed other columns" in ran.text
     shop.run("UPDATE undone.t SET raw = x'0001' WHERE id = 1")

@@ -141,7 +141,7 @@ def test_a_change_of_others_between_two_of_ours(between: list[tuple[Any, ...]]) 
         between,
         [("update", [(row(1, 1, "theirs"), row(1, 2, "theirs"))])],
     )
-    with pytest.raises(BinlogError, match="cannot be taken back"):
+    with pytest.raises(BinlogError, match="cannot be reversed"):
         plan(log_of([("DROP TABLE x",)]))
     made = plan(data, "1,3".replace(",", f",{UUID}:"))
     assert [(one.state, one.key) for one in made.rows] == [("changed between", "id=1")]
@@ -332,7 +332,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     path = tmp_path / "bin.000001"
     path.write_bytes(log_of([("insert", [row(1)])]))
     for wrong, told in (
-        ([], "say what to take back"),
+        ([], "say what to reverse"),
         (["-t", "t", "--execute"], "--check"),
         (["-t", "t", "--by-column"], "--check"),
         (["-t", "t", "--json"], "--check"),
@@ -358,5 +358,5 @@ def test_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("bin.000001").write_bytes(log_of([("insert", [row(1), row(2)])], [("delete", [row(2)])]))
     ran = run("undo", "bin.000001", "--include-gtids", f"{UUID}:1", "-o", "undo.sql")
-    assert "can be taken back:\n  shop.t: 1 removed\nleft alone: 1 row\n" in ran.text
+    assert "can be reversed:\n  shop.t: 1 removed\nleft alone: 1 row\n" in ran.text
     assert max(map(len, ran.lines)) <= 40

@@ -186,7 +186,7 @@ def test_a_server_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = made[0].arguments
     assert [arguments[k] for k in ("host", "port", "user", "password")] == ["db.example", 3307, "me", "p@ss"]
     assert [t.full_name for t in Schema.load("mysql://me@db.example/shop")] == ["shop.o`k"]
-    with pytest.raises(SchemaError, match="shows no table"):
+    with pytest.raises(SchemaError, match="shows no tables"):
         Schema.load("mysql://me@db.example/nothing")
 
 
@@ -344,11 +344,11 @@ def test_the_hidden_key_of_mysql_may_be_left_out() -> None:
         ("a enum('x')", {"type_code": ct.MYSQL_TYPE_SET, "length": 1}, "says enum"),
         ("a enum('x')", {"type_code": ct.MYSQL_TYPE_ENUM, "length": 2}, "1 members"),
         ("a set('x','y')", {"type_code": ct.MYSQL_TYPE_SET, "length": 2}, "2 members"),
-        ("a varbinary(5)", {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 6}, "5 bytes, the log of 6"),
+        ("a varbinary(5)", {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 6}, "5 bytes, the log 6"),
         (
             "a varchar(5) charset utf8mb4",
             {"type_code": ct.MYSQL_TYPE_VARCHAR, "length": 5},
-            "20 bytes, the log of 5",
+            "20 bytes, the log 5",
         ),
         ("a inet4", {"type_code": ct.MYSQL_TYPE_STRING, "length": 16}, r"binary\(16\)"),
         ("a json", {"type_code": ct.MYSQL_TYPE_LONG}, "says json"),

@@ -67,7 +67,7 @@ def test_streams_and_tables_have_the_columns() -> None:
 def test_two_tables_have_no_columns_in_common() -> None:
     with given() as log, pytest.raises(SchemaError, match="columns are unknown"):
         log.batches(["shop.orders", "shop.other"]).to_arrow()
-    with given(schema=None) as log, pytest.raises(SchemaError, match="columns are unknown: schema="):
+    with given(schema=None) as log, pytest.raises(SchemaError, match="columns are unknown: give schema="):
         log.batches("shop.orders").to_arrow()
 
 

@@ -102,10 +102,10 @@ def test_an_archive_of_another_history_is_told(tmp_path: Path) -> None:
         return [finding.found for finding in found]
 
     assert told(str(server.executed)) == []
-    assert told("") == [f"the server lacks transactions that are in it, {server.uuid}:1 for one"]
+    assert told("") == [f"the server lacks transactions that it contains, for example {server.uuid}:1"]
     [found] = told(f"{OTHER}:1-9", OTHER)
     assert found.startswith(
-        f"transactions of server {server.uuid} were had before, and this server never had"
+        f"start= has transactions of server {server.uuid}, and this server never had"
     )
     assert doctor._history(Facts("8.0.36", False, 1, OTHER, "CRC32", True, ""), str(tmp_path / "none")) == []
 

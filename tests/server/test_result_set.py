@@ -169,7 +169,7 @@ def test_dates_and_times() -> None:
 )  # fmt: skip
 def test_a_text_that_is_none_of_its_format(format: int, text: str) -> None:
     precision = {"precision": 5, "scale": 2} if format == core.DECIMAL else {}
-    with pytest.raises(ValueError, match="not of its column's type"):
+    with pytest.raises(ValueError, match="not fit its column's type"):
         one([text.encode()]).column(0, format, **precision)
 
 
@@ -185,7 +185,7 @@ def test_one_byte_character_sets_become_utf8() -> None:
         assert data.tobytes().decode() == wanted
         assert offsets[-1] == len(data)
     table, keeps_ascii = utf8_table("hebrew")
-    with pytest.raises(ValueError, match="not of its column's type"):  # 0xA1 is not assigned
+    with pytest.raises(ValueError, match="not fit its column's type"):  # 0xA1 is not assigned
         one([b"\xa1"]).column(0, core.BYTES, charset=table, keeps_ascii=keeps_ascii)
 
 
@@ -200,7 +200,7 @@ def test_wrong_arguments() -> None:
             rows.column(buffer, number, format)
     with pytest.raises(ValueError, match="no such column"):
         rows.column(buffer, 0, core.DECIMAL, precision=39)
-    with pytest.raises(ValueError, match="not the buffer"):
+    with pytest.raises(ValueError, match="expected the buffer"):
         rows.column(bytearray(3), 0, core.BYTES)
     for charset in (np.zeros(255, np.uint32), np.full(256, 4 << 24 | 0x61, np.uint32)):
         with pytest.raises(ValueError, match="expected 256 entries of at most 3 bytes"):

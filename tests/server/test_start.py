@@ -200,7 +200,7 @@ def test_a_stop_in_front_of_the_start_says_so(connection: Any) -> None:
     run(connection, "FLUSH BINARY LOGS")
     file, _ = status(connection)
     write(connection, 1, 1)
-    with pytest.raises(PositionError, match=f"stop= lies in {stop[0]}, in front"):
+    with pytest.raises(PositionError, match=f"stop= is in {stop[0]}, before"):
         binlog_core.open(SERVER, start=(file, 4), stop=stop)
 
 

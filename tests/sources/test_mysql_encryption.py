@@ -69,7 +69,7 @@ def test_mysql_header_of_another_version_or_cut():
     with pytest.raises(EncryptionError, match="version 2"):
         unwrap(BufferSource(mysql_log(b"", bytes(32), version=2)), keys)
     for cut in range(4, 512):
-        with pytest.raises(EncryptionError, match=f"cut after {cut}"):
+        with pytest.raises(EncryptionError, match=f"cut off after {cut}"):
             unwrap(BufferSource(data[:cut]), keys)
     assert unwrap(BufferSource(data[:512]), keys).read(9) == b""
     assert unwrap(BufferSource(data[:514]), keys).read(9) == b"\xfeb"

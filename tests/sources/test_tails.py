@@ -85,7 +85,7 @@ def test_it_is_read_from_any_place(tmp_path: Path) -> None:
         for position in (4999, 0, 999, 1000, 950, 2500, 5000):
             source.seek(position)
             assert rest(source) == DATA[position:]
-        with pytest.raises(BinlogError, match="outside of the log of 5000 bytes"):
+        with pytest.raises(BinlogError, match="outside the log of 5000 bytes"):
             source.seek(5001)
     with pytest.raises(BinlogError, match="closed"):
         source.read(1)

@@ -21,14 +21,14 @@ from binlog_core.spark.options import SourceOptions, paths_of  # noqa: E402
     [
         ({"tabel": "a.b"}, r"'tabel' is unknown: table\?"),
         ({"table": "orders"}, "database.table"),
-        ({"table": "a.b", "images": "last"}, "images='last': both, after, keychange are known"),
+        ({"table": "a.b", "images": "last"}, "images='last': expected one of both, after, keychange"),
         ({"table": "a.b", "splitSize": "many"}, "splitSize='many': expected a number of bytes"),
         ({"table": "a.b", "startTime": "yesterday"}, "ISO 8601"),
         ({"table": "a.b", "startOffset": "12"}, "FILE:POSITION"),
         ({"table": "a.b", "onError": "LENIENT"}, "raise, skip, rows"),
         ({"table": "a.b", "epoch": "128"}, "0 to 127"),
         ({"images": "keychange"}, "need option table"),
-        ({"table": "a.b", "tables": "c.*"}, "one of them"),
+        ({"table": "a.b", "tables": "c.*"}, "give only one"),
     ],
 )
 def test_wrong_options(options: dict[str, str], message: str) -> None:
@@ -64,7 +64,7 @@ def test_options_of_source_and_functions_have_one_set_of_names() -> None:
     assert parsed.read_options(columns=["c"]).columns == {"d.t": ("c",)}
     with pytest.raises(ValueError, match="option 'onErrors' is unknown: onError"):
         SourceOptions.parse({"onErrors": "skip"})
-    with pytest.raises(ValueError, match="schema_start goes with schema=ddl"):
+    with pytest.raises(ValueError, match="schema_start needs schema=ddl"):
         SourceOptions.parse({"schemaStart": "shop.sql"})
 
 

@@ -258,7 +258,7 @@ class _Reading:
             raise SchemaError(f"{here} becomes {kind}", column=name)
         fits = _fits(column, here)
         if fits is not None:
-            self.out.checks.append(Check(name, fits, f"{column.type_name} changes values of it"))
+            self.out.checks.append(Check(name, fits, f"{column.type_name} changes its values"))
 
     def _definition(self) -> tuple[ColumnSchema, list[Token]]:
         reader = self.reader

@@ -145,7 +145,7 @@ def apply_changes(
     stays and becomes null.
     """
     if (app_id is None) != (batch_id is None):
-        raise ValueError("app_id and batch_id: both or none")
+        raise ValueError("app_id and batch_id: give both or neither")
     into: MergeTarget
     if isinstance(target, str | os.PathLike):
         path, options = os.fspath(target), storage_options or None
@@ -251,6 +251,6 @@ def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:
     key = told_key(batch.schema)
     if not key:
         raise ValueError(
-            "the log does not tell the primary key (binlog_row_metadata=FULL would): give key_columns="
+            "the log does not have the primary key (binlog_row_metadata=FULL would): give key_columns="
         )
     return key

@@ -103,7 +103,7 @@ def write_current(
     try:
         manifest = load_json(filesystem, f"{path}/{MANIFEST}")
     except (OSError, ValueError, RecursionError) as error:
-        raise BinlogError(f"no export of Parquet is there: {error}", path=source) from error
+        raise BinlogError(f"there is no Parquet export: {error}", path=source) from error
     check_manifest(manifest, source)
     found = []
     for table in manifest["tables"]:
@@ -144,7 +144,7 @@ def _images(
     from pyspark.sql import functions as F
 
     if not table["key"]:
-        raise _Unknown("the log does not tell a primary key")
+        raise _Unknown("the log does not have a primary key")
     if table["rows"]["update_postimage"] and not table["rows"]["update_preimage"]:
         raise _Unknown("the export has no preimages (images=both)")
     cleared = max(((one["version"], one["ordinal"]) for one in statements if one["clears"]), default=(-1, -1))
@@ -212,7 +212,7 @@ class _NewTable:
         files = changes.fold(MergeSink(changes.schema, schema, changes.keys, place))
         for one in files:
             if one.partial:
-                raise ValueError("partial images change rows that are in no log")
+                raise ValueError("partial row images change rows that no log has")
         kinds = spark_schema(merge_schema(schema, [schema.field(name) for name in changes.keys]))
         rows = read_files(self._spark, place, files, kinds)
         _write(

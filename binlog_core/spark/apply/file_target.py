@@ -181,7 +181,7 @@ class IcebergTarget(FileTarget):
         loaded = load_iceberg_catalog(catalog, storage_options)
         found = IcebergLakeTable(loaded, tuple(table.split(".")), location)
         if not found.uri:
-            raise ValueError(f"the catalog has no table {table}: give location= to make it")
+            raise ValueError(f"the catalog has no table {table}: give location= to create it")
         super().__init__(found, Folder(found.uri, storage_options))
 
 
@@ -191,7 +191,7 @@ def _check_completed(sunk: Sequence[Sunk], replaced: Sequence[Replaced], keys: S
     if completed != partial:
         raise ValueError(
             f"partial images change {partial} rows, of which the target has {completed}, by"
-            f" {', '.join(keys)}: begin with a copy of the table, or with its first log"
+            f" {', '.join(keys)}: start with a copy of the table, or with its first log"
         )
 
 

@@ -240,7 +240,7 @@ class Folding:
             name for name, one in zip(self.schema.names, lacks, strict=True) if one and name not in known
         )
         return ApplyStopped(
-            f"an insert lacks the columns {names}, and the log does not tell their defaults: give them as"
+            f"an insert lacks the columns {names}, and the log does not have their defaults: give them as"
             " defaults="
         )
 

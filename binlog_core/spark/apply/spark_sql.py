@@ -29,7 +29,7 @@ _NOTE = '{"app_id"'  # how what we say in a commit begins
 _SOURCE = "__binlog_changes_"
 _THERE = "__there"
 _NO_BASE = (
-    "a partial image changes a row that the target does not have: begin with a copy of the table, or with its"
+    "a partial image changes a row that the target does not have: start with a copy of the table, or with its"
     " first log"
 )
 _FOLDER = "_binlog"
@@ -100,7 +100,7 @@ class SparkTarget:
             kept = f"SELECT summary['binlog-applied'] FROM {self._table}.snapshots"
             told = self._spark.sql(kept).collect()
         else:
-            raise ValueError(f"app_id and batch_id: {self._using} has no place for them in a commit")
+            raise ValueError(f"app_id and batch_id: {self._using} cannot record them in a commit")
         notes = [json.loads(text) for (text,) in told if text is not None and text.startswith(_NOTE)]
         return max((int(one["batch_id"]) for one in notes if one["app_id"] == app_id), default=None)
 

@@ -64,7 +64,7 @@ def infer_schema(paths: Iterable[str], options: SourceOptions) -> pa.Schema:
     for field in own:
         if field.name.lower() in wanted:
             raise SchemaError(
-                "the table has a column of the name that a column of ours has",
+                "a column of the table has the name of a change column",
                 table=options.table,
                 column=field.name,
             )
@@ -89,7 +89,7 @@ def check_types(schema: pa.Schema, options: SourceOptions) -> None:
             raise SchemaError(f"the column is {known}, the schema has {field.type}", column=field.name)
         if known is None and options.table is None:
             raise SchemaError(
-                f"without option table the columns are {', '.join(types)}; no other", column=field.name
+                f"without option table, expected only the columns {', '.join(types)}", column=field.name
             )
 
 

@@ -65,7 +65,7 @@ def changes_df(
     given, parsed = _given(paths, options, table)
     if frame_schema is not None:
         if columns is not None:
-            raise ValueError("columns and frame_schema: one of them")
+            raise ValueError("columns and frame_schema: give only one")
         declared = _struct(frame_schema)
         wanted = arrow_schema(declared)
         check_types(wanted, parsed)

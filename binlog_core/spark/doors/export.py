@@ -132,7 +132,7 @@ def export_logs(
     import_pyarrow()
     began = time.perf_counter()
     if xa not in ("prepared", "committed"):
-        raise ValueError(f"xa={xa!r}: prepared and committed are known")
+        raise ValueError(f"xa={xa!r}: expected prepared or committed")
     options = options or ReadOptions()
     splits = plan_splits(logs, split_size, storage_options=options.storage_options)
     options = replace(options, absent=True, statements=True)
@@ -141,7 +141,7 @@ def export_logs(
     resuming, done = None, list[SplitResult]()
     if state is not None:
         if run_id is not None or overwrite or xa == "committed":
-            raise ValueError("state and run_id, overwrite or xa=committed: one of them")
+            raise ValueError("state cannot be combined with run_id, overwrite or xa=committed")
         resuming = Resuming(os.fspath(state), place, options.access, output_options)
         splits, exact = resuming.begin(splits)
         done = resuming.done(splits)
@@ -228,14 +228,14 @@ def _destination(
     if format == "parquet":
         return ParquetDirectory(output, run_id, overwrite=overwrite, storage_options=storage_options)
     if overwrite:
-        raise ValueError(f"overwrite: a run is appended to {format} tables")
+        raise ValueError(f"overwrite: expected format parquet, runs are appended to {format} tables")
     from ..lake.tables import DeltaTables, IcebergTables
 
     if format == "delta":
         return DeltaTables(output, run_id, storage_options=storage_options)
     if format == "iceberg":
         return IcebergTables(output, run_id, catalog, storage_options=storage_options)
-    raise ValueError(f"format={format!r}: parquet, delta and iceberg are known")
+    raise ValueError(f"format={format!r}: expected parquet, delta or iceberg")
 
 
 def _loaded(options: ReadOptions, logs: list[Split], run: Run) -> ReadOptions:

@@ -210,7 +210,7 @@ class _Search:
                 raise SchemaError(f"rows cannot be decoded: {table.undecodable}", table=table.full_name)
             if self._options.unnamed == "refuse" and not all(column.named for column in table.columns):
                 raise SchemaError(
-                    "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give"
+                    "the log does not have the columns' names (binlog_row_metadata=FULL would): give"
                     " schema=, or unnamed=positions for c0, c1 …",
                     table=table.full_name,
                 )

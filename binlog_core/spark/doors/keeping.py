@@ -102,7 +102,7 @@ class ArchiveKeeper:
             self._failed = error
         else:
             if not self._stop.is_set():
-                self._failed = BinlogError("the archive is no longer kept", path=self._folder)
+                self._failed = BinlogError("the archive is no longer kept up to date", path=self._folder)
 
     def _wait_for_another(self) -> None:
         folder, until = local_path(self._folder), time.monotonic() + _PATIENCE

@@ -59,7 +59,9 @@ class Resuming:
         self._access = access
         self.state = self._load() or ExportState(output)
         if self.state.output != output:
-            raise BinlogError(f"the state is of an export to {self.state.output}, not to {output}", path=path)
+            raise BinlogError(
+                f"the state belongs to an export to {self.state.output}, not to {output}", path=path
+            )
 
     def _load(self) -> ExportState | None:
         from pyarrow.fs import FileType
@@ -158,7 +160,7 @@ class Resuming:
             with self._access.file(logs[i].path).open() as source:
                 if source.size is not None and source.size < start:
                     raise BinlogError(
-                        f"the log has {source.size} bytes, {start} of it were exported: it is"
+                        f"the log has {source.size} bytes, but {start} were exported: it is"
                         " not the log that was read before",
                         path=logs[i].path,
                     )

@@ -303,7 +303,7 @@ def _end_of(log: Split, start: int, options: SourceOptions, most: int | None = N
 def _check_size(log: Split, source: Source, position: int) -> None:
     if source.size is not None and source.size < position:
         raise BinlogError(
-            f"the log has {source.size} bytes, the offset of the stream is {position}: it is not"
+            f"the log has {source.size} bytes, but the stream's offset is {position}: it is not"
             " the log that was read before",
             path=log.path,
         )
@@ -322,7 +322,7 @@ def place_of(logs: list[Split], offset: Offset) -> LogPlace:
 def _kept(offset: Offset, name: str, option: str, logs: list[Split]) -> Any:
     if name not in offset:
         raise BinlogError(
-            f"the stream began without {option}, so its offset does not tell what came before: begin a new"
+            f"the stream began without {option}, so its offset does not have what came before: start a new"
             " checkpoint, with startOffset= at this place",
             path=logs[index_of(logs, offset["file"])].path,
             offset=int(offset["position"]),

@@ -276,7 +276,8 @@ class DeltaLakeTable:
 
     def _conflict(self, detail: str) -> BinlogError:
         return BinlogError(
-            f"another writer has committed to the table meanwhile: nothing of this is in it ({detail})",
+            "another writer has committed to the table in the meantime: nothing of this commit is in it"
+            f" ({detail})",
             path=self.uri,
         )
 

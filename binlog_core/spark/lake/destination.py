@@ -74,7 +74,7 @@ def open_filesystem(path: str, options: dict[str, Any] | None = None) -> tuple[A
     if found is not None:
         return found
     if options:
-        raise BinlogError(f"these options of a store are not known: {', '.join(sorted(options))}", path=path)
+        raise BinlogError(f"unknown storage options: {', '.join(sorted(options))}", path=path)
     try:
         filesystem, inner = pyarrow.fs.FileSystem.from_uri(path)
     except (OSError, pyarrow.ArrowException) as error:
@@ -181,7 +181,7 @@ class Destination(ABC):
         for path in paths:
             place = open_filesystem(path)[1] if is_url(path) and is_url(self.output) else path
             if place == self.path or place.startswith(self.path + "/"):
-                raise BinlogError(f"the output holds the log {path}", path=self.output)
+                raise BinlogError(f"the output contains the log {path}", path=self.output)
 
     def write_json(self, path: str, value: Any) -> None:
         """Write a file in ASCII."""

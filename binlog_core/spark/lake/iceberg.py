@@ -308,7 +308,7 @@ class IcebergLakeTable:
                 ) from error
         except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
             raise BinlogError(
-                "another writer has committed to the table meanwhile: nothing of this is in it"
+                "another writer has committed to the table in the meantime: nothing of this commit is in it"
                 f" ({type(error).__name__}: {error})",
                 path=self.uri,
             ) from error

@@ -130,7 +130,8 @@ class ParquetDirectory(Destination):
             return True
         if MANIFEST not in names:
             raise BinlogError(
-                f"the output has files but no {MANIFEST}: not an earlier export, never overwritten",
+                f"the output has files but no {MANIFEST}: expected an earlier export, others are not"
+                " overwritten",
                 path=self.output,
             )
         manifest = self.read_json(f"{self.path}/{MANIFEST}")

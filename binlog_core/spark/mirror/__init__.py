@@ -308,7 +308,7 @@ def _working(
     from .mirroring import Mirroring
 
     if spark is not None and not hasattr(spark, "sparkContext"):
-        raise MirrorError("a mirror needs a session of classic Spark: Spark Connect has no mapPartitions")
+        raise MirrorError("a mirror needs a classic Spark session: Spark Connect has no mapPartitions")
     address: Address = Address.of(
         server,
         login["options"],

@@ -37,7 +37,7 @@ def digested(batch: pa.RecordBatch, schema: pa.Schema, key: Sequence[str]) -> pa
     try:
         rows = pa.record_batch([batch.column(one.name).cast(one.type) for one in schema], schema=schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise MirrorError(f"the columns have other types than the server's: {error}") from None
+        raise MirrorError(f"the columns' types differ from the server's: {error}") from None
     kept = rows.select(list(key))
     digests = pa.array(row_digests(rows).view(np.int64))
     return pa.record_batch([*kept.columns, digests], schema=digest_schema(schema, key))

@@ -96,7 +96,7 @@ def check_settings(connection: Connection) -> None:
         if value != wanted:
             raise UnsafeServerError(
                 f"{name} is {value}: expected {wanted}; set it in the server's option file and with SET"
-                " GLOBAL, and let its clients connect anew",
+                " GLOBAL, and let its clients reconnect",
                 path=connection.name,
             )
 
@@ -136,7 +136,8 @@ def position_mark(connection: Connection, server: str) -> Mark:
     status = status_of(connection)
     if status is None:
         raise PrivilegeError(
-            "the server's position takes the right REPLICATION CLIENT: GRANT REPLICATION CLIENT ON *.* TO the"
+            "reading the server's position needs the privilege REPLICATION CLIENT: GRANT REPLICATION CLIENT"
+            " ON *.* TO the"
             " user",
             path=connection.name,
         )
@@ -161,7 +162,7 @@ def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
         name = name_within(logs[i].path).rpartition("/")[2].removesuffix(".zst")
         if name == mark.file:
             return i, mark.offset
-    raise MirrorError(f"the archive does not hold the server's log {mark.file}", path=logs[0].path)
+    raise MirrorError(f"the archive does not have the server's log {mark.file}", path=logs[0].path)
 
 
 def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[int, int]:
@@ -180,5 +181,5 @@ def _place_of_gtids(known: GtidSet, logs: list[Split], access: Access) -> tuple[
                 with access.file(logs[i].path).open() as source:
                     return i, last_boundary(source, 0)
     raise MirrorError(
-        "the archive begins behind the copy's mark: it does not hold its GTIDs", path=logs[0].path
+        "the archive begins after the copy was made: it lacks the copy's GTIDs", path=logs[0].path
     )

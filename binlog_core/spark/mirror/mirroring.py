@@ -288,7 +288,7 @@ class Mirroring:
                     compact(self.session, table, folder)
             except Exception as error:  # of deltalake and the stores below it
                 warnings.warn(
-                    f"the files of {state.full_name} cannot be put together: {type(error).__name__}: {error}",
+                    f"the files of {state.full_name} cannot be compacted: {type(error).__name__}: {error}",
                     BinlogWarning,
                     stacklevel=2,
                 )

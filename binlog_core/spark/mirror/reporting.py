@@ -67,7 +67,7 @@ class TableStatus:
 
 
 _METRICS = {
-    "seconds_behind": ("What the server had committed so long ago is in the table.", "lag_seconds"),
+    "seconds_behind": ("Age of the newest server commit that the table has reached.", "lag_seconds"),
     "bytes_behind": ("Bytes of the archived logs that are not in the table.", "lag_bytes"),
     "transactions_behind": (
         "Transactions of the archived logs, by their GTIDs, that are not in the table.",

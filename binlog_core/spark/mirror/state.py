@@ -208,7 +208,7 @@ class Lake:
             self._catalog = load_iceberg_catalog(properties or None, self.storage_options)
             state.catalog = without_secrets(properties)
         elif given:
-            raise ValueError("catalog=: expected with format='iceberg' alone")
+            raise ValueError("catalog=: expected only with format='iceberg'")
 
     @property
     def is_local(self) -> bool:
@@ -301,7 +301,7 @@ class Lake:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise MirrorError("another process works on this mirror", path=self.uri) from None
+                raise MirrorError("another process is working on this mirror", path=self.uri) from None
             yield
 
 

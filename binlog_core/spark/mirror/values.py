@@ -65,7 +65,7 @@ class SelectList:
         """
         table = table_without_rows(definition, mariadb=mariadb)
         if table is None:
-            raise SchemaError("a column is of a type that cannot be copied", table=definition.full_name)
+            raise SchemaError("a column's type cannot be copied", table=definition.full_name)
         named = zip(table.columns, definition.columns, strict=True)
         return cls(table, tuple(_expression(column, known) for column, known in named))
 
@@ -91,7 +91,7 @@ class SelectList:
                 arrays.append(_converted(rows, number, column))
             except (ValueError, OverflowError, IndexError) as error:  # pyarrow's are such
                 raise DecodeError(
-                    f"the server sends what is not a {column.kind.name}: {type(error).__name__}",
+                    f"the server's value is not a {column.kind.name}: {type(error).__name__}",
                     table=self.table.full_name,
                     column=column.name,
                 ) from None

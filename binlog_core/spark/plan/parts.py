@@ -70,7 +70,7 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
         for split in splits:
             if split.file_number >= 1 << _EPOCH_SHIFT:
                 raise BinlogError(
-                    f"file number {split.file_number}: with an epoch they are below {1 << _EPOCH_SHIFT}",
+                    f"file number {split.file_number}: expected one below {1 << _EPOCH_SHIFT} with an epoch",
                     path=split.path,
                 )
         splits = [replace(s, file_number=(options.epoch << _EPOCH_SHIFT) + s.file_number) for s in splits]
@@ -182,7 +182,9 @@ def _from_position(splits: list[Split], position: int) -> list[Split]:
     first = splits[0]
     ends = [s.end for s in splits if s.path == first.path]
     if ends[-1] is not None and ends[-1] < position:
-        raise BinlogError(f"the log has {ends[-1]} bytes, the start offset is {position}", path=first.path)
+        raise BinlogError(
+            f"the log has {ends[-1]} bytes, but the start offset is {position}", path=first.path
+        )
     kept = [s for s in splits if s.path != first.path or s.end is None or s.end > position]
     if position > FIRST_EVENT and kept and kept[0].path == first.path:
         kept[0] = replace(kept[0], start=position, anchor=position, trusted=True)

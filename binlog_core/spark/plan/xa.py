@@ -135,8 +135,8 @@ class XaHistory:
             return
         if log.version_base + found.begin >= self._since:
             raise BinlogError(
-                "XA COMMIT of what was prepared before the first log: begin with an earlier log,"
-                " give startOffset= behind it, or xa=prepared",
+                "XA COMMIT of a transaction prepared before the first log: start with an earlier log,"
+                " give startOffset= after it, or xa=prepared",
                 path=log.path,
                 offset=found.position,
             )

@@ -106,8 +106,8 @@ class Fitter:
             absent = chunk.absent()
             if ABSENT not in names and absent is not None and absent.null_count < len(absent):
                 raise self._error(
-                    "a row image lacks columns (binlog_row_image is not FULL): absent=true adds the column"
-                    " _absent that tells which, absent=false leaves null there",
+                    "a row image lacks columns (binlog_row_image is not FULL): absent=true adds a column"
+                    " _absent that lists them, absent=false writes null",
                     chunk,
                 )
         arrays = []
@@ -206,7 +206,8 @@ class Fitter:
                 continue
             if target.on_schema_change == "fail" and not target.projected:
                 raise self._error(
-                    "the table's definition changed, the DataFrame has no such column: onSchemaChange=ignore"
+                    "the table's definition changed, and the DataFrame lacks the column: expected"
+                    " onSchemaChange=ignore"
                     " or rescue, mergeSchema=true, or a schema that names the wanted columns",
                     chunk,
                     name,
@@ -214,7 +215,7 @@ class Fitter:
             rescued.append(index)
         for name in own.names[: len(chunk.source.columns)]:
             if name.lower() in SPECIAL and name.lower() in (n.lower() for n in target.schema.names):
-                raise self._error("the table has a column of the name that a column of ours has", chunk, name)
+                raise self._error("a column of the table has the name of a change column", chunk, name)
         return _Fit(columns, rescued, narrow)
 
     def _rescued(self, chunk: Chunk, fit: _Fit) -> pa.Array:

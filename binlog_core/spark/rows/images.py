@@ -73,7 +73,7 @@ def key_columns(batch: ChangeBatch, key: Sequence[str] | None) -> list[Column]:
     names = key if key is not None else batch.table.primary_key
     if not names:
         raise SchemaError(
-            "the log does not tell the primary key (binlog_row_metadata=FULL would): name the key's columns",
+            "the log does not have the primary key (binlog_row_metadata=FULL would): name the key's columns",
             path=batch.path,
             table=batch.table.full_name,
         )
@@ -81,7 +81,10 @@ def key_columns(batch: ChangeBatch, key: Sequence[str] | None) -> list[Column]:
     for name in names:
         if name not in known:
             raise SchemaError(
-                "a column of the key is not there", path=batch.path, table=batch.table.full_name, column=name
+                "the key's column is not in the table",
+                path=batch.path,
+                table=batch.table.full_name,
+                column=name,
             )
     return [known[name] for name in names]
 

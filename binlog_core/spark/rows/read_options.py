@@ -83,7 +83,9 @@ class LogOptions:
 
     def __post_init__(self) -> None:
         if self.schema_start is not None and not self.follows:
-            raise ValueError("schema_start goes with schema=ddl: the definitions before the first statement")
+            raise ValueError(
+                "schema_start needs schema=ddl: it gives the definitions before the first statement"
+            )
 
     @property
     def follows(self) -> bool:
@@ -137,7 +139,7 @@ class ReadOptions(LogOptions):
             ("on_error", ("raise", "skip")),
         ):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r}: {' and '.join(known)} are known")
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected {' or '.join(known)}")
         for name in self.metadata:
             if name not in LAKE_METADATA:
-                raise ValueError(f"metadata={name!r}: {', '.join(LAKE_METADATA)} are known")
+                raise ValueError(f"metadata={name!r}: expected one of {', '.join(LAKE_METADATA)}")

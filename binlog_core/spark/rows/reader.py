@@ -346,13 +346,13 @@ class SplitRows:
         for column in batch.columns:
             if not column.named and self.options.unnamed == "refuse":
                 raise SchemaError(
-                    "the log does not tell the names of the columns (binlog_row_metadata=FULL would): give a"
+                    "the log does not have the columns' names (binlog_row_metadata=FULL would): give a"
                     " schema, or unnamed='positions' for c0, c1 …",
                     **where,
                 )
             if column.name.lower() in self._own_names:  # Spark does not tell names apart by case
                 raise SchemaError(
-                    "the table has a column of the name that a change column has", column=column.name, **where
+                    "a column of the table has the name of a change column", column=column.name, **where
                 )
 
 

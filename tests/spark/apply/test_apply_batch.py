@@ -406,7 +406,7 @@ def test_what_a_batch_must_have(tmp_path: Path) -> None:
         apply_changes(batch_of(log, path, images="after"), target, key_columns=["id"])
     with pytest.raises(ValueError, match=r"no column nothing"):
         apply_changes(batch_of(log, path), target, key_columns=["nothing"])
-    with pytest.raises(ValueError, match=r"both or none"):
+    with pytest.raises(ValueError, match=r"both or neither"):
         apply_changes(batch_of(log, path), target, key_columns=["id"], batch_id=1)
     assert primary_key(path, "shop.t") == ("id",)
 
@@ -416,7 +416,7 @@ def test_a_partial_image_of_a_row_that_the_target_lacks(tmp_path: Path) -> None:
     log.begin()
     log.update(T, [({"id": 1}, {"a": "z"})], before_columns=["id"], after_columns=["a"])
     log.commit()
-    with pytest.raises(ValueError, match=r"begin with a copy"):
+    with pytest.raises(ValueError, match=r"start with a copy"):
         apply_changes(batch_of(log, tmp_path / "bin.000001"), str(tmp_path / "target"), key_columns=["id"])
 
 

@@ -37,13 +37,13 @@ def test_checks_are_of_the_targets_own_columns() -> None:
         ("alter", "ALTER TABLE t CHANGE a c VARCHAR(20)"), ("alter", "ALTER TABLE t MODIFY c CHAR(9)")
     )
     assert [check.column for check in found.checks] == ["a"]
-    with pytest.raises(ApplyStopped, match=r"char changes values of it, column c"):
+    with pytest.raises(ApplyStopped, match=r"char changes its values, column c"):
         effects_of(
             ("alter", "ALTER TABLE t ADD c VARCHAR(9) DEFAULT 'x '"),
             ("alter", "ALTER TABLE t MODIFY c CHAR(9)"),
         )
     check = found.checks[0]
-    with pytest.raises(ApplyStopped, match=r"char changes values of it"):  # a row of the batch
+    with pytest.raises(ApplyStopped, match=r"char changes its values"):  # a row of the batch
         effects_of(("alter", "ALTER TABLE t MODIFY a CHAR(9)"), failed=check)
 
 

@@ -217,9 +217,9 @@ def test_what_a_state_is_not_for(tmp_path: Path) -> None:
     path.write_bytes(data)
     run(tmp_path)
     state = tmp_path / "state" / "export.json"
-    with pytest.raises(BinlogError, match=r"is of an export to"):
+    with pytest.raises(BinlogError, match=r"belongs to an export to"):
         export_logs(path, tmp_path / "other", spark=Connected(), state=state)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"one of them"):
+    with pytest.raises(ValueError, match=r"cannot be combined"):
         run(tmp_path, xa="committed")
     path.write_bytes(data[:200])
     with pytest.raises(BinlogError, match=r"not the log that was read before"):

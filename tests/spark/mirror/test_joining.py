@@ -90,6 +90,6 @@ def test_a_table_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
     (tmp_path / "shop.a" / "_delta_log" / f"{0:020}.json").write_text("{")
     nothing: Any = None
     work = Mirroring(NO_SESSION, Lake(str(tmp_path)), state, nothing, nothing, threading.Event(), compact=0)
-    with pytest.warns(BinlogWarning, match="the files of shop.a cannot be put together"):
+    with pytest.warns(BinlogWarning, match="the files of shop.a cannot be compacted"):
         work._compact()
     assert len(deltalake.DeltaTable(tmp_path / "shop.b").file_uris()) == 1

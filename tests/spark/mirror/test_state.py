@@ -81,7 +81,7 @@ def test_one_process_works_on_a_mirror_at_a_time(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     with (
         lake.locked(),
-        pytest.raises(MirrorError, match="another process works on this mirror"),
+        pytest.raises(MirrorError, match="another process is working on this mirror"),
         Lake(str(tmp_path)).locked(),
     ):
         pass

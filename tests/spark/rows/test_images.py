@@ -93,7 +93,7 @@ def test_images_are_chosen_by_what_an_update_does_to_the_key() -> None:
     moved = select_images(updates(), "keychange", ["id"])
     assert moved.rows is not None
     assert (moved.rows.tolist(), moved.ops.tolist()) == ([0, 2, 3, 4, 6, 7], [1, 3, 4, 3, 3, 4])
-    with pytest.raises(SchemaError, match="the log does not tell the primary key"):
+    with pytest.raises(SchemaError, match="the log does not have the primary key"):
         select_images(updates(), "keychange")
     with pytest.raises(SchemaError, match="not there") as caught:
         select_images(updates(), "keychange", ["number"])

@@ -17,10 +17,10 @@ def test_unknown_options(option: str) -> None:
 
 def test_what_an_option_may_be() -> None:
     with pytest.raises(
-        ValueError, match="metadata='_place': _gtid, _file, _position, _server_id, _xid are known"
+        ValueError, match="metadata='_place': expected one of _gtid, _file, _position, _server_id, _xid"
     ):
         ReadOptions(metadata=("_gtid", "_place"))
-    with pytest.raises(ValueError, match="schema_start goes with schema=ddl"):
+    with pytest.raises(ValueError, match="schema_start needs schema=ddl"):
         ReadOptions(schema="shop.sql", schema_start="start.sql")
     assert ReadOptions(schema="ddl", schema_start="start.sql").follows
     assert not ReadOptions(schema={"shop.t": ["id"]}).follows

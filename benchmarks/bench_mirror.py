@@ -67,7 +67,7 @@ TABLES = {
 
 
 def prepare(server: Connection, name: str, size: int) -> None:
-    """Fill a table until the server says that it has so many bytes."""
+    """Fill a table until the server says that it has this many bytes."""
     columns, values = TABLES[name]
     server.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     server.query(f"CREATE TABLE IF NOT EXISTS {DATABASE}.{name} ({columns}) CHARSET utf8mb4")

@@ -54,7 +54,7 @@ def best(
 
 
 def columns_log(count: int, mb: int) -> BenchLog:
-    """One table of INT columns without NULLs, 100 rows a transaction; made anew each time."""
+    """One table of INT columns without NULLs, 100 rows a transaction; made again each time."""
     names = [(f"c{i}", "INT", {"null": False}) for i in range(count)]
     table = Table("bench", f"of{count}", names, primary_key=["c0"])
     n = np.arange(100)

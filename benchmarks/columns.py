@@ -1,7 +1,7 @@
 """Many values of one column at once, in the form of the row image.
 
 A column of n values is a byte matrix with a row per value and the number of bytes of each that count: so a
-block of rows is put together by laying matrices side by side and keeping the bytes that count.
+block of rows is merged by laying matrices side by side and keeping the bytes that count.
 """
 
 from __future__ import annotations

@@ -56,13 +56,13 @@ Counts = dict[tuple[str, str], float]  # (workload, arrays, arrow or rows): inst
 
 
 def git(*arguments: str) -> str | None:
-    """What git says, or None where it fails."""
+    """What git says, or None if it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def find_base(asked: str) -> str | None:
-    """The commit to compare with, or None where there is none.
+    """The commit to compare with, or None if there is none.
 
     Raises
     ------

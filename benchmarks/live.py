@@ -2,7 +2,7 @@
 
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1 python benchmarks/live.py [MEGABYTES]
 
-So many megabytes of each workload are made on the server: rows in bulk with one-row transactions behind them,
+So many megabytes of each workload are made on the server: rows in bulk with one-row transactions after them,
 and those alone. Printed are MB/s of the best of five runs, in turns, and the ratio to the bare loop's.
 """
 

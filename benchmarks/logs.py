@@ -38,7 +38,7 @@ class BenchLog:
 
 
 def bench_log(name: str, mb: int | None = None) -> BenchLog:
-    """The log of a workload, from the cache or made anew.
+    """The log of a workload, from the cache or made again.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def measure(
 ) -> Result | None:
     """Time ``work``, each round after a pass of crc32, and keep the best of both for the closing table.
 
-    Returns None where benchmarks are disabled (--benchmark-disable).
+    Returns None if benchmarks are disabled (--benchmark-disable).
     """
     data = log.path.read_bytes()
     crc_seconds: list[float] = []

@@ -22,7 +22,7 @@ def anonymous() -> int:
 
 @contextmanager
 def peak(every: float = EVERY) -> Iterator[list[int]]:
-    """The most anonymous memory that this process had meanwhile, looked at every so many seconds."""
+    """The most anonymous memory that this process had in the meantime, looked at every so many seconds."""
     most, done = [anonymous()], threading.Event()
 
     def look() -> None:

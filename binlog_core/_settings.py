@@ -192,7 +192,7 @@ def _of_history(files: LogFiles, named: list[int], position: Position) -> list[i
     shares = [(i, share) for i in named if (share := files[i].share) is not None]
     if position.server is not None and (of := [i for i, share in shares if share.server == position.server]):
         return of[-1:]
-    # Behind a failover lies all that came before it.
+    # After a failover lies all that came before it.
     ours = position.gtids or GtidSet()
     behind = [i for i, share in shares if share.before and not parse_gtid_set(share.before) - ours]
     return behind[-1:]

@@ -117,7 +117,7 @@ class _Item(NamedTuple):
 
 
 class _Dropped(Exception):
-    """Nobody wants the rest of a part."""
+    """No one wants the rest of a part."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +129,7 @@ class _Part:
     file : int
         Which log.
     source : Source or None
-        The log, opened, for whoever has not read another part of it; None: to be opened anew.
+        The log, opened, for whoever has not read another part of it; None: to be opened again.
     head : Head or None
         Of a log of several parts.
     start, stop : int or None
@@ -248,7 +248,7 @@ class _Reader:
 
 
 class _Helper:
-    """A thread whose start nobody waits for, as ``threading.Thread`` has it: that takes as long as a group.
+    """A thread whose start nothing waits for, as ``threading.Thread`` has it: that takes as long as a group.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class ThreadedPass:
                 except Exception as error:
                     if not isinstance(error, _Dropped):
                         part.error = error
-                    if reader is not None:  # left in the middle of a part it is of no more use
+                    if reader is not None:  # left in the middle of a part it is no longer useful
                         reader.source.close()
                     reader = None
                 with self._lock:
@@ -495,7 +495,7 @@ class ThreadedPass:
             self._tell_of(part)
 
     def _tell_of(self, part: _Part) -> None:
-        if self._parts and part is self._parts[0]:  # nobody waits for the others
+        if self._parts and part is self._parts[0]:  # nothing waits for the others
             self._ready.notify_all()
 
     def _check_wanted(self) -> None:

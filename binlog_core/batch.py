@@ -213,7 +213,7 @@ class ChangeBatch(Records):
         Returns
         -------
         ndarray of bool, shape (n,)
-            True where the value is NULL; False where the column is absent.
+            True if the value is NULL; False if the column is absent.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class ChangeBatch(Records):
         Returns
         -------
         ndarray of bool, shape (n,)
-            True where the column is absent.
+            True if the column is absent.
 
         Raises
         ------
@@ -290,7 +290,7 @@ class ChangeBatch(Records):
         rows : array or sequence of int, shape (m,), or of bool, shape (n,), or None
             The records to export: their numbers in the order that you want, or a mask; None exports all.
         fill_absent : bool
-            Take a column that a postimage lacks from its preimage, if it is there.
+            Take a column that a postimage lacks from its preimage, if it exists.
         text_errors : "raise", "replace" or "binary"
             What to do with bytes that are not valid text in the column's character set: raise an error,
             replace them with U+FFFD, or give the whole column as binary.
@@ -401,7 +401,7 @@ class ChangeBatch(Records):
         return polars.DataFrame(self.export(**options))
 
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
-        # pandas.DataFrame(batch) asks for this; it would make nothing that is of use.
+        # pandas.DataFrame(batch) asks for this; it would make nothing that is useful.
         raise TypeError(
             "a batch is not an array: batch.array is one, to_pandas() and to_arrow() give its columns"
         )

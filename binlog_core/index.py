@@ -1,7 +1,7 @@
 """An index beside the logs: which range of transactions may hold a key, a time, a table, a GTID, a thread.
 
 ``binlog_core.index.index(target)`` makes it. If you select by a condition, a table, a time or GTIDs, readers
-find the index by themselves and read only the ranges that may have matches. The rows are the same without it.
+find the index on their own and read only the ranges that may have matches. The rows are the same without it.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Log:
         self._within, self._met = within, met
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
-        self._passed = False  # a pass was begun
+        self._passed = False  # a pass began
         self._asked: Selection | None = None  # what the last pass over rows asked for that came to its end
         source = self.sources.first
         try:

@@ -121,7 +121,7 @@ class Report:
     lost_ranges: list[tuple[str | None, int, int]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> int:
-        """Each kind's count as an attribute, 0 where there was none."""
+        """Each kind's count as an attribute, 0 if there was none."""
         if name in KINDS:
             return self.counts.get(name, 0)
         raise AttributeError(name)

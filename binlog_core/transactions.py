@@ -331,7 +331,7 @@ class Tallies:
         self._open: Block | None = None  # the transaction in which the last group ended
 
     def add(self, group: Group) -> Iterator[Block]:
-        """Those that are over: all of a group but the last, if that goes on."""
+        """Those that are over: all of a group but the last, if that continues."""
         found = group.transactions
         if not len(found):
             return

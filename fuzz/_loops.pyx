@@ -2,7 +2,7 @@
 
 An input is a few bytes that choose, then data, which lies in blocks of exactly its size. A target aborts where
 a promise is broken: text that is not what Python's codec, or the C library, makes of the same bytes; an event
-that is none; a buffer that does not hold what its offsets say.
+that is not one; a buffer that does not hold what its offsets say.
 """
 
 include "find/_resync.pyx"
@@ -40,7 +40,7 @@ cdef void check(bint holds) noexcept nogil:
 
 
 cdef uint8_t* exact(const uint8_t* data, size_t size) noexcept nogil:
-    # A block of just that size: what is read behind it is seen.
+    # A block of just that size: what is read after it is seen.
     cdef uint8_t* block = <uint8_t*> malloc(size if size else 1)
     if block == NULL:
         abort()
@@ -305,7 +305,7 @@ cdef int walk_events(const descriptor_t* descriptor, const uint8_t* first, const
 
 
 cdef int packed_integers(const uint8_t* data, size_t size) noexcept nogil:
-    # Lengths and slices of them: none reaches behind the end, none is lost.
+    # Lengths and slices of them: none reaches after the end, none is lost.
     cdef uint8_t* block = exact(data, size)
     cdef Cursor cur = cursor_over(block, size)
     cdef Cursor part

@@ -469,7 +469,7 @@ cdef int walk_input(const uint8_t* data, size_t size) except -1:
         log = events_of_input(cur, bool(options & OPTION_SHORT_IDS))
     depth = 1 if options & OPTION_NESTED else 0
     try:
-        # A block of exactly that size: what is read behind it is seen.
+        # A block of exactly that size: what is read after it is seen.
         if log.length:
             log.data = <uint8_t*> realloc(log.data, log.length)
         if options & OPTION_IN_TWO:

@@ -148,7 +148,7 @@ log.mutate = mutated  # type: ignore[attr-defined]
 
 
 def _log_of(data: bytes, head: bytes, *, packed_by: int = 0, further: bytes = b"") -> bytes:
-    """A log of events given as type u8, length u16, body, behind a head that a server could have written.
+    """A log of events given as type u8, length u16, body, after a head that a server could have written.
 
     Headers have some further bytes, if the head tells so.
     """
@@ -317,7 +317,7 @@ def event(data: bytes) -> None:
 
 @target
 def table_map(data: bytes) -> None:
-    """The body behind the flags; a plan writes inside its record only."""
+    """The body after the flags; a plan writes inside its record only."""
     for mariadb in (False, True):
         try:
             shape, names = TableMaps().shape_of(data, flags=0, mariadb=mariadb)

@@ -2,7 +2,7 @@
 
 What a fuzzer changes at random is refused by a checksum or a length. Here one thing of one event is changed:
 its type, a length, a column's type, a byte of metadata, a bitmap, a value, its place among others. What is
-compressed is packed anew around it, and all other lengths, next positions and checksums are made right,
+compressed is packed again around it, and all other lengths, next positions and checksums are made right,
 so that the lie is reached.
 """
 

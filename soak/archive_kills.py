@@ -3,7 +3,7 @@
     python soak/archive_kills.py --kills 200                # starts the machine's mariadbd
     python soak/archive_kills.py --kills 200 --port 3306    # a server that runs, root has no password
 
-Every round starts the archiver, lets two writers go on, and ends it by SIGKILL after a random time.
+Every round starts the archiver, lets two writers continue, and ends it by SIGKILL after a random time.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def soak(port: int, kills: int, seed: int) -> int:
         folder = Path(name) / "archive"
         following = archiver(port, folder)
         for kill in range(kills):
-            running, following = following, archiver(port, folder)  # it is made ready meanwhile
+            running, following = following, archiver(port, folder)  # it is made ready in the meantime
             before = size_of(folder)
             assert running.stdin is not None and running.stdout is not None
             running.stdout.readline()
@@ -126,7 +126,7 @@ def soak(port: int, kills: int, seed: int) -> int:
         stop.set()
         for writer in writers:
             writer.join()
-        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it was begun
+        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it began
         archive(f"mysql://root@127.0.0.1:{port}", folder, until="now")
         mine, theirs = held(folder), sent(port)
         wrong = {log: told for log in theirs if (told := difference(mine.get(log), theirs[log]))}

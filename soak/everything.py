@@ -117,7 +117,7 @@ class Process:
 def measure_or_none(pid: int) -> tuple[int, int, int] | None:
     try:
         return measure(pid)
-    except (OSError, KeyError):  # it has ended meanwhile
+    except (OSError, KeyError):  # it has ended in the meantime
         return None
 
 

@@ -427,7 +427,7 @@ class Apply(Scenario):
     """Batches of changes into a Delta table, each applied once."""
 
     def _log(self) -> tuple[list[bytes], list[dict[int, dict[str, Any]]]]:
-        """Three batches, and the table behind each."""
+        """Three batches, and the table after each."""
         rows: dict[int, dict[str, Any]] = {}
         logs, states = [], []
         for batch in range(3):
@@ -587,7 +587,7 @@ class Mirror(Scenario):
 
 
 class MirrorKept(Mirror):
-    """The same with histories and status files, and small files are put together."""
+    """The same with histories and status files, and small files are merged."""
 
     def _run(self, root: Path) -> None:
         from binlog_core.spark.mirror import joining
@@ -693,7 +693,7 @@ def repaired(scenario: Scenario, root: Path) -> None:
 def walk(
     name: str, scenario: Scenario, kinds: Iterable[str], most: int, verbose: bool
 ) -> tuple[int, list[str]]:
-    """How many faults there were, and what was wrong behind them."""
+    """How many faults there were, and what was wrong after them."""
     wrong: list[str] = []
     count = 0
     with tempfile.TemporaryDirectory(prefix="faults") as folder:
@@ -742,7 +742,7 @@ def walk(
 
 
 def warm() -> None:
-    """Import once what each child would import anew; none of it begins a thread."""
+    """Import once what each child would import again; none of it begins a thread."""
     import deltalake  # noqa: F401
     import pyspark.sql.streaming.datasource  # noqa: F401
     import zstandard  # noqa: F401

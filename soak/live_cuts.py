@@ -97,7 +97,7 @@ def soak(port: int, cuts: int, seed: int, options: dict[str, str]) -> int:
         write_on.set()
         writer.join()
         wait(lambda: len(ids) >= written[0])
-        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it was begun
+        time.sleep(5)  # MariaDB writes a checkpoint into a new log a while after it began
         stop.set()
         log.stop()
         for thread in threads:

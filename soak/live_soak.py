@@ -6,7 +6,7 @@
 Three processes: the archiver, one that reads the server's changes, one that reads those of the archive as it
 grows. At the end both readers must have met every change once and hold the server's own table, and the logs
 of the archive must be the server's. Anonymous memory, descriptors and threads of each are printed: as they
-were behind the first tenth of the time, and their highest after it.
+were after the first tenth of the time, and their highest after it.
 """
 
 from __future__ import annotations

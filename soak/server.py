@@ -77,7 +77,7 @@ def port_of(given: int | None) -> Iterator[int]:
 
 @contextmanager
 def server() -> Iterator[Server | None]:
-    """Start a server in a temporary folder, and end it; None where the machine has none."""
+    """Start a server in a temporary folder, and end it; None if the machine has none."""
     program = shutil.which("mariadbd", path=_PLACES)
     install = shutil.which("mariadb-install-db", path=_PLACES)
     if program is None or install is None:

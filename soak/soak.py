@@ -4,7 +4,7 @@
     python soak/soak.py --seconds 60                                # starts the machine's mariadbd, if it has one
     python soak/soak.py --seconds 60 --port 3306 --logs DIR/bin.index     # a server that runs, root has no password
 
-The reader writes changes and its checkpoint in one SQLite transaction; after SIGKILL it goes on from there. At
+The reader writes changes and its checkpoint in one SQLite transaction; after SIGKILL it continues from there. At
 the end the changes, applied one by one to an empty table, must give the server's own table: each insert finds no
 row, each update and delete the very row that its before image holds. Ends by itself; loopback only.
 """

@@ -4,11 +4,11 @@
     BINLOG_CORE_TEST_SERVER=mysql://root@127.0.0.1:3306 python soak/undo.py [ROUNDS]
 
 Any server that logs rows does, MySQL from 5.6 on: the second line is for one that runs. The user may do
-everything; the database soak_undo is dropped and made anew.
+everything; the database soak_undo is dropped and made again.
 
-In each round several connections insert, update, move and delete rows of a table at random; meanwhile one
-runs an UPDATE without WHERE, or a DELETE of a half. While they go on, the accident is looked for among the
-server's transactions and taken back, each second time by column. Then the server's logs are followed from
+In each round several connections insert, update, move and delete rows of a table at random, while one
+runs an UPDATE without WHERE, or a DELETE of a half. While they continue, the accident is looked for among the
+server's transactions and reversed, each second time by column. Then the server's logs are followed from
 the empty table on: each row that the undo changed was what the accident had left, is now what it was before,
 and is in the report; nothing else is. Of a row that is set back by column that holds for these columns, and
 the others stay. And the server's table is what comes out.
@@ -114,7 +114,7 @@ def table_of(url: str) -> dict[int, tuple[Any, ...]]:
 
 
 def run_round(url: str, number: int, totals: Counter[str]) -> None:
-    """One accident, taken back under way."""
+    """One accident, reversed under way."""
     connection = connect(url)
     with connection.cursor() as cursor:
         cursor.execute("DROP DATABASE IF EXISTS soak_undo")

@@ -292,7 +292,7 @@ def test_register(log: Log) -> None:
     tables = sql_over_logs.register(con, log)
     assert tables == ["shop.Route66_b", TABLE]
     for name in ("Route66_b", "shop.Route66_b"):
-        for _ in range(2):  # read anew each time
+        for _ in range(2):  # read again each time
             assert con.execute(f"select count(*) from changes('{name}')").fetchall() == [(3,)]
     assert con.execute("select count(*) from transactions").fetchall() == [(11,)]
     con = duckdb.connect()

@@ -82,7 +82,7 @@ def test_what_cannot_be_indexed(tmp_path: Path) -> None:
 
 
 def evolving(path: Path) -> Path:
-    """A table that gets another type, a column and a neighbour, and a last transaction behind them."""
+    """A table that gets another type, a column and a neighbour, and a last transaction after them."""
     log = Log("8.4.0")
     for i in range(60):
         log.gtid(UUID, i + 1)

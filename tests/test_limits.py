@@ -93,7 +93,7 @@ def with_claim(claimed: int, body: bytes) -> bytes:
 
 def test_a_header_that_claims_four_gigabytes_does_not_make_a_stream_wait_for_them() -> None:
     class Endless(io.RawIOBase):
-        """Zero bytes without end behind the log; counts what was taken."""
+        """Zero bytes without end after the log; counts what was taken."""
 
         taken = 0
 
@@ -301,7 +301,7 @@ def test_a_bomb_in_a_block_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [3 * MEGABYTE, 40 * MEGABYTE])
 def test_an_event_larger_than_what_is_unpacked_at_a_time(size: int) -> None:
-    """It is put together, and what lies before and behind it in the compressed transaction is there."""
+    """It is merged, and what lies before and after it in the compressed transaction is there."""
     pytest.importorskip("zstandard")
     table = Table("shop", "orders", [("id", "INT UNSIGNED"), ("note", "LONGBLOB")])
     log = Log()

@@ -80,7 +80,7 @@ def test_a_cut_log_ends_cleanly_unless_strict() -> None:
 
 
 def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
-    """A writer appends two logs in small steps; the reader follows, is stopped, and goes on later."""
+    """A writer appends two logs in small steps; the reader follows, is stopped, and continues later."""
     first, second = GTID.data, DDL.data
     want = places(all_rows(first)) + places(all_rows(second))
     path = tmp_path / "mysql-bin.000001"
@@ -105,7 +105,7 @@ def test_following_a_log_that_grows_and_rotates(tmp_path: Path) -> None:
             reader = ChangeReader(log.report, skip_errors=False)
             open_changes: list[binlog_core.RowChange] = []
             for group in log.groups():
-                # What lies behind the checkpoint is read again after a restart, but not in this pass.
+                # What lies after the checkpoint is read again after a restart, but not in this pass.
                 open_changes += reader.changes([group])
                 seen += places([c for c in open_changes if c.position < group.resume_position])
                 open_changes = [c for c in open_changes if c.position >= group.resume_position]

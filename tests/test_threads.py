@@ -189,7 +189,7 @@ def test_a_transaction_longer_than_parts() -> None:
 
 
 def test_a_transaction_that_never_ends() -> None:
-    """The next part does not begin with a clean slate: who has read so far goes on."""
+    """The next part does not begin with a clean slate: who has read so far continues."""
     log = Log("8.0.36")
     for number in range(30):
         log.gtid(UUID, number + 1)

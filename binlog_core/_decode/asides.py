@@ -36,7 +36,7 @@ class Asides:
 
     @property
     def many(self) -> bool:
-        """So many that they are a group by themselves."""
+        """So many that they are a group on their own."""
         return len(self._found) >= _MOST
 
     def note(self, kind: str, text: str = "", database: str = "") -> None:
@@ -57,7 +57,7 @@ class Asides:
     def _may_concern(self) -> bool:
         if self._where is None:
             return True
-        from ..conditions import Condition  # which nobody needs but for a condition, and take long to import
+        from ..conditions import Condition  # which only a condition needs, and which is slow to import
         from .conditions import may_concern
 
         if not isinstance(self._where, Condition):

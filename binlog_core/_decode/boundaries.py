@@ -16,7 +16,7 @@ _FIRST_STEP = 256  # doubled until a transaction ends
 
 
 def boundary_behind(source: Source, start: int, least: int) -> int | None:
-    """A transaction boundary at or behind `least`, the first or close to it, from the boundary `start` on.
+    """A transaction boundary at or after `least`, the first or close to it, from the boundary `start` on.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def _walked(source: Source, start: int, stop: int | None) -> tuple[int, bool, Lo
         source,
         selection=Selection(tables=(), start_position=start or None, stop_position=stop),
         report=Report(),
-        verify_checksum=False,  # who reads the rows verifies, and meets the damage
+        verify_checksum=False,  # the reader of the rows verifies and finds the damage
         skip_errors=True,
     )
     for _ in decoder.groups():

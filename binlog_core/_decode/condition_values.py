@@ -197,7 +197,7 @@ def moments(op: str, fields: Fields, *, days: bool) -> Span:
     unit = _DAY if days else 1
     # Of values that a calendar has; `at` is the first of those that is not before the moment.
     if at is None:
-        value = Fraction(253402300800 * 1_000_000, unit)  # behind the year 9999
+        value = Fraction(253402300800 * 1_000_000, unit)  # after the year 9999
     else:
         value = Fraction(at if exact else at * 2 - 1, unit if exact else unit * 2)
     span = span_of(op, value)

@@ -1,4 +1,4 @@
-"""The statements in front of where a pass begins: the rows are of the definitions that they leave."""
+"""The statements before where a pass begins: the rows are of the definitions that they leave."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
     Parameters
     ----------
     file : LogFile
-        Read anew.
+        Read again.
     before : int or None
         Position of the first event that does not count.
     definitions : Definitions

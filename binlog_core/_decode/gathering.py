@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(NamedTuple):
-    """How far a log was read, for another server's to go on.
+    """How far a log was read, for another server's to continue.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class LogDecoder:
     follower : Follower or None
         Waits at the end of a log that still grows.
     executed : Executed or None
-        The GTIDs of the pass so far; goes on with those of this log.
+        The GTIDs of the pass so far; continues with those of this log.
     known : Known or None
         Shared by those who read parts of this log.
     """
@@ -185,7 +185,7 @@ class LogDecoder:
         return self.format is not None and self.format.is_mariadb
 
     def read_format(self) -> FormatDescription | None:
-        """Recognise the log; None where it ends before it says what it is."""
+        """Recognise the log; None if it ends before it says what it is."""
         return self.track.read_format()
 
     def _stop_at(self, position: int | None, anchors: int = 0) -> None:
@@ -222,17 +222,17 @@ class LogDecoder:
             yield from self._from(start)
 
     def part(self, start: int | None, stop: int | None, anchors: int) -> Iterator[Group]:
-        """Decode the transactions that begin in a part of the log, which begins behind those read before.
+        """Decode the transactions that begin in a part of the log, which begins after those read before.
 
-        It goes on from there to the end, and `stopped_at` stays None, where what follows does not begin with
-        a clean slate: a transaction is open, or the log is not what it was at its beginning.
+        It continues to the end, and `stopped_at` stays None, if what follows depends on what was read: a
+        transaction is open, or the log has changed its format since its beginning.
 
         Parameters
         ----------
         start : int or None
             Position of the anchor at which the part begins; None: where `selection` says.
         stop : int or None
-            Read up to the first anchor at or behind it; None: to where `selection` says.
+            Read up to the first anchor at or after it; None: to where `selection` says.
         anchors : int
             What an anchor is.
         """
@@ -300,7 +300,7 @@ class LogDecoder:
                     continue
                 if track.follower is not None:
                     if self._gathering.has_to_tell:
-                        yield from self._gathering.take()  # nobody waits for rows while we wait for bytes
+                        yield from self._gathering.take()  # nothing waits for rows while this waits for bytes
                     if track.waits():
                         continue
                 if not self._finish():
@@ -346,7 +346,7 @@ class LogDecoder:
     # ------------------------------------------------------------ bytes
 
     def _feed(self, offset: int) -> None:
-        """Have the loop go on at an offset of the window."""
+        """Have the loop continue at an offset of the window."""
         track = self.track
         self._loop.feed(track.window, track.base, start=offset, keep=track.mapped)
 
@@ -356,7 +356,7 @@ class LogDecoder:
         return len(self.track.window) - int(self._loop.left)
 
     def _finish(self) -> bool:
-        """No more bytes come: whether the log goes on, behind an event whose length is not valid."""
+        """No more bytes come: whether the log continues, after an event whose length is not valid."""
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
@@ -562,7 +562,7 @@ class LogDecoder:
     # ------------------------------------------------------------ errors
 
     def _skip_or_raise(self, error: BinlogError) -> None:
-        """Of an event that is passed already: with on_error="skip" count it and go on."""
+        """Of an event that is passed already: with on_error="skip" count it and continue."""
         if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
@@ -599,7 +599,7 @@ class LogDecoder:
         self._asides.lose(int(self._loop.event_position), f"a damaged event: {error.message}")
 
     def _go_on(self, found: Resumption, position: int) -> None:
-        """Have the loop go on behind an event that was passed over."""
+        """Have the loop continue after an event that was passed over."""
         loop = self._loop
         if found.ahead:
             loop.check_positions(False)

@@ -230,7 +230,7 @@ class LogPlans:
             )
 
     def count_silence(self) -> None:
-        """Report what is to be said of definitions that were not asked for, since their shape was known: its
+        """Report what has to be said of definitions that were not asked for, since their shape was known: its
         first has said where, and raised the error if it is one."""
         for shape, silence in self._silent.items():
             count = self._loop.definitions_of(shape)

@@ -157,7 +157,7 @@ class Plans:
 def plan_of(
     table: Table, wanted: Collection[str] | None = None, where: Condition | PushedFilters | None = None
 ) -> Plan:
-    """A plan made anew; as :meth:`Plans.plan_of`."""
+    """A new plan; as :meth:`Plans.plan_of`."""
     count = len(table.columns)
     condition, compiled = _conditions_of(table, where)
     nullable = bytes([c.nullable is not False for c in table.columns])

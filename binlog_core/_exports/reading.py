@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _NEEDED = (*LAKE_COLUMNS, ABSENT)
 _TOLD = ("_server_id", "_gtid", "_xid")  # of a transaction, where the table itself has no such column
-_WINDOW_SHIFT = 26  # transactions that begin in so many bytes of a log are read at a time
+_WINDOW_SHIFT = 26  # transactions that begin in this many bytes of a log are read at a time
 _DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _COMMITTED = OUTCOMES.index("committed")
 _OP_OF = {name: op for op, name in OPS.items()}

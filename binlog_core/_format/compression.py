@@ -361,7 +361,7 @@ def _inflate(view: memoryview, wbits: int, limit: int, what: str, where: dict[st
         )
     stream = zlib.decompressobj(wbits)
     try:
-        data = stream.decompress(view[1 + count :], size + 1)  # one more shows a stream that goes on
+        data = stream.decompress(view[1 + count :], size + 1)  # one more shows a stream that continues
     except zlib.error as exc:
         raise DecompressionError(f"a compressed {what} is damaged: {exc}", **where) from exc
     if len(data) > size:

@@ -133,7 +133,7 @@ class Cursor:
         return -(value >> 1) - 1 if value & 1 else value >> 1
 
     def take_text(self, length: int) -> str:
-        """A name or other text in UTF-8; bytes that are none survive as surrogate escapes."""
+        """A name or other text in UTF-8; other bytes survive as surrogate escapes."""
         return text_of(self.take(length))
 
     def take_text_u8(self) -> str:
@@ -159,5 +159,5 @@ class Cursor:
 
 
 def text_of(raw: bytes) -> str:
-    """UTF-8 text; bytes that are none survive as surrogate escapes."""
+    """UTF-8 text; other bytes survive as surrogate escapes."""
     return raw.decode("utf-8", "surrogateescape")

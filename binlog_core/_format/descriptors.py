@@ -91,7 +91,7 @@ class Detection:
     ----------
     state : LogState
     format : FormatDescription or None
-        None where the log ends before its format description.
+        None if the log ends before its format description.
     first_event : int
         Offset of the first event, a descriptor's own included; it is 4 in every version.
     """

@@ -28,7 +28,7 @@ IGNORABLE_FLAG = 0x0080
 Bytes = bytes | bytearray | memoryview
 
 
-# Of the header that begins at `at`. The caller knows that its bytes are there.
+# Of the header that begins at `at`. The caller knows that its bytes are available.
 
 
 def timestamp_of(data: Bytes, at: int = 0) -> int:

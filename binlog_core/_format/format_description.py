@@ -159,7 +159,7 @@ class FormatDescription:
         -------
         header_length : int
         post_header_lengths : ndarray, shape (256,), uint8
-            Indexed by today's type code; 0 where there is none.
+            Indexed by today's type code; 0 if there is none.
         canonical : ndarray, shape (256,), uint8
             Indexed by the code in the file: today's code.
         checksum_algorithm : int

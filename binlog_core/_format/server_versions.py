@@ -15,7 +15,7 @@ def is_mariadb_version(server_version: str) -> bool:
 def split_server_version(server_version: str) -> tuple[int, int, int]:
     """Three numbers of a server version, as the servers split it.
 
-    Digits up to the first character that is none; the first number takes a dot after it, and a
+    Digits up to the first other character; the first number takes a dot after it, and a
     number over 255 spoils the whole: (0, 0, 0). "5.6.1-labs" is (5, 6, 1), "5.1beta" is (5, 1, 0).
     """
     numbers = [0, 0, 0]

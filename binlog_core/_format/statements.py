@@ -30,7 +30,7 @@ _ASIDES = {
 
 
 def first_word(statement: bytes) -> bytes:
-    """In capitals; empty where there is none."""
+    """In capitals; empty if there is none."""
     found = _FIRST_WORD.match(statement[:4096])
     return found[1].upper() if found else b""
 

@@ -185,7 +185,7 @@ class _Builder:
                 self._add(group)
                 self._finish(ranges.number_at(group.end_position))
                 del group
-        except BinlogError:  # who reads the log is told of it
+        except BinlogError:  # the reader of the log reports it
             damaged = True
         ranges.reach(_ENDLESS)
         # Nothing is told of a range of which not all was decoded.
@@ -390,7 +390,7 @@ class _KeyValues:
 
 
 def _gtids(records: NDArray[np.void], runs: list[int]) -> AnyGtidSet:
-    """The GTIDs of some transactions; `runs`: where they do not go on from the one before."""
+    """The GTIDs of some transactions; `runs`: where they do not continue from the one before."""
     firsts = records[runs]
     lasts = records[[*(i - 1 for i in runs[1:]), len(records) - 1]]
     intervals = zip(firsts["sequence_number"].tolist(), lasts["sequence_number"].tolist(), strict=True)

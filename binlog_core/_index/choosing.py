@@ -87,7 +87,7 @@ class LogRanges:
     number : int
         Of its entry.
     complete : bool
-        The log does not go on behind the last range.
+        The log does not continue after the last range.
     on_damage : callable
         Is told of damage that is met later: ranges are read then.
 
@@ -146,7 +146,7 @@ class LogRanges:
         choice = _Choice(self, selection, definitions, mariadb=mariadb)
         begins, ends = self._rows["begin"][self._firsts], self._rows["end"][self._firsts]
         start, stop = selection.start_position or 0, selection.stop_position
-        open_: list[int] | None = None  # of an extent that may go on
+        open_: list[int] | None = None  # of an extent that may continue
         at = 0
         for until in choice.segments():
             try:

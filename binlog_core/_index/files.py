@@ -271,7 +271,7 @@ class IndexFile:
         return [value.decode() for value in found] if name in _TEXTS else found
 
     def table(self, number: int) -> pyarrow.Table:
-        """All columns of a log, to be written anew."""
+        """All columns of a log, to be rewritten."""
         import pyarrow as pa
 
         found = self.rows(number, COLUMNS)
@@ -430,7 +430,7 @@ def _length_of(column: Any) -> int:
 
 
 def _chunk(file: Any, column: Any, length: int) -> _Chunk:
-    begin = column.data_page_offset + column.total_compressed_size - length  # behind the header of the page
+    begin = column.data_page_offset + column.total_compressed_size - length  # after the header of the page
     file.seek(begin)
     return _Chunk(begin, length, zlib.crc32(file.read(length)))
 

@@ -1,4 +1,4 @@
-"""The indexes beside the logs of a pass: found, proved to be of these logs, and kept open meanwhile."""
+"""The indexes beside the logs of a pass: found, proved to be of these logs, and kept open in the meantime."""
 
 from __future__ import annotations
 

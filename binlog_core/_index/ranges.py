@@ -46,7 +46,7 @@ class Range:
     Attributes
     ----------
     end : int
-        Of the first behind it.
+        Of the first after it.
     first_timestamp, last_timestamp : int
         The least and the greatest in the headers of its events, seconds since 1970 UTC.
     servers : set of int or None
@@ -64,7 +64,7 @@ class Ranges:
     """The ranges of a log; the last ends with it, or before it is damaged, torn or has another descriptor.
 
     A range begins where a transaction does, about each MiB. Headers are walked over as they are asked for:
-    right behind their rows, which have brought them into the processor's caches.
+    right after their rows, which have brought them into the processor's caches.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Ranges:
     Attributes
     ----------
     found : list of Range
-        That were met; the last one may go on.
+        That were met; the last one may continue.
     begins : list of int
         Where each begins.
     has_gtids : bool
@@ -118,7 +118,7 @@ class Ranges:
                 if cut:
                     break
                 yield True
-        except BinlogError:  # who reads the log is told of it
+        except BinlogError:  # the reader of the log reports it
             pass
         ends = track.tail is None and self.found[-1].end == track.end and last in _ENDS
         self.sound = len(self.found) - (not ends)

@@ -62,7 +62,7 @@ class ArchivedLog(LogFile):
         return found
 
     def following(self) -> LogFile | None:
-        """The log that comes after this one, if it is there."""
+        """The log that comes after this one, if it exists."""
         path = next_log_after(self.path) or next_segment(self.path, self.archive)
         return self._at(path) if path is not None else None
 

@@ -1,4 +1,4 @@
-"""An archive as logs: one history over failovers and histories that were begun anew."""
+"""An archive as logs: one history over failovers and histories that were started again."""
 
 from __future__ import annotations
 

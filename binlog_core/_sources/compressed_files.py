@@ -29,7 +29,7 @@ class DecompressedSource(Source):
     kind : str
         gzip, zstd or xz.
 
-    Going back begins anew at the front of the file. Whatever the file claims, one step holds
+    Going back starts again at the front of the file. Whatever the file claims, one step holds
     at most 16 MiB of decompressed bytes (and the window that zstd and xz need: 128 and 512 MiB at most).
     """
 

@@ -33,7 +33,7 @@ class Follower:
     stop : threading.Event or None
         Ends the waiting when set, from another thread or a signal handler.
     report : Report or None
-        Told of numbers that are missing behind this log.
+        Told of numbers that are missing after this log.
 
     Attributes
     ----------

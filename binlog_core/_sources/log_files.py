@@ -124,7 +124,7 @@ class LogFile:
         return None
 
     def following(self) -> LogFile | None:
-        """The log with the next number, if it is there."""
+        """The log with the next number, if it exists."""
         path = next_log_after(self.path) if self.target is None else None
         return replace(self, path=path) if path is not None else None
 

@@ -33,7 +33,7 @@ class LogName(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> LogName | None:
-        """The name in a path or URL; None where it has no number."""
+        """The name in a path or URL; None if it has no number."""
         found = _NUMBERED.fullmatch(path)
         if found is None:
             return None

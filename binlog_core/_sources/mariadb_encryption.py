@@ -32,7 +32,7 @@ from .encryption_keys import BINLOG_KEY, ciphers_of, mariadb_key
 from .sources import Source
 
 _BLOCK_LEN = 16
-_KIND_LEN = LENGTH_AT - TYPE_AT  # of type code and server_id, which stand in front of the time once decrypted
+_KIND_LEN = LENGTH_AT - TYPE_AT  # of type code and server_id, which stand before the time once decrypted
 _LAST_TYPE = 175  # a little above what servers write today
 _READ_LEN = 1 << 20
 _LEAST_RUN = 4  # fewer events are decrypted faster one by one
@@ -63,7 +63,7 @@ class StartEncryption:
 
 
 def find_start_encryption(source: Source) -> StartEncryption | None:
-    """Look whether a plain log goes on with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
+    """Look whether a plain log continues with MariaDB's START_ENCRYPTION_EVENT after its descriptor.
 
     Parameters
     ----------
@@ -175,13 +175,13 @@ class MariaDBDecryptedSource(Source):
 
     def _restart(self, event: int, length: int) -> None:
         self._raw = b""  # read from inner
-        self._at = 0  # of which so many bytes are used
+        self._at = 0  # of which this many bytes are used
         self._plain = memoryview(b"")  # decrypted, not fetched yet
         self._event = event  # where the current event begins; what is in clear counts as one event
         self._length = self._left = length  # its bytes, and those of them to come; 0: not known yet
 
     def _available(self, size: int) -> int:
-        """Read on until `size` bytes are there, or no more are for now; how many of them are."""
+        """Read on until `size` bytes are available, or no more are for now; how many of them are."""
         have = len(self._raw) - self._at
         while have < size and (more := self._inner.read(max(size - have, _READ_LEN))):
             self._raw = self._raw[self._at :] + more
@@ -236,7 +236,7 @@ class MariaDBDecryptedSource(Source):
         return data
 
     def _next_run(self) -> bytes:
-        """The whole events that have been read already, decrypted together; empty: take one by itself."""
+        """The whole events that have been read already, decrypted together; empty: take one on its own."""
         if not isinstance(self._mode, _Cbc) or self._available(HEADER_LENGTH_V3) < HEADER_LENGTH_V3:
             return b""
         end = len(self._raw)
@@ -257,7 +257,7 @@ class MariaDBDecryptedSource(Source):
         )
 
     def _next_length(self) -> int | None:
-        """Bytes of the next event, None where they are not there yet."""
+        """Bytes of the next event, None if they are not there yet."""
         if self._available(HEADER_LENGTH_V1) < HEADER_LENGTH_V1:
             return None
         length = length_of(self._raw, self._at)

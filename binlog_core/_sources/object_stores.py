@@ -173,7 +173,7 @@ class ObjectStore:
             return ObjectSource(file, path, first_len=size).peek(size)
 
     def exists(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         from pyarrow.fs import FileType
 
         with telling(path):
@@ -228,11 +228,11 @@ class ObjectSource(FileSource):
         return data
 
     def _read_at(self, length: int) -> memoryview:
-        """So many bytes from where we are.
+        """This many bytes from where we are.
 
         Where an answer is shorter than it ought to be, pyarrow's S3 gives memory as it was for the rest, and
         says that all came. So a mark lies where the last bytes go; what looks like the mark is asked for
-        again behind another.
+        again after another.
         """
         handle: Any = self._open_handle()
         block = bytearray(length)

@@ -65,7 +65,7 @@ class OpenSources:
         return self.open(i)
 
     def open(self, i: int) -> Source:
-        """The i-th file, opened anew.
+        """The i-th file, opened again.
 
         Raises
         ------

@@ -48,7 +48,7 @@ class Place(Protocol):
         """The first bytes of a file, None: reading them would consume them."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
 
     def open(self, path: str, mmap: bool | None) -> Source:
         """The file's bytes as they are stored."""
@@ -76,7 +76,7 @@ class LocalFiles:
             return source.peek(size)
 
     def exists(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         return os.path.isfile(_here(path))
 
     def open(self, path: str, mmap: bool | None) -> Source:

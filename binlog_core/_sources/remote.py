@@ -10,7 +10,7 @@ from ..errors import BinlogError, MissingExtraError, cannot_read
 from .object_stores import check_listed
 from .sources import FileSource, Source
 
-# So many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
+# This many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
 # The first tell what a log is; whoever goes by an index reads little more of most logs.
 _FIRST_READ_LEN = 4 << 10
 READ_AHEAD_LEN = 8 << 20
@@ -64,7 +64,7 @@ class Remote:
             return source.peek(size)
 
     def exists(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         try:
             return bool(self._fs.exists(self._inner(path)))
         except Exception as exc:

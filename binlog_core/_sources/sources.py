@@ -62,7 +62,7 @@ class Source(ABC):
     begin : int
         Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
     done_records : int
-        Row images from there on that were had before.
+        Row images from there on that were read before.
     done_gtid : Gtid, MariadbGtid or None
         Of the transaction that they are of; None: the first that comes.
     awaited : bool
@@ -93,7 +93,7 @@ class Source(ABC):
 
     @property
     def size(self) -> int | None:
-        """Bytes of the plain log as of now, None where that is not known."""
+        """Bytes of the plain log as of now, None if that is not known."""
         return None
 
     @property
@@ -111,7 +111,7 @@ class Source(ABC):
         """
 
     def view(self) -> memoryview | None:
-        """The whole plain log as one read-only buffer, None where it must be read piece by piece.
+        """The whole plain log as one read-only buffer, None if it must be read piece by piece.
 
         The buffer stays valid after `close` for as long as something refers to it.
         """
@@ -123,7 +123,7 @@ class Source(ABC):
         Parameters
         ----------
         size : int
-            At most so many bytes.
+            At most this many bytes.
 
         Returns
         -------
@@ -318,7 +318,7 @@ class BufferSource(Source):
 class FileSource(Source):
     """A log read piece by piece from a binary file object.
 
-    A file that shrinks meanwhile ends early; one that grows has more to give after its end was met.
+    A file that shrinks in the meantime ends early; one that grows has more to give after its end was met.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from .sources import Source
 _PART = re.compile(
     r"(?P<folder>.*/)?\.tail-(?P<log>[^/]+)\.(?P<begin>[0-9]{1,18})-(?P<end>[0-9]{1,18})", re.DOTALL
 )
-_TRIES = 8  # while parts are put together under our hands
+_TRIES = 8  # while parts are merged under our hands
 
 
 class TailPart(NamedTuple):
@@ -75,7 +75,7 @@ def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
 
 
 def chain_of(paths: Iterable[str], log: str) -> list[TailPart]:
-    """The parts of a log that join to its beginning, in order; each ends behind the one before it."""
+    """The parts of a log that join to its beginning, in order; each ends after the one before it."""
     parts = {part for path in paths if (part := TailPart.of(path)) is not None and part.log == log}
     chain: list[TailPart] = []
     for part in sorted(parts, key=lambda part: (part.begin, -part.end)):
@@ -118,7 +118,7 @@ def open_tail(place: Place, path: str) -> Source | None:
 
 
 def _behind(names: Iterable[str], log: str, chain: list[TailPart]) -> int | None:
-    """Where parts of a log go on that do not join to its chain; None: there are none."""
+    """Where parts of a log continue that do not join to its chain; None: there are none."""
     end = chain[-1].end if chain else 0
     parts = (part for one in names if (part := TailPart.of(one)) is not None and part.log == log)
     return min((part.begin for part in parts if end < part.begin < part.end), default=None)
@@ -182,7 +182,7 @@ class TailSource(Source):
         return data
 
     def _open_at(self, position: int) -> Source:
-        """The part with a byte; where it is gone meanwhile, what took its place."""
+        """The part with a byte; where it is gone in the meantime, what took its place."""
         for _ in range(_TRIES):
             i = bisect_right(self._chain, position, key=lambda part: part.end)
             try:

@@ -1,4 +1,4 @@
-"""The timeline of an archive: whose logs it holds, and how those of one server go on after another's."""
+"""The timeline of an archive: whose logs it holds, and how those of one server continue after another's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .log_names import SEGMENT
 NAME = "timeline.json"  # in the archive's directory
 _VERSION = 1
 
-# How a segment goes on after the one before it.
+# How a segment continues after the one before it.
 FAILOVER = "failover"  # another server; by its GTIDs each transaction comes once
 CONTINUED = "continued"  # the same stream, but the logs have other names
-RESET = "reset"  # the same server began its history anew; what it wrote just before may be missing
+RESET = "reset"  # the same server began its history again; what it wrote just before may be missing
 GAP = "gap"  # logs are missing
 SEAMS = (FAILOVER, CONTINUED, RESET, GAP)
 
@@ -38,7 +38,7 @@ class Segment:
     before : str or None
         GTIDs of all transactions of the segments before, which are left out of this one.
     settled : str or None
-        The first log that begins behind all of those: from here on nothing is left out.
+        The first log that begins after all of those: from here on nothing is left out.
     until : (str, int) or None
         The log and position at which the next segment takes over; None: the last segment.
     """
@@ -69,7 +69,7 @@ class Share:
     missing : str or None
         Why the log does not follow on the one before it.
     unproved : bool
-        The history was begun anew: nothing proves that nothing is missing before it.
+        The history was started again: nothing proves that nothing is missing before it.
     """
 
     epoch: int = 0

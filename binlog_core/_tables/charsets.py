@@ -31,14 +31,14 @@ class Charset:
     name : str
         MySQL's name, such as "latin1" or "utf8mb4".
     codec : str or None
-        The Python codec nearest to it; None where there is none. `decode` knows where they differ.
+        The Python codec nearest to it; None if there is none. `decode` knows where they differ.
     min_char_len, max_char_len : int
         Fewest and most bytes of one character. CHAR loses trailing spaces of `min_char_len`
         bytes on its way into the log.
     decodable : bool
         False: values can only be given as bytes.
     table : tuple of (str or None) or None
-        For sets of one-byte characters: the character of each of the 256 bytes, None where
+        For sets of one-byte characters: the character of each of the 256 bytes, None if
         there is none. None for all other sets.
     """
 
@@ -98,7 +98,7 @@ def default_collation(charset: str) -> int | None:
 def charset_of_collation_name(collation: str) -> str | None:
     """Name of the character set of a collation's name, such as ``latin1_bin``.
 
-    None where the name does not tell: MariaDB's ``uca1400_…`` serve every Unicode set.
+    None if the name does not tell: MariaDB's ``uca1400_…`` serve every Unicode set.
     """
     name = canonical_name(collation.partition("_")[0])
     return name if name in _DEFAULT_COLLATION else None

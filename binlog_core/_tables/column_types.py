@@ -86,7 +86,7 @@ class ColumnType:
     metadata_len : int
         Bytes of metadata in TABLE_MAP.
     kind : Kind or None
-        What its values are; None where no layout is known and the table stays undecoded.
+        What its values are; None if no layout is known and the table stays undecoded.
     numeric : bool
         Counted by the SIGNEDNESS metadata.
     """

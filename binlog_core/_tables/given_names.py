@@ -131,7 +131,7 @@ def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
     ----------
     name : str
     known : iterable of str
-        A name without a dot is compared with the part behind the last dot too.
+        A name without a dot is compared with the part after the last dot too.
     most : int
         How many near names.
     """

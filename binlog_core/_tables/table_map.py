@@ -116,7 +116,7 @@ class TableMaps:
         Parameters
         ----------
         body : bytes
-            Of the event, behind its post-header.
+            Of the event, after its post-header.
         flags : int
             Of the event's post-header.
         mariadb : bool
@@ -271,7 +271,7 @@ def _collations_over(
     default: tuple[int, dict[int, int]] | None,
     each: list[int] | None,
 ) -> dict[int, int] | None:
-    """Column index to collation; None where the list does not fit these columns."""
+    """Column index to collation; None if the list does not fit these columns."""
     if default is not None:
         collation, others = default
         if others and max(others) >= len(indexes):

@@ -1,1 +1,1 @@
-"""From event to event: boundaries, damage, and where reading goes on behind it."""
+"""From event to event: boundaries, damage, and where reading continues after it."""

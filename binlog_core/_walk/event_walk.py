@@ -1,6 +1,6 @@
 """The walk over a log's events: runs of whole ones and damage between them; headers.
 
-It goes by the rules of `Track`, as rows do: see there for torn tails and for how it goes on behind damage.
+It goes by the rules of `Track`, as rows do: see there for torn tails and for how it continues after damage.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Damage:
     Parameters
     ----------
     begin, end : int
-        Offsets; end is where reading goes on.
+        Offsets; end is where reading continues.
     reason : str
     """
 
@@ -72,7 +72,7 @@ class Part:
     start_position, stop_position : int or None
         Positions of the first, and of the first that is not.
     start_timestamp, stop_timestamp : int or None
-        Of their headers, in seconds; no event behind the first that is too late.
+        Of their headers, in seconds; no event after the first that is too late.
     server_id : int or None
     """
 
@@ -94,7 +94,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
     track : Track
         At the log's beginning; where its format was read, that is the one to go by.
     start, stop : int or None
-        Positions of the first event, and of one not to go on at.
+        Positions of the first event, and of one not to continue at.
 
     Yields
     ------

@@ -21,7 +21,7 @@ Window = bytes | memoryview
 
 READ_LEN = 1 << 20
 # An event that is longer, and so cannot be confirmed in a log that is read piece by piece, is looked
-# through for the events behind it instead.
+# through for the events after it instead.
 _LONGEST_CONFIRMED = 32 << 20
 # What a replica writes into its relay logs itself, with positions of its own.
 _REPLICAS_OWN = (
@@ -115,26 +115,26 @@ class Boundaries:
         limit: int | None = None,
         zeros: bool = True,
     ) -> tuple[Window, int, int | None]:
-        """The first true event at or behind an offset.
+        """The first true event at or after an offset.
 
         Parameters
         ----------
         source : Source
-            Goes on where `window` ends, unless that is its whole view.
+            Continues where `window` ends, unless that is its whole view.
         window : bytes-like
         base : int
             Position in the log of window[0].
         start : int
             Offset in window, at most its length.
         limit : int or None
-            Position in the log: no event there or behind it is looked for.
+            Position in the log: no event there or after it is looked for.
         zeros : bool
             Also look for events that tell no position.
 
         Returns
         -------
         (window, base, offset) : bytes-like, int, int or None
-            What to go on with; None: there is no event.
+            What to continue with; None: there is no event.
         """
         whole = source.view() is not None
         more = not whole

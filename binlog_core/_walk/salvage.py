@@ -1,4 +1,4 @@
-"""``on_error="skip"``: where a log goes on behind bytes that are damaged, and what is left of a batch."""
+"""``on_error="skip"``: where a log continues after bytes that are damaged, and what is left of a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .resync import Boundaries, Window
 
 
 class Resumption(NamedTuple):
-    """How reading goes on.
+    """How reading continues.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def resume(
 ) -> Resumption:
     """Find the next event after a damaged one, and report the bytes between as lost if there is one.
 
-    Where no event behind it ends where it says, and it does not either, the log may lack events (a copy that
+    Where no event after it ends where it says, and it does not either, the log may lack events (a copy that
     was fetched without MariaDB's annotations) or bytes. Then the next event is the first whose position runs
     ahead of the log, and that may be the one at hand: then nothing is lost.
 
@@ -110,7 +110,7 @@ def resume(
 
 
 def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:
-    """Tell an event that a log was cut in from one whose length is damaged, behind which the log goes on.
+    """Tell an event that a log was cut in from one whose length is damaged, after which the log continues.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""One log as it is walked over: the bytes at hand, and how reading goes on where they end or are damaged.
+"""One log as it is walked over: the bytes at hand, and how reading continues where they end or are damaged.
 
-Headers, events, `verify` and rows all go on by these rules, whoever finds the next event's end.
+Headers, events, `verify` and rows all continue by these rules, whoever finds the next event's end.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Track:
     lacks_bytes : bool
         Positions run ahead of the log: they are not believed any more.
     read_to : int or None
-        Where reading is to end: few bytes behind it are asked for.
+        Where reading is to end: few bytes after it are asked for.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Track:
     # ------------------------------------------------------------ what the log is
 
     def read_format(self) -> FormatDescription | None:
-        """Recognise the log; None where it ends before it says what it is."""
+        """Recognise the log; None if it ends before it says what it is."""
         head = bytes(self._view[:_HEAD_LEN]) if self._view is not None else self.source.peek(_HEAD_LEN)
         found = detect(head, self.path, verify_checksum=self.verify)
         self._head = head
@@ -157,7 +157,7 @@ class Track:
         return found
 
     def next_descriptor(self, offset: int) -> FormatDescription | None:
-        """The descriptor at an offset of the window; None where the window ends inside it.
+        """The descriptor at an offset of the window; None if the window ends inside it.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Track:
         Raises
         ------
         DecodeError
-            It lies behind the end of a file whose size is known.
+            It lies after the end of a file whose size is known.
         """
         position = max(start or 0, self.source.begin)
         if self._view is not None and position > self.end:
@@ -248,7 +248,7 @@ class Track:
         return True
 
     def _within(self, size: int) -> int:
-        """So many bytes, or as many as are wanted: behind those only the header of the next event is."""
+        """This many bytes, or as many as are wanted: after those only the header of the next event is."""
         left = 0 if self.read_to is None else self.read_to + _HEAD_LEN - self.source.position
         return min(size, left) if left > 0 else size
 
@@ -267,7 +267,7 @@ class Track:
         return True
 
     def waits(self) -> bool:
-        """Wait for more bytes, where the log is followed; False: no more come."""
+        """Wait for more bytes, where the log is followed; False: no more will come."""
         return self.follower is not None and self.follower.wait() == "more"
 
     def _ends_inside(self, offset: int) -> bool:
@@ -288,7 +288,7 @@ class Track:
         Returns
         -------
         Resumption or None
-            How the log goes on behind it. None: it has ended; `tail` tells where it did so inside an event.
+            How the log continues after it. None: it has ended; `tail` tells where it did so inside an event.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class Track:
         if self.follower is None or not self.source.seekable:
             return False
         said = self.follower.wait(_TORN_WAIT)
-        # Bytes behind the event are there: it was whole before them, and what is read now is what it is.
+        # Bytes after the event are there: it was whole before them, and what is read now is what it is.
         if said in ("next", "stopped") or (said == "more" and self._read_again_at == position):
             return False
         self._read_again_at = position if said == "more" else None
@@ -346,7 +346,7 @@ class Track:
     # ------------------------------------------------------------ damage
 
     def pass_over(self, position: int, length: int, reason: str, doubtful: int | None = None) -> Resumption:
-        """Go on at the next true event behind a damaged one; what is passed over is reported.
+        """Continue at the next true event after a damaged one; what is passed over is reported.
 
         Parameters
         ----------

@@ -90,7 +90,7 @@ class _CommitTimes:
         self._latest: int | None = None  # of the last event that was looked at
 
     def begin(self, run: Run) -> None:
-        """Go on with a run."""
+        """Continue with a run."""
         self._run = run
         self._bounds = np.flatnonzero(np.isin(run.headers["type_code"], _TRANSACTION_BOUNDS)).tolist()
         self._passed = 0  # of these
@@ -106,7 +106,7 @@ class _CommitTimes:
         return self._latest
 
     def end(self) -> None:
-        """The run is over: a transaction may go on behind it."""
+        """The run is over: a transaction may continue after it."""
         self.at(len(self._run.headers))
 
     def _told(self, found: Event | int) -> int | None:

@@ -63,7 +63,7 @@ class Archiver:
     stop : threading.Event
         Ends the archiver.
     reconnect : float
-        Seconds to go on trying after a connection was lost.
+        Seconds to keep trying after a connection was lost.
     told_status : callable
         Is given the status whenever something was put on disk, and about once in a second.
     uploader : Uploader or None
@@ -185,7 +185,7 @@ class Archiver:
                     remove_unfinished(self._files, folder)
                     logs = logs_among(self._files.names(folder))
             if logs:
-                if last.until is not None:  # it goes on, unless the server asks for another one again
+                if last.until is not None:  # it continues, unless the server asks for another one again
                     self.timeline = Timeline((*self.timeline.segments[:-1], replace(last, until=None)))
                     self._write_timeline()
                 self._take_up(folder, logs[-1])
@@ -262,7 +262,7 @@ class Archiver:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _meet(self, feed: Feed) -> None:
-        """One connection: find the place to go on from, and follow."""
+        """One connection: find the place to continue from, and follow."""
         self._identity = feed.identity
         self.status.server = feed.identity.address
         self.status.state = "comparing" if self._log is not None else "archiving"
@@ -295,7 +295,7 @@ class Archiver:
                 return  # a server that writes faster than we read would never end
 
     def _place(self, feed: Feed) -> tuple[str, int]:
-        """Where to go on: inside the growing log, or with the next one."""
+        """Where to continue: inside the growing log, or with the next one."""
         segment = self.timeline.last
         if segment is None:
             self._seam = Seam(None)
@@ -311,7 +311,7 @@ class Archiver:
         return self._log.name, kept[-1] if kept else (self._starts or [FIRST_EVENT])[0]
 
     def _fail_over(self, feed: Feed) -> tuple[str, int]:
-        """Another server: it goes on where its GTIDs say."""
+        """Another server: it continues where its GTIDs say."""
         gtids = self._known_gtids()
         if not gtids:
             if self._start is not None:
@@ -342,7 +342,7 @@ class Archiver:
         return file, FIRST_EVENT
 
     def _known_gtids(self) -> AnyGtidSet | None:
-        """All transactions in the archive or before it, since the history was begun anew."""
+        """All transactions in the archive or before it, since the history was started again."""
         gtids = self._tracker.gtids
         for segment in reversed(self.timeline.segments):
             if segment.seam == FAILOVER and segment.before:
@@ -427,7 +427,7 @@ class Archiver:
         self._tell()
 
     def _check_head(self) -> None:
-        """Behind a failover: what the head of a log says of the logs before it."""
+        """After a failover: what the head of a log says of the logs before it."""
         previous = self._tracker.previous
         segment = self.timeline.last
         if previous is None or segment is None or segment.before is None or segment.settled is not None:

@@ -87,7 +87,7 @@ class Claim:
             "updated": time.time(),
             "valid": self._valid,
         }
-        # Always as long: who asks how long it is, and reads it when it was written anew, reads all of it.
+        # Always as long: who asks how long it is, and reads it when it was rewritten, reads all of it.
         data = json.dumps(told).encode().ljust(_LEN)
         self._store.write(f"{_FOLDER}/{self._name}", io.BytesIO(data), len(data))
 

@@ -87,7 +87,7 @@ class Feed(Protocol):
         """
 
     def acknowledge(self, file: str, position: int) -> None:
-        """Everything before the position is on disk: commits that wait for it go on."""
+        """Everything before the position is on disk: commits that wait for it continue."""
 
     def close(self) -> None:
         """End the connection; may be called again."""

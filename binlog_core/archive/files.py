@@ -25,7 +25,7 @@ class Files:
         return os.pwrite(descriptor, data, position)
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """Up to so many bytes from there."""
+        """Up to this many bytes from there."""
         return os.pread(descriptor, size, position)
 
     def truncate(self, descriptor: int, size: int) -> None:

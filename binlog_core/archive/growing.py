@@ -39,7 +39,7 @@ class Found(NamedTuple):
     Parameters
     ----------
     size : int
-        Where the last whole event ends; 0 where not even the descriptor is whole.
+        Where the last whole event ends; 0 if not even the descriptor is whole.
     closed : bool
         The log was finished: its descriptor is not marked as in use.
     checksummed : bool
@@ -71,7 +71,7 @@ def whole_events(path: str) -> Found:
             for headers in log.header_chunks():
                 last = headers[-1]
                 end = int(last["position"]) + int(last["event_length"])
-        except DecodeError:  # behind what was given, events are torn
+        except DecodeError:  # after what was given, events are torn
             pass
         if not end:
             return Found(0, False, False)
@@ -268,7 +268,7 @@ class GrowingLog:
         self.synced = self.size
 
     def sync_behind(self) -> None:
-        """Begin to put on disk what was taken, and note what is there; more can be taken meanwhile."""
+        """Begin to put on disk what was taken, and note what is there; more can be taken in the meantime."""
         if self._behind is not None and self._behind[1].done():
             self._end_behind()
         if self._behind is None and self.synced != self.size:

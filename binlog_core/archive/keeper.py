@@ -37,7 +37,7 @@ class Keeper:
     compress : bool
         By zstd; the log's bytes are compared before the plain log goes.
     keep : float or None
-        Seconds that a log stays after the one that follows it was begun; None: for ever.
+        Seconds that a log stays after the one that follows it began; None: for ever.
     index : bool
         Keep an index beside the logs.
     """
@@ -88,7 +88,7 @@ class Keeper:
         self._queue.put((path, True))
 
     def leave(self, path: str) -> None:
-        """A log grows no more, because another server goes on."""
+        """A log grows no more, because another server continues."""
         self._queue.put((path, False))
 
     def check(self) -> None:
@@ -200,7 +200,7 @@ class Keeper:
     # ------------------------------------------------------------ retention
 
     def _remove_old(self) -> None:
-        """Remove logs from the oldest on, while the log after each was begun long enough ago."""
+        """Remove logs from the oldest on, while the log after each began long enough ago."""
         if self._keep is None:
             return
         limit = time.time() - self._keep
@@ -229,7 +229,7 @@ class Keeper:
 
 
 def begun_at(log: LogFile) -> int:
-    """When a log was begun: its descriptor's time, seconds since 1970 UTC; 0 where it tells none."""
+    """When a log began: its descriptor's time, seconds since 1970 UTC; 0 if it tells none."""
     try:
         with log.open() as source:
             return timestamp_of(source.peek(FIRST_EVENT + HEADER_LENGTH_V3), FIRST_EVENT)

@@ -24,7 +24,7 @@ from .files import Files, put, told
 from .names import logs_among
 
 _PIECE = 8 << 20
-_WHOLE_PART = 8 << 20  # parts of the growing log are put together up to this
+_WHOLE_PART = 8 << 20  # parts of the growing log are merged up to this
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Store:
     url : str
     storage_options : dict or None
     patience : float
-        Seconds to go on trying.
+        Seconds to keep trying.
     stop : threading.Event
         Ends waiting when set.
     """
@@ -103,7 +103,7 @@ class Store:
         return LogFile(self._url_of(name), storage_options=self._storage_options).open_stored()
 
     def write(self, name: str, source: BinaryIO, size: int, begin: int = 0) -> None:
-        """Make an object of so many bytes of a file."""
+        """Make an object of this many bytes of a file."""
 
         def written() -> None:
             source.seek(begin)
@@ -116,7 +116,7 @@ class Store:
         self._tried(written, "write", name)
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         inner = f"{self._root}/{name}"
         remove = self._fsspec.rm_file if self._fsspec is not None else self._arrow.delete_file
 
@@ -246,7 +246,7 @@ class Uploader:
     def _remove_stale_parts(self, folder: str, names: list[str]) -> None:
         """What an archiver left that died between a finished log's upload and the end of its parts.
 
-        And what is behind a part that is missing, with which readers refuse the log: it comes anew.
+        And what is after a part that is missing, with which readers refuse the log: it comes again.
         """
         kept = {part for log in without_parts(names)[1] for part in chain_of(names, log)}
         for name in names:

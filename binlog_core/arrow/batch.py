@@ -147,7 +147,7 @@ class ArrowBatch:
 
         fields, array = self.export()
         schema = self._form.schema if fields is self._form.layout.fields else pyarrow_schema(fields)
-        # As pyarrow.record_batch(self), without the schema made anew, which takes longer than a small batch.
+        # As pyarrow.record_batch(self), without making the schema again, which costs more than a small batch.
         return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -171,7 +171,7 @@ def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.Reco
     Returns
     -------
     pyarrow.RecordBatch or None
-        None: not possible; by itself each batch says why, if it is at fault.
+        None: not possible; on its own each batch says why, if it is at fault.
     """
     try:
         import pyarrow

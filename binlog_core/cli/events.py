@@ -188,7 +188,7 @@ def _events(log: Log, types: frozenset[int] | None) -> Iterator[tuple[str, Event
 def _of_threads(
     found: Iterator[tuple[str, Event, str, str | None]], threads: list[int]
 ) -> Iterator[tuple[str, Event, str, str | None]]:
-    """Those of some connections: the thread is told by a transaction's BEGIN, behind its GTID, or there."""
+    """Those of some connections: the thread is told by a transaction's BEGIN, after its GTID, or there."""
     here: int | None = None
     waiting: list[tuple[str, Event, str, str | None]] = []
     for one in found:

@@ -48,7 +48,7 @@ class Bar:
         self._position = 0
 
     def __call__(self, path: str, position: int) -> None:
-        """The work has come to a position of a file."""
+        """The work has reached a position of a file."""
         if path != self._path:
             self._before, self._path, self._position = self._before + self._position, path, 0
         self._position = max(self._position, position)

@@ -44,7 +44,7 @@ def zone_of(name: str | None) -> dt.tzinfo:
 
 
 def parse_time(text: str, zone: dt.tzinfo = dt.UTC, *, now: dt.datetime | None = None) -> dt.datetime | None:
-    """A time; None where the text is not one.
+    """A time; None if the text is not one.
 
     Parameters
     ----------

@@ -313,7 +313,7 @@ def pieces(group: Group) -> Iterator[Group]:
 
 
 def first_rows(group: Group, count: int) -> tuple[Group, int]:
-    """At most so many changed rows of a group, the first ones in log order, and how many they are."""
+    """At most this many changed rows of a group, the first ones in log order, and how many they are."""
     starts = [batch.array["image"][batch.array["image"]["op"] != POSTIMAGE] for batch in group.batches]
     found = sum(map(len, starts))
     if found <= count:

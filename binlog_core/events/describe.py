@@ -43,7 +43,7 @@ class Describer:
             self._tables[event.table_id] = full_name(event.database, event.table)
         elif not isinstance(event, RowsEvent):
             if isinstance(event, FormatDescriptionEvent):
-                self._tables.clear()  # ids begin anew with the server
+                self._tables.clear()  # ids start again with the server
             return None
         return self._tables.get(event.table_id)
 

@@ -313,7 +313,7 @@ class _Gtids:
                 self.add_mariadb((int(one["domain_id"]), int(one["server_id"])), interval)
 
     def as_set(self) -> AnyGtidSet | None:
-        """The set of all; None where there are none."""
+        """The set of all; None if there are none."""
         if self._mysql:
             return GtidSet(self._mysql)
         return MariadbGtidSet(self._mariadb) if self._mariadb else None
@@ -394,10 +394,10 @@ class _Spans:
     def __init__(self) -> None:
         self._kept: list[NDArray[np.uint64]] = []
         self._count = 0
-        self._last = np.zeros((0, 2), np.uint64)  # may go on
+        self._last = np.zeros((0, 2), np.uint64)  # may continue
 
     def add(self, begins: NDArray[np.uint64], ends: NDArray[np.uint64]) -> None:
-        """Add some that lie behind those before."""
+        """Add some that lie after those before."""
         spans = np.concatenate([self._last, np.stack([begins, ends], axis=1)])
         apart = spans[1:, 0] != spans[:-1, 1]
         joined = np.stack(

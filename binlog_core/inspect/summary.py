@@ -259,7 +259,7 @@ class LogSummary:
 
     def gtids(self) -> AnyGtidSet | None:
         """The GTIDs of all logs; None if there are none."""
-        # In pairs: a set of all so far would be made anew for each file.
+        # In pairs: a set of all so far would be made again for each file.
         sets = [file.gtids for file in self.files]
         while len(sets) > 1:
             sets = [union(a, b) for a, b in zip_longest(sets[::2], sets[1::2])]

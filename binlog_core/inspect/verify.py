@@ -66,7 +66,7 @@ class Places(list[Damage]):
         self._last: Damage | None = None
 
     def add(self, damage: Damage) -> None:
-        """Add what was found behind all others."""
+        """Add what was found after all others."""
         last = self._last
         joins = last is not None and damage.begin <= last.end and damage.reason == last.reason
         if joins and last is not None:
@@ -327,7 +327,7 @@ class _Verifier:
         for fields, body in bodies_in(run, headers):
             kind = fields.type_code
             content = b""
-            if kind in _OFTEN_THE_SAME:  # but for what stands at their beginning
+            if kind in _OFTEN_THE_SAME:  # except for what stands at their beginning
                 content = bytes((kind,)) + body[_OFTEN_THE_SAME[kind] :]
                 if content in self.parsed:
                     continue

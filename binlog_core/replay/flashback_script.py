@@ -25,7 +25,7 @@ class FlashbackScript(Script):
     file, maker, tell, mariadb, limits
         As for `Script`.
     partial : bool
-        Take back what can be, also of transactions that cannot be taken back whole.
+        Reverse what can be, also of transactions that cannot be reversed whole.
     """
 
     def __init__(

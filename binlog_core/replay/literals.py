@@ -102,7 +102,7 @@ def time_text(value: dt.timedelta) -> str:
 
 
 def introducer(charset: str) -> str:
-    """A character set's name as a server knows it in front of a literal."""
+    """A character set's name as a server knows it before a literal."""
     return "utf8mb4" if charset in _UTF8 else charset
 
 

@@ -39,7 +39,7 @@ _MOST_OF_A_STATEMENT = 200  # characters that are told
 
 
 def preamble(*, mariadb: bool) -> Iterator[str]:
-    """What stands in front of a script's statements."""
+    """What stands before a script's statements."""
     if mariadb:
         yield SANDBOX
     yield "# For a client with --default-character-set=utf8mb4"

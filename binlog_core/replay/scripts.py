@@ -150,7 +150,7 @@ class Script(ABC):
                 self._begin(group.path, batch.transactions[index])
             self._write(made[i][record])
         if self._open is not None and ends.get(self._open.begin, (0, 0))[0]:
-            self._finish(ends)  # nobody waits for a COMMIT until the next transaction comes
+            self._finish(ends)  # nothing waits for a COMMIT until the next transaction comes
         self._flush()
 
     def close(self, *, broken: bool = False) -> None:
@@ -159,7 +159,7 @@ class Script(ABC):
         Parameters
         ----------
         broken : bool
-            Because of an error: the log goes on.
+            Because of an error: the log continues.
         """
         self._finish({})
         for one in self._prepared.values():

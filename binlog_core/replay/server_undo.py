@@ -169,7 +169,7 @@ class ServerUndo:
         return condition if condition.endswith(" LIMIT 1") else f"{condition} LIMIT 1"
 
     def _moves_away(self, row: UndoRow) -> bool:
-        """Whether the row that has a deleted one's key now is taken back too."""
+        """Whether the row that has a deleted one's key now is reversed too."""
         assert row.before is not None
         ident = ident_of(row.plan, row.before)
         return any(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
-_PLANS = 1024  # kept before all are made anew
+_PLANS = 1024  # kept before all are made again
 
 Literals = Sequence[str | None]  # one for each decoded column; None: the image lacks it
 
@@ -186,7 +186,7 @@ class BatchStatements:
         )
 
     def _literals(self, batch: ChangeBatch, reader: RowReader, i: int) -> list[str | None]:
-        """Of one column in every record; None where it is absent."""
+        """Of one column in every record; None if it is absent."""
         plan = self._plan
         column, make = plan.columns[i], plan.makers[i]
         refused: Any = None

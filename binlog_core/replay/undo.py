@@ -438,7 +438,7 @@ class _Collector(Script):
         self.tracked.setdefault((row.table, _ident(row)), []).append(row)
 
     def _take(self, plan: TableStatements, before: Literals | None, after: Literals | None) -> UndoRow | None:
-        """The tracked row that a change goes on with; it is no longer tracked under that key."""
+        """The tracked row that a change continues with; it is no longer tracked under that key."""
         if before is not None:
             row = self._pop(plan, before, dead=False)
             if row is None and plan.key is not None and (gone := self._pop(plan, before, dead=True)):
@@ -505,7 +505,7 @@ def _check(row: UndoRow) -> None:
 def _find_later(
     open_changes: Opener, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]
 ) -> None:
-    """Mark the rows that logs change behind the last change which is taken back."""
+    """Mark the rows that logs change after the last change which is reversed."""
     tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
     tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
     for row in rows:

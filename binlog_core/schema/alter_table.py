@@ -264,7 +264,7 @@ class Alteration:
         return self._positions.get(name.casefold())
 
     def _take_column(self, reader: TokenReader) -> int | None:
-        """Take ``[IF EXISTS] name``: its index; None where it is missing and may be."""
+        """Take ``[IF EXISTS] name``: its index; None if it is missing and may be."""
         missing_allowed = reader.accept("IF", "EXISTS")
         name = reader.name()
         index = self._find(name)
@@ -305,7 +305,7 @@ class Alteration:
         return with_keys(after, *self._new_keys(new_names))
 
     def _new_keys(self, new_names: dict[int, str]) -> tuple[tuple[str, ...] | None, list[UniqueKey]]:
-        """The primary key, given anew or the old one under new names, and so the UNIQUE indexes."""
+        """The primary key, given again or the old one under new names, and so the UNIQUE indexes."""
 
         def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(new_names[i] for i in map(self._find, names) if i in new_names)

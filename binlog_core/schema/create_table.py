@@ -200,7 +200,7 @@ def _with_arguments(column: ColumnSchema, numbers: list[int]) -> ColumnSchema:
 
 
 def _read_members(reader: TokenReader) -> tuple[str, ...] | None:
-    """The members in parentheses; None where one is not written as plain text, such as x'e9'."""
+    """The members in parentheses; None if one is not written as plain text, such as x'e9'."""
     reader.expect_symbol("(")
     members: list[str] = []
     plain = True
@@ -355,7 +355,7 @@ class Keys:
     unique: list[UniqueKey] = field(default_factory=list)
 
     def read(self, reader: TokenReader) -> bool:
-        """Take an index, constraint or period; False where a column comes."""
+        """Take an index, constraint or period; False if a column comes."""
         if not _comes_key_or_constraint(reader):
             return False
         name = None

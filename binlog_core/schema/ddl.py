@@ -48,7 +48,7 @@ class Unfollowed:
     position : int
         Of its event.
     table : str or None
-        ``database.table``; None where not even the table could be told.
+        ``database.table``; None if not even the table could be told.
     reason : str
     """
 
@@ -282,7 +282,7 @@ class _Statement:
     _at_work: TableKey | None = None
 
     def run(self) -> bool:
-        """Follow the statement; False where it is none of ours."""
+        """Follow the statement; False if it is none of ours."""
         reader = self.reader
         if reader.accept("SET", "STATEMENT"):  # MariaDB: SET STATEMENT variable = value FOR statement
             while not reader.accept("FOR"):
@@ -420,7 +420,7 @@ class _Statement:
 
     def _database_options(self, *, created: bool, or_replace: bool) -> None:
         reader = self.reader
-        # With IF NOT EXISTS nobody knows whether the database was there, and with what.
+        # With IF NOT EXISTS it is not known whether the database was there, and with what.
         certain = not reader.accept("IF", "NOT", "EXISTS")
         options = new_table_options()
         has_name = reader.word() not in ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ")

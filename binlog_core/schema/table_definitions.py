@@ -184,7 +184,7 @@ _LOB_CAPACITY = (2**8 - 1, 2**16 - 1, 2**24 - 1, 2**32 - 1)
 
 
 def smallest_lob(kind: tuple[str, ...], size: int) -> str:
-    """The smallest TEXT or BLOB type that holds so many bytes."""
+    """The smallest TEXT or BLOB type that holds this many bytes."""
     return next((name for name, most in zip(kind, _LOB_CAPACITY, strict=True) if size <= most), kind[-1])
 
 

@@ -93,7 +93,7 @@ def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None)
     sql_mode : int
         The server's bit mask; ANSI_QUOTES and NO_BACKSLASH_ESCAPES matter here.
     most : int or None
-        Characters that are read; a text that goes on is refused there.
+        Characters that are read; a text that continues is refused there.
 
     Yields
     ------
@@ -114,7 +114,7 @@ def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None)
 
 
 def _tokens(sql: str, sql_mode: int, most: int) -> Iterator[Token | None]:
-    """The tokens of a text; None where a statement ends."""
+    """The tokens of a text; None if a statement ends."""
     escapes = not sql_mode & SQL_MODE_NO_BACKSLASH_ESCAPES
     ansi_quotes = bool(sql_mode & SQL_MODE_ANSI_QUOTES)
     match_token = _PATTERNS[escapes].match

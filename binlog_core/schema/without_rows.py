@@ -59,7 +59,7 @@ def table_without_rows(schema: TableSchema, *, mariadb: bool) -> Table | None:
     Returns
     -------
     Table or None
-        None where a column is of a type of which only a log knows the layout.
+        None if a column is of a type of which only a log knows the layout.
     """
     columns = []
     for index, known in enumerate(schema.columns):

@@ -45,7 +45,7 @@ class Address:
         Seconds after which a server with nothing to send says that it is there. A line that is silent for
         twice as long is dead.
     reconnect : float
-        Seconds to go on trying after a line was lost; 0: not at all.
+        Seconds to keep trying after a connection was lost; 0: not at all.
     semi_sync : bool
         Register as a semi-synchronous replica: the server's commits wait for ``log.acknowledge``.
     compression : str

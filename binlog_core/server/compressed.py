@@ -64,8 +64,8 @@ class Frames:
     def expect(self, number: int, *, may_restart: bool = False) -> None:
         """The next frame has this number, and each further one the next, modulo 256.
 
-        With `may_restart` any may be 0: behind an event that a semi-synchronous server wants acknowledged it
-        counts anew, and which events those are the packets in the frames tell.
+        With `may_restart` any may be 0: after an event that a semi-synchronous server wants acknowledged it
+        starts from 0 again; the packets in the frames show which events those are.
         """
         self._number = number
         self._may_restart = may_restart
@@ -84,7 +84,7 @@ class Frames:
         return memoryview(self._raw)[self._end :]
 
     def received(self, count: int) -> None:
-        """So many bytes came."""
+        """This many bytes came."""
         self._end += count
 
     def take(self, room: memoryview) -> int:

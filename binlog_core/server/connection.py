@@ -43,7 +43,7 @@ class _Bounds:
         self.end, self.left = time.monotonic() + seconds, size
 
     def count(self, size: int) -> None:
-        """So many bytes came."""
+        """This many bytes came."""
         if self.end is not None:
             self.left -= size
             if self.left < 0:

@@ -40,7 +40,7 @@ _MOST_TRIES = 5  # to ask for the tables while nobody changes one
 
 
 class _Statement(NamedTuple):
-    """A statement that changes tables; `tables` in small letters, None: nobody knows which."""
+    """A statement that changes tables; `tables` in small letters, None: it is not known which."""
 
     file: str
     place: tuple[int, int]  # number of the log among those looked at, position
@@ -61,7 +61,7 @@ class History:
     """
 
     def __init__(self, address: Address, limits: Limits) -> None:
-        # A server id of its own: the stream beside it goes on.
+        # A server id of its own: the stream beside it continues.
         self._address = replace(address, server_id=None, semi_sync=False)
         self._limits = limits
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class History:
         self._asked = 0  # statements that `_tables` knows of
 
     def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
-        """What is known where a source begins, and what becomes known with statements behind it.
+        """What is known where a source begins, and what becomes known with statements after it.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class _Touching(DdlTracker):
         return super().definition(database, table)
 
     def touched_by(self, event: QueryEvent, *, mariadb: bool) -> frozenset[TableKey] | None:
-        """The tables that a statement may change; None: nobody knows which."""
+        """The tables that a statement may change; None: it is not known which."""
         self._touched = set()
         self.unfollowed.clear()
         self.apply_event(event, mariadb=mariadb)

@@ -85,7 +85,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
     ----------
     address : Address
     archive : path, optional
-        Directory of an archive of its logs: can it go on, and is there room?
+        Directory of an archive of its logs: can it continue, and is there room?
 
     Returns
     -------
@@ -219,7 +219,7 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
 
 
 def _number(text: str | None, times: int = 1) -> int:
-    """A setting's number; 0 where it is not one that can be."""
+    """A setting's number; 0 if it is not one that can be."""
     try:
         return int(min(float(text or 0) * times, 2**63))
     except (ValueError, OverflowError):
@@ -238,7 +238,7 @@ def _hours_on_rds(connection: Connection) -> int:
 
 
 def _archive(connection: Connection, settings: dict[str, str], path: str) -> list[Finding]:
-    """Whether an archive can go on, and its disk takes what comes."""
+    """Whether an archive can continue, and its disk takes what comes."""
     out = []
     there = os.path.abspath(path)
     while not os.path.isdir(there):  # it is made where it is missing

@@ -38,7 +38,7 @@ NON_BLOCK = 1  # end where the logs end
 SEND_ANNOTATE_ROWS = (
     2  # of MariaDB; without it the logs have gaps. (On MySQL 2 stands for longer heartbeats.)
 )
-_ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # behind the position
+_ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # after the position
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
 _GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
@@ -61,7 +61,7 @@ class Begin:
         "" stands for the oldest log that the server has.
     position : int
     gtids : bytes or str or None
-        MySQL's encoded set of what is not to be sent, or MariaDB's list of where to go on; None: everything.
+        MySQL's encoded set of what not to send, or MariaDB's list of where to continue; None: everything.
     """
 
     file: str = ""
@@ -129,7 +129,7 @@ class Dump:
         self._handed = False  # the events in the buffer are somebody else's until the next call
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
-        self._described = False  # but for what describes the log
+        self._described = False  # except for what describes the log
         self._prepare(server_id, uuid)
         self._socket = connection.take_socket()
         self._frames = connection.frames
@@ -280,7 +280,7 @@ class Dump:
         return state, packets.take_gtids()
 
     def running_gtid(self) -> tuple[int, bytes, bytes, int, int, int] | None:
-        """Of the transaction that may still go on (see `gtid_of`)."""
+        """Of the transaction that may still continue (see `gtid_of`)."""
         return self._packets.running_gtid() if self._packets.begun == 1 else None
 
     @property
@@ -292,7 +292,7 @@ class Dump:
         packets = self._packets
         position, gap = packets.position, packets.gap
         if type_of(self._buffer) == EventType.MARIADB_START_ENCRYPTION:
-            packets.drop()  # sent again, in front of what is asked for
+            packets.drop()  # sent again, before what is asked for
         elif gap - position < 2**31:
             packets.accept(self._buffer, gap)  # withheld: transactions that we said that we have
         else:
@@ -360,7 +360,7 @@ class Dump:
     # ------------------------------------------------------------ bytes
 
     def _forget(self) -> None:
-        """Make room: what is behind the whole events moves to the front."""
+        """Make room: what is after the whole events moves to the front."""
         packets = self._packets
         rest = packets.written - packets.whole + packets.fill - packets.unread
         target = self._buffer

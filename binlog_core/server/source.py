@@ -68,7 +68,7 @@ class ServerSource(Source):
                 self.begin = run.position
                 self._head = MAGIC + bytes(run.events[:_LONGEST_DESCRIPTOR])
                 return
-            if run.kind in ("file", "failover"):  # nothing is in this log behind the position
+            if run.kind in ("file", "failover"):  # nothing is in this log after the position
                 self._end(run)
                 return
         self._end(None)
@@ -156,7 +156,7 @@ class ServerFollower:
     stop : threading.Event
         Ends the waiting when set.
     report : Report
-        Told of lines that were lost and mended.
+        Told of connections that were lost and repaired.
     """
 
     def __init__(self, source: ServerSource, stop: threading.Event, report: Report) -> None:

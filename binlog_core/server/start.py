@@ -30,7 +30,7 @@ class Start:
     gtids : GtidSet, MariadbGtidSet or None
         What came before it, where that is known.
     records : int
-        Row images from there on that were had before.
+        Row images from there on that were read before.
     transaction : Gtid, MariadbGtid or None
         Of which they are; None: the first that comes.
     """
@@ -83,7 +83,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
 
 
 def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
-    """Everything that is not in a set (on MariaDB: behind the last GTID of each domain)."""
+    """Everything that is not in a set (on MariaDB: after the last GTID of each domain)."""
     if not gtids:  # an empty set is of both vendors
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
@@ -246,7 +246,7 @@ def still_has(connection: Connection, facts: Facts) -> str:
 
 
 def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
-    """The last log that was begun before a moment; "" where the logs cannot be listed."""
+    """The last log that began before a moment; "" where the logs cannot be listed."""
     from .._decode.selection import timestamp_of
 
     logs = logs_of(connection)
@@ -264,7 +264,7 @@ def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
 
 
 def _begin_of(connection: Connection, file: str) -> int:
-    """When a log was begun, in seconds since 1970 UTC."""
+    """When a log began, in seconds since 1970 UTC."""
     from .stream import ServerStream
 
     address = replace(connection.address, hosts=(connection.host,))

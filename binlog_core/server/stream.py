@@ -1,4 +1,4 @@
-"""The raw events of a server's logs, run by run, over lost lines, restarts and failovers."""
+"""The raw events of a server's logs, run by run, over lost connections, restarts and failovers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class ServerStream:
 
     Joined in order, the "events" of a log from position 4 on are its file without the four bytes in front
     (with the in-use flag cleared while it still grows). A run never crosses a log's end, and "file" comes
-    before the first run of each. After a lost line the stream goes on at the byte where the last whole event
-    ended: a user sees nothing of it. Only where another host of the address has to take over is there a run
-    "failover", and then a "file" of that server's.
+    before the first run of each. After a lost connection the stream continues at the byte where the last
+    complete event ended, without any trace. Only if another host of the address has to take over, there is a
+    run "failover", and then a "file" of that server.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ServerStream:
     limits : Limits, optional
         `event_bytes` bounds one event.
     told : callable, optional
-        Is given a text for each line that was lost and mended.
+        Is given a text for each line that was lost and repaired.
     stopping : threading.Event, optional
         Ends the stream when set.
 
@@ -80,14 +80,14 @@ class ServerStream:
     facts : Facts
         What the server said of itself when it was last connected to.
     reconnects : int
-        Lines that were lost and mended.
+        Lines that were lost and repaired.
     ended : bool
         All that was asked for has been handed out.
 
     Raises
     ------
     UnreachableError
-        No host answers; later: a lost line did not come back within the address's `reconnect` seconds.
+        No host answers; later: a lost connection did not come back within the address's `reconnect` seconds.
     AuthenticationError, PrivilegeError, PurgedError, PositionError, DivergedError, IdentityError, ServerError
         The server refuses.
     ProtocolError
@@ -237,7 +237,7 @@ class ServerStream:
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """What has been handed out, without the transaction that may still go on; None: not known.
+        """What has been handed out, without the transaction that may still continue; None: not known.
 
         Who decodes the events knows better: set it after a run "failover" to say what is done with.
         """
@@ -291,7 +291,7 @@ class ServerStream:
                 )
             self._files += 1
             if known:
-                return None  # the line was mended
+                return None  # the line was repaired
             self._identity = None
             return run
         if run.kind == "descriptor" or (run.kind == "events" and run.position == FIRST_EVENT):
@@ -340,7 +340,7 @@ class ServerStream:
             self._running = gtid_of(found) if found is not None else None
 
     def _reaches_stop(self, file: str, position: int) -> bool:
-        """Whether a place is `stop`, or behind it; of logs under another name nobody can tell."""
+        """Whether a place is `stop`, or after it; of logs under another name it cannot be known."""
         if self._stop is None:
             return False
         (base, number), (last_base, last_number) = _number(file), _number(self._stop[0])
@@ -400,7 +400,7 @@ class ServerStream:
         return self._dump.host if self._dump is not None else self.address.hosts[0]
 
     def _try(self, hosts: list[tuple[str, int]]) -> ServerError | None:
-        """Go on with the first host that can; what is wrong with the last, if none can."""
+        """Continue with the first host that can; what is wrong with the last, if none can."""
         problem: ServerError | None = None
         for host in hosts:
             try:
@@ -428,7 +428,7 @@ class ServerStream:
         return facts.uuid == self.facts.uuid
 
     def _again(self) -> Begin:
-        """Where the same server is to go on."""
+        """Where the same server is to continue."""
         if self._from_gtids is None:
             return Begin(self.file, self.position)
         if isinstance(self._from_gtids, MariadbGtidSet):
@@ -437,7 +437,7 @@ class ServerStream:
         return Begin(self.file, self.position, encoded(self._from_gtids, tags=tags))
 
     def _check_successor(self, connection: Connection, facts: Facts) -> None:
-        """Whether another server can go on: it has all that we have, which GTIDs tell."""
+        """Whether another server can continue: it has all that we have, which GTIDs tell."""
         if self._stop_given:
             raise DivergedError(
                 "another server has taken over, but stop= is a place in the logs of the one that was lost:"
@@ -465,7 +465,7 @@ class ServerStream:
             )
 
     def _succeed(self, connection: Connection, facts: Facts) -> bool:
-        """Go on with another server, behind the last transaction that ended; False: not with this one yet."""
+        """Continue with another server, after the last complete transaction; False: not with this one yet."""
         self._successor = None
         with _ClosingOnError(connection):
             try:

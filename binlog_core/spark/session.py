@@ -77,7 +77,7 @@ def quiet_java() -> Iterator[str]:
     Yields
     ------
     str
-        The file's path. Java goes on writing to it for as long as it lives; the caller deletes it.
+        The file's path. Java continues writing to it for as long as it lives; the caller deletes it.
     """
     handle, path = tempfile.mkstemp(prefix="binlog-core-spark-", suffix=".log")
     sys.stderr.flush()

@@ -86,7 +86,7 @@ class SplitBounds:
         return self._splittable and not self.split.whole
 
     def finish(self, decoder: LogDecoder) -> None:
-        """Find `next_anchor`, once the decoder has come to the end."""
+        """Find `next_anchor`, once the decoder has reached the end."""
         here, end = decoder.stopped_at, self.split.end
         if not self._splittable or here is None or end is None:
             return

@@ -81,7 +81,7 @@ def trust_split(split: Split, *, storage_options: dict[str, Any] | None = None) 
 
 
 def _anchor_behind(source: Source, head: Head, here: int, least: int) -> int | None:
-    """The first anchor at or behind `least`, from the true event at `here` on; None: the log ends before."""
+    """The first anchor at or after `least`, from the true event at `here` on; None: the log ends before."""
     window, base, offset = window_at(source, here)
     window, base, offset, status = walk_to_anchor(source, head, window, base, offset, least=least, limit=None)
     if status == _resync.WALK_BROKEN:

@@ -296,7 +296,7 @@ cdef class _Columns:
 
     cdef int fill_object(self, int k, object convert, object given) except -1:
         # Take column k out value by value: convert(bytes) gives UTF-8 or None for null;
-        # given[record] is used instead where it is there.
+        # given[record] is used instead if it exists.
         cdef tile_t tile
         cdef int64_t first = 0
         cdef int i

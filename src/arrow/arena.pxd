@@ -25,7 +25,7 @@ cdef extern from *:
     #endif
     """
     int drop_one "BINLOG_DROP"(int* count) noexcept nogil
-    # Under the sanitizer each buffer is a block of just its size: what is written behind it is seen.
+    # Under the sanitizer each buffer is a block of just its size: what is written after it is seen.
     const bint EXACT "BINLOG_EXACT"
 
 cdef enum:
@@ -100,7 +100,7 @@ cdef inline bint add_block(arena_t* arena, size_t least) noexcept nogil:
 
 
 cdef inline void* allot(arena_t* arena, size_t size) noexcept nogil:
-    # So many bytes of any content, aligned; NULL: no memory, or more than the arena may have
+    # This many bytes of any content, aligned; NULL: no memory, or more than the arena may have
     cdef uint8_t* place
     if not EXACT:
         size = (size + ALIGNED - 1) // ALIGNED * ALIGNED

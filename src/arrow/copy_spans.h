@@ -1,4 +1,4 @@
-/* Values of variable length out of a tile of records, laid one behind the other; and whether bytes are ASCII.
+/* Values of variable length out of a tile of records, laid one after the other; and whether bytes are ASCII.
  *
  * Header-only, no state. The loops are written once, in plain C with copies of a fixed 64 bytes, and compiled twice on
  * x86-64: for every processor (two moves of 16 bytes at a time), and for those with AVX2 (32 bytes). Elsewhere the
@@ -14,7 +14,7 @@
 #include "types/ascii.h"
 
 enum {
-    BINLOG_STEP = 64,      /* bytes of a copy: so many may be read and written behind a value */
+    BINLOG_STEP = 64,      /* bytes of a copy: so many may be read and written after a value */
     BINLOG_SHORT = 256,    /* bytes up to which calling memcpy is dearer than such steps */
     BINLOG_AHEAD = 24      /* values that are asked of the memory before they are copied */
 };
@@ -105,7 +105,7 @@ BINLOG_INLINE int binlog_copy_spans_loop(binlog_spans_t* s, int i, int with_null
 typedef struct {
     const uint8_t* const* at;   /* for each row a place, */
     uint32_t offset;            /* and how far behind it the length stands, */
-    uint32_t width;             /* which has so many bytes, 1 to 4 */
+    uint32_t width;             /* which has this many bytes, 1 to 4 */
     int count;
     uint8_t* data;              /* as in binlog_spans_t */
     size_t room;
@@ -122,11 +122,11 @@ BINLOG_INLINE uint32_t binlog_length_at(const uint8_t* p, uint32_t width) {
         memcpy(&two, p, 2);
         return two;
     }
-    memcpy(&length, p, 4);      /* of three bytes the fourth is there, too: the room behind a row */
+    memcpy(&length, p, 4);      /* of three bytes the fourth is there, too: the room after a row */
     return width == 3 ? length & 0xFFFFFF : length;
 }
 
-/* As binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable behind each row. */
+/* As binlog_copy_spans_loop. The values lie in their rows, and BINLOG_STEP bytes are readable after each row. */
 BINLOG_INLINE int binlog_copy_values_loop(binlog_values_t* s, int i, uint32_t width) {
     const uint8_t* const* at = s->at;
     const uint32_t offset = s->offset;

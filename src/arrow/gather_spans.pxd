@@ -64,7 +64,7 @@ cdef inline gather_status_t locate_spans(column_t* c, tile_t* tile, uint64_t* to
 cdef inline uint8_t* put_bytes(
     uint8_t* out, const uint8_t* start, uint32_t length, const uint8_t* end
 ) noexcept nogil:
-    # Room is reserved, and SLACK more. Most values are short: copies of fixed size, where the buffer goes on
+    # Room is reserved, and SLACK more. Most values are short: copies of fixed size, where the buffer continues
     # that far. One is made in any case, which saves a branch.
     cdef uint32_t at = SLACK
     if length <= SHORT and end - start >= SHORT:
@@ -87,7 +87,7 @@ cdef inline void append_bytes(
 cdef inline gather_status_t begin_values(
     column_t* c, tile_t* tile, uint64_t growth, uint64_t more
 ) noexcept nogil:
-    # The tile's spans, and room for so many bytes for each of theirs, and more.
+    # The tile's spans, and room for this many bytes for each of theirs, and more.
     cdef uint64_t total
     cdef gather_status_t status = locate_spans(c, tile, &total)
     if status != GATHER_OK:
@@ -243,7 +243,7 @@ cdef inline void repeat_label(const uint8_t* label, int length, int count, uint8
 
 
 cdef inline gather_status_t gather_label(column_t* c, tile_t* tile) noexcept nogil:
-    # Texts shorter than LABEL, copied with the room behind them
+    # Texts shorter than LABEL, copied with the room after them
     cdef int i, count = tile.count
     cdef ptrdiff_t stride = tile.stride
     cdef const uint8_t* value = tile.records + c.field

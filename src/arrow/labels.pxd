@@ -24,7 +24,7 @@ cdef inline int fill_labels(
     cdef uint32_t code
     cdef list labels = [text.encode("utf-8", "replace") for text in texts]
     cdef Py_ssize_t k, label_count = len(labels)
-    # Each with room behind it, so that most are copied as one block of fixed size.
+    # Each with room after it, so that most are copied as one block of fixed size.
     cdef list padded = [label + bytes(SLACK) for label in labels]
     if not init_array(arena, node, count, 3, 0):
         return 0

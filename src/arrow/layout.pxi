@@ -27,7 +27,7 @@ cdef class Layout:
     cdef uint32_t absent_bitmap
     cdef readonly int table_columns   # so many of the columns are the table's
     cdef readonly object dtype
-    cdef readonly tuple columns       # those of changes behind the table's
+    cdef readonly tuple columns       # those of changes after the table's
     cdef readonly tuple fields
     cdef list keep
 
@@ -86,7 +86,7 @@ cdef class Layout:
         return 0
 
     cdef int add_change(self, object change, object places, uint32_t offset) except -1:
-        # A column made of what stands in front of the row
+        # A column made of what stands before the row
         cdef column_t* c = &self.items[self.count]
         dtype, place = places[change.source][:2]
         c.field = offset + place

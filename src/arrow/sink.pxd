@@ -29,7 +29,7 @@ cdef struct sink_t:
     made_t made
     int64_t capacity                    # rows that the columns have room for
     int pending                         # rows of the tile
-    bint by_row                         # they are decoded, but for what the lanes hold; else they are located only
+    bint by_row                         # they are decoded, except for what the lanes hold; else they are located only
     int null_rows                       # of those, with NULLs
     size_t dates                        # that were none before the tile
     void* aims                          # see decode/row_columns.pxd; NULL: no row had a NULL yet
@@ -130,7 +130,7 @@ cdef inline bint make_room(sink_t* sink, int more) noexcept nogil:
 
 
 cdef inline bint keep_nulls(sink_t* sink, column_t* c) noexcept nogil:
-    # The nulls of the tile, behind any number of rows. False: no memory
+    # The nulls of the tile, after any number of rows. False: no memory
     cdef tile_t* tile = &sink.tile
     cdef size_t size = <size_t> sink.capacity // 8 + 24
     cdef uint64_t nulls

@@ -13,7 +13,7 @@ cdef enum:
     TILE = 512            # records; a multiple of 8, so that each begins a byte of the validity bitmap
     NULL_BYTES = TILE // 8
     GUESSED = 16 << 20    # bytes at most that are asked for on the word of a few values
-    SLACK = 64            # bytes that a growing buffer has behind its end, for copies of fixed size
+    SLACK = 64            # bytes that a growing buffer has after its end, for copies of fixed size
     LABEL = 32            # bytes of a short text
 
 cdef enum layout_t:
@@ -63,7 +63,7 @@ cdef struct column_t:
     uint64_t pad              # BINARY(n): shorter values get zero bytes up to it
     const uint32_t* codes     # ENUM, SET: number or bit to place in the dictionary
     uint32_t code_count       # of codes; LAYOUT_LABEL: of labels; LAYOUT_COMMIT_TIME: of transactions
-    const uint8_t* members    # ENUM, SET: the dictionary's texts, one behind the other,
+    const uint8_t* members    # ENUM, SET: the dictionary's texts, one after the other,
     const int32_t* ends       # where each begins, and the last ends,
     uint32_t member_count     # and how many they are
     bint nested               # LAYOUT_FIXED_BYTES: a list
@@ -73,7 +73,7 @@ cdef struct column_t:
     const uint8_t* labels     # each LABEL bytes long, the last of which is its length
     const uint8_t* transactions
     uint32_t transaction_len  # bytes of one of them,
-    uint32_t commit_time      # where in it: int64, below 0 where unknown,
+    uint32_t commit_time      # where in it: int64, below 0 if unknown,
     uint32_t begin_time       # and uint32, used then
     uint8_t* validity         # NULL until the first null
     int64_t null_count
@@ -123,7 +123,7 @@ cdef inline bint grow_data(column_t* c, const tile_t* tile, size_t needed) noexc
 
 
 cdef inline bint reserve_data(column_t* c, const tile_t* tile, size_t more) noexcept nogil:
-    # Room for so many bytes after the present ones
+    # Room for this many bytes after the present ones
     cdef size_t needed = c.data_len + more + SLACK
     return needed <= c.data_capacity or grow_data(c, tile, needed)
 

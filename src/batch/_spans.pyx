@@ -31,7 +31,7 @@ def compact_spans(cnp.ndarray records not None, columns, buffer):
     Returns
     -------
     bytes
-        The values, one behind the other.
+        The values, one after the other.
 
     Raises
     ------

@@ -20,7 +20,7 @@ cdef packed struct span_t:          # twin of SPAN_DTYPE: where a value of varia
 
 cdef packed struct transaction_t:   # twin of TRANSACTION_DTYPE
     uint64_t begin_position         # of its first event: GTID, BEGIN, XA START
-    uint64_t end_position           # first byte behind its last event; 0: not seen yet
+    uint64_t end_position           # first byte after its last event; 0: not seen yet
     uint32_t timestamp              # of the first event's header, seconds since 1970 UTC
     int64_t commit_time             # microseconds since 1970 UTC; -1: the log does not tell
     uint8_t gtid_kind               # gtid_kind_t

@@ -39,7 +39,7 @@ cdef binlog_crc_t implementation_of(name) except *:
 
 
 def run_holds(const uint8_t[::1] data not None, const uint16_t[::1] ends not None, *, implementation=None):
-    """Whether messages that stand one behind the other, each with its CRC behind it, all agree with their CRCs.
+    """Whether messages that stand one after the other, each with its CRC after it, all agree with their CRCs.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ typedef enum {
 /* ---- portable ---------------------------------------------------------------------------- */
 
 /* A table's entry is linear in the bits of its index, so eight powers make all 256 entries:
- * bit b of a byte that has k bytes behind it weighs x^(32 + 8k + 7 - b). */
+ * bit b of a byte that has k bytes after it weighs x^(32 + 8k + 7 - b). */
 #define BINLOG_CRC_1(i, a, b, c, d, e, f, g, h)                                              \
     (((i) & 1 ? a : 0u) ^ ((i) & 2 ? b : 0u) ^ ((i) & 4 ? c : 0u) ^ ((i) & 8 ? d : 0u) ^     \
      ((i) & 16 ? e : 0u) ^ ((i) & 32 ? f : 0u) ^ ((i) & 64 ? g : 0u) ^ ((i) & 128 ? h : 0u))
@@ -118,7 +118,7 @@ static const long long binlog_crc_move_256[2] = {BINLOG_CRC_MOVE(0x9570D495, 0x0
 static const long long binlog_crc_move_384[2] = {BINLOG_CRC_MOVE(0x69CCFC0D, 0x2A283862)};
 static const long long binlog_crc_move_512[2] = {BINLOG_CRC_MOVE(0x653D9822, 0xCAD38E8F)};
 static const long long binlog_crc_move_2048[2] = {BINLOG_CRC_MOVE(0x7CC8E1E7, 0x03F9F863)};
-/* 16 bytes with 15, 14 … 0 times 16 more behind them: moved to the message's end, and 32 bits on. */
+/* 16 bytes with 15, 14 … 0 times 16 more after them: moved to the message's end, and 32 bits on. */
 static const long long binlog_crc_move_to_end[32] = {
     BINLOG_CRC_MOVE(0xE95C1271, 0x0077F00D), BINLOG_CRC_MOVE(0x1F0C2CDD, 0x4A28BD43),
     BINLOG_CRC_MOVE(0xFE807BBD, 0x682BDD4F), BINLOG_CRC_MOVE(0x3C656CED, 0x596C8D81),

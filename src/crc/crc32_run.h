@@ -1,6 +1,6 @@
-/* The CRC-32 of many messages that stand one behind the other, each with its own CRC stored behind it.
+/* The CRC-32 of many messages that stand one after the other, each with its own CRC stored after it.
  *
- * CRC-32 is linear. A message with the right CRC behind it takes the register from all ones to one constant, K. So
+ * CRC-32 is linear. A message with the right CRC after it takes the register from all ones to one constant, K. So
  * what the register becomes over the whole run, begun with 0, depends on nothing but where the messages end:
  *
  *     run = x^(8 L) * (ones + (K + ones) * sum of x^(-8 end)) + ones      (ends from the run's start, the last is L)
@@ -70,7 +70,7 @@ static int binlog_crc_run_holds(binlog_crc_t which, const uint8_t* p, uint32_t r
     for (size_t i = 0; i < count; i++) {
         sum = _mm_xor_si128(sum, binlog_crc_back_by(ends[i]));
     }
-    /* Off with what was read behind the run; then both sides stand at the run's start. */
+    /* Off with what was read after the run; then both sides stand at the run's start. */
     run ^= binlog_crc_bare(which, p + length, read - length);
     uint32_t found = binlog_crc_rest(binlog_crc_product(run, binlog_crc_rest(binlog_crc_back_by(read))));
     uint32_t ones = binlog_crc_rest(binlog_crc_product(~0u, binlog_crc_rest(binlog_crc_back_by(length))));

@@ -70,7 +70,7 @@ include "decode/place.pxi"
 
 
 cdef size_t room_behind(buffer, const Py_buffer* view) except? 0:
-    # Of a part of a bytearray, the bytes of that behind the part: they stay where they are while the part is held
+    # Of a part of a bytearray, the bytes of that after the part: they stay where they are while the part is held
     cdef PyObject* base
     if PyMemoryView_Check(buffer):
         base = PyMemoryView_GET_BASE(buffer)
@@ -114,7 +114,7 @@ cdef class Decoder(Place):
     cdef uint64_t followed          # the version of the wishes that the plans follow
     cdef list plans                 # of each plan: the Plan of its definitions
     cdef list layouts               # … and what its `columnar` refers to
-    cdef list shapes                # of each shape: a Definition, None where its rows are not wanted
+    cdef list shapes                # of each shape: a Definition, None if its rows are not wanted
     cdef list definitions           # … and of each definition that a batch was of
 
     def __cinit__(self, *, uint64_t group_rows=65536, uint64_t group_bytes=16 << 20,
@@ -206,7 +206,7 @@ cdef class Decoder(Place):
         rows_v0 : bool
             Decode rows events from before 5.1.18 as far as the format allows.
         stop_position, stop_anchor : int
-            Stop there, or (an anchor_t) at the first place behind it where a transaction can begin.
+            Stop there, or (an anchor_t) at the first place after it where a transaction can begin.
         start_timestamp, stop_timestamp : int
             Seconds since 1970 UTC. Rows of earlier events are left out; the first later event is stopped at.
         gtids_to_python : bool
@@ -234,7 +234,7 @@ cdef class Decoder(Place):
         self.loop.trx.skipped = on
 
     def feed(self, buffer, uint64_t base, *, size_t start=0, bint keep):
-        """Go on in another buffer.
+        """Continue in another buffer.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ cdef class Decoder(Place):
         self.finish_columns()
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
-        # A window that begins inside a transaction goes on with what a stream had left.
+        # A window that begins inside a transaction continues with what a stream had left.
         if self.loop.trx.boundary < base + start and not self.loop.trx.open:
             self.loop.trx.boundary = base + start
 
@@ -506,7 +506,7 @@ cdef class Decoder(Place):
         return out
 
     def take_group(self, type kind not None, buffer, path):
-        """Hand over what was gathered, and begin anew.
+        """Hand over what was gathered, and start again.
 
         Parameters
         ----------
@@ -571,7 +571,7 @@ cdef class Decoder(Place):
         return shelf.put(records)
 
     cdef object take_transactions(self):
-        # Of the group; the one that is open goes on in the next.
+        # Of the group; the one that is open continues in the next.
         cdef memory_t* memory = &self.loop.group.transactions
         cdef transaction_t trx = self.loop.trx.record[0]
         self.loop.group.transactions_before = memory.length + memory.length // 8
@@ -650,7 +650,7 @@ cdef class Decoder(Place):
         cdef bint any_columns = False
         for i in range(self.loop.group.batch_count):
             any_columns = any_columns or self.loop.group.batches[i].sink != NULL
-        if not any_columns:         # else another thread might take the GIL meanwhile, and this one wait for it
+        if not any_columns:         # else another thread might take the GIL in the meantime, and this one wait for it
             return 0
         with nogil:
             for i in range(self.loop.group.batch_count):

@@ -44,7 +44,7 @@ cdef enum:
 
 cdef inline const uint8_t* locate_segments(const columnar_t* plan, const uint8_t** places, const uint8_t* pos,
                                            const uint8_t* end) noexcept nogil:
-    # Of a row image without NULLs, from behind its bitmap; the next one's place. NULL: it runs past the end.
+    # Of a row image without NULLs, from after its bitmap; the next one's place. NULL: it runs past the end.
     cdef const gap_t* gap = plan.gaps
     cdef const gap_t* last = gap + plan.gap_count
     places[0] = pos
@@ -172,7 +172,7 @@ cdef inline strip_column_t column_function(strip_t strip) noexcept nogil:
 
 cdef inline void note_dates(const step_t* step, const uint8_t** at, uint32_t offset, uint8_t* out, sink_t* sink,
                             rows_t* rows) noexcept nogil:
-    # Dates that are none were noted of no record: once more, with each record's number
+    # Invalid dates were noted without their records: once more, with each record's number
     cdef batch_t* batch = rows.batch
     cdef const tile_t* tile = &sink.tile
     cdef uint32_t count = batch.count
@@ -325,7 +325,7 @@ cdef inline const uint8_t* take_row(columnar_t* plan, const image_set_t* images,
         return NULL
     sink.nulls_at[sink.pending] = pos
     sink.null_rows += null
-    rows.batch.count = <uint32_t> sink.made.rows + <uint32_t> sink.pending      # for dates that are none
+    rows.batch.count = <uint32_t> sink.made.rows + <uint32_t> sink.pending      # for invalid dates
     pos = strip_columns(plan, images, sink, pos, end, rows)
     rows.batch.count = count
     return pos
@@ -374,7 +374,7 @@ cdef inline int64_t take_images(columnar_t* plan, const image_set_t* images, sin
 # ---------------------------------------------------------------- the plan
 
 cdef inline columnar_t* columnar_of(const plan_t* plan, const column_t* layout, int count, int changes) noexcept nogil:
-    # changes: so many columns about the changes are behind those of the table. NULL: no memory, or a column that is not
+    # changes: so many columns about the changes are after those of the table. NULL: no memory, or a column that is not
     # made of what is on the wire
     cdef columnar_t* made = <columnar_t*> calloc(1, sizeof(columnar_t))
     cdef size_t n = plan.column_count

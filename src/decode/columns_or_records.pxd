@@ -61,7 +61,7 @@ cdef inline int into_records(loop_t* loop, plan_t* plan, batch_t* batch, const r
 
 
 cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
-    # The batch goes on in records
+    # The batch continues in records
     cdef plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef int status
     free_sink(batch.sink)
@@ -73,7 +73,7 @@ cdef inline int leave_columns(loop_t* loop, batch_t* batch) noexcept nogil:
 
 
 cdef inline int leave_buffer(loop_t* loop, batch_t* batch) noexcept nogil:
-    # The batch goes on with values that do not last, as those of a compressed event: all of them come to its heap
+    # The batch continues with values that do not last, as those of a compressed event: all of them come to its heap
     cdef const plan_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan]
     cdef uint8_t* record
     cdef uint32_t k, _i
@@ -116,7 +116,7 @@ cdef inline int finish_columns(loop_t* loop, batch_t* batch) noexcept nogil:
 
 
 cdef inline int add_changes(loop_t* loop, batch_t* batch) noexcept nogil:
-    # Columns about the changes behind those of the table: here, since what another thread has written is slow to write
+    # Columns about the changes after those of the table: here, since what another thread has written is slow to write
     cdef const columnar_t* plan = loop.plans[loop.tables.definitions[batch.definition].plan].columnar
     cdef made_t* made = &batch.sink.made
     cdef column_t* items = <column_t*> realloc(

@@ -16,7 +16,7 @@ cdef object take_columns(batch_t* batch):
 
 
 cdef Memory records_of(Records records):
-    # Of a batch that has columns only, decoded anew
+    # Of a batch that has columns only, decoded again
     cdef Decoder decoder = Decoder()
     cdef object plan = records.definition.plan
     cdef uint32_t number = decoder.add_plan(

@@ -50,7 +50,7 @@ cdef inline bint is_like(const test_t* test, const uint8_t* pool, const uint8_t*
     cdef bint utf8 = test.flags & UTF8
     cdef size_t i = 0
     cdef uint32_t k = 0
-    cdef size_t again = 0           # where in the text the part behind the last % is tried next
+    cdef size_t again = 0           # where in the text the part after the last % is tried next
     cdef uint32_t any_at = test.count
     while i < length:
         if k < test.count and kinds[k] == PATTERN_ANY:

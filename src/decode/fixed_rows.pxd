@@ -97,7 +97,7 @@ cdef inline bint strip_images(const image_set_t* images, const strides_t* at, ro
 
 cdef inline void put_images(const plan_t* plan, const image_set_t* images, image_t image, uint8_t op,
                             uint32_t row, const strides_t* at) noexcept nogil:
-    # All the same but for the row's number. The bytes of a record's fields are not touched.
+    # All the same except for the row's number. The bytes of a record's fields are not touched.
     cdef image_room_t room
     cdef uint8_t* whole = <uint8_t*> &room
     cdef uint8_t[16] first
@@ -124,7 +124,7 @@ cdef inline bint is_time(const step_t* step) noexcept nogil:
 
 cdef inline bint note_dates(const image_set_t* images, const strides_t* at, uint32_t number,
                             rows_t* rows) noexcept nogil:
-    # Those of a row that are none, and were noted of no record when many were decoded: once more. False: no memory
+    # A row's invalid dates, noted without their record when many rows were decoded: once more. False: no memory
     cdef const step_t* step = images.dense
     cdef const step_t* last = step + images.dense_count
     cdef const uint8_t* pos = at.pos + number * at.wire_len + images.null_len

@@ -72,7 +72,7 @@ cdef struct window_t:               # the bytes at hand
     bint held
     const uint8_t* data
     Cursor cur
-    size_t room                     # bytes behind it that may be touched
+    size_t room                     # bytes after it that may be touched
     uint64_t base                   # position in the file of data[0]
     bint copies                     # data goes before the batches do
     const uint8_t* checked          # the checksums of the events before here hold
@@ -80,7 +80,7 @@ cdef struct window_t:               # the bytes at hand
 
 # One event. By value from function to function: read back from memory, it would wait for the stores that made it.
 cdef struct event_t:
-    const uint8_t* start            # its header, of which V1_HEADER_LEN bytes are there
+    const uint8_t* start            # its header, of which V1_HEADER_LEN bytes are available
     Cursor body                     # without header and checksum
     uint8_t kind                    # in today's numbering
     uint64_t position               # in the file; inside a payload that of the outer event
@@ -93,7 +93,7 @@ cdef struct selection_t:            # what Python asks for
     bint asides_to_python           # savepoints and XA statements
     bint rows_v0                    # decode them as far as the format allows
     uint64_t stop_position
-    int stop_anchor                 # anchor_t: stop at the first of these at or behind stop_position; 0: any event
+    int stop_anchor                 # anchor_t: stop at the first of these at or after stop_position; 0: any event
     uint64_t stop_timestamp
     bint leaves_out                 # one of these three does
     uint64_t start_timestamp
@@ -123,7 +123,7 @@ cdef struct group_t:                # what is gathered until Python takes it
 
 
 cdef struct current_t:              # the transaction that events now belong to
-    transaction_t* record           # in the group's, the last one or the free place behind it
+    transaction_t* record           # in the group's, the last one or the free place after it
     int64_t index                   # of it; -1: it has no rows in this group
     bint open
     bint explicit                   # BEGIN was seen: only COMMIT, ROLLBACK, XID or XA end it
@@ -153,7 +153,7 @@ cdef struct loop_t:
     uint32_t plan_capacity
     uint64_t pending_id
     content_t pending               # the definition that Python is asked for
-    const uint8_t* looked_at        # the event behind the last table map that was looked at ahead
+    const uint8_t* looked_at        # the event after the last table map that was looked at ahead
     uint32_t[MAPS_AHEAD] ahead      # slots of ids of the table maps to come, the farthest first
     uint32_t row_in_event           # of the outer event
     batch_t scanned                 # of the rows of an event the columns of a condition
@@ -174,7 +174,7 @@ cdef struct loop_t:
 
 
 cdef inline uint64_t next_position(const loop_t* loop) noexcept nogil:
-    # In the file, of the next event; of the one behind the outer one inside a payload, whose cursor stands there.
+    # In the file, of the next event; of the one after the outer one inside a payload, whose cursor stands there.
     return loop.windows[0].base + <uint64_t> (loop.windows[0].cur.pos - loop.windows[0].data)
 
 

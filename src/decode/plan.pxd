@@ -43,7 +43,7 @@ cdef enum wire_code_t:              # names in WIRE_OPS of words.pxi
 
 
 cdef enum:
-    # Bytes behind a value, and behind a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
+    # Bytes after a value, and after a record, that whole words may touch: of a NULL DECIMAL(65,30), which has
     # none of its 30 bytes, the last group is loaded all the same, with 8.
     ROOM = 48
     STRIP_MAX = 56                  # columns of a step: their NULL bits come in one load, from any bit of a byte
@@ -125,7 +125,7 @@ cdef struct wire_column_t:
     uint32_t lane                   # where its values of a tile wait for gather(), if they have to
 
 
-# What is between two lengths: so many bytes, then the length.
+# What is between two lengths: this many bytes, then the length.
 cdef struct gap_t:
     uint32_t gap
     uint32_t width
@@ -154,7 +154,7 @@ cdef struct columnar_t:
     uint32_t column_count
     gap_t* gaps
     uint32_t gap_count
-    uint32_t last_gap               # bytes behind the last value with a length
+    uint32_t last_gap               # bytes after the last value with a length
     uint32_t null_len
     bint fallible                   # some values can be none
     size_t lanes_len

@@ -1,5 +1,5 @@
 # That a plan which Python gives does what it says: no operation may write outside of its record's field, or load more
-# than the room behind a value.
+# than the room after a value.
 
 from libc.stdint cimport uint32_t
 
@@ -12,7 +12,7 @@ from types.decimal cimport digits_len
 
 
 cdef inline bint writes_field(const wire_op_t* op) noexcept:
-    # Whether the operation loads no more than the room behind a value, and writes just its field
+    # Whether the operation loads no more than the room after a value, and writes just its field
     if op.code == WIRE_NOTHING or op.code == WIRE_SKIP:
         return True
     if op.code == WIRE_SKIP_VALUE:

@@ -4,8 +4,8 @@
 # set aside first; what is left is the budget that values behind lengths may use. So a read of
 # a fixed part can never pass the end, and a value costs one comparison.
 #
-# Loads and copies come in whole words, so they may touch ROOM bytes behind what they are for:
-# behind the event on the wire (decode_rows sees to it), and behind the record in memory.
+# Loads and copies come in whole words, so they may touch ROOM bytes after what they are for:
+# after the event on the wire (decode_rows sees to it), and after the record in memory.
 # Fields are written in the order of the record, so what spills over is written again.
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -164,7 +164,7 @@ cdef inline void forget_invalid_date(batch_t* batch, uint16_t column) noexcept n
 cdef inline int decode_row_image_v0(const plan_t* plan, const image_set_t* images, uint8_t* record,
                                     rows_t* rows) noexcept nogil:
     # Before 5.1.18 a row began with the storage record's null bytes: a bit per nullable column,
-    # behind one that is reserved; and NULL columns have a value too. Which table options change
+    # after one that is reserved; and NULL columns have a value too. Which table options change
     # that, the log does not tell: this is the layout of tables without BIT columns.
     cdef const uint8_t* nulls = rows.pos
     cdef const wire_op_t* op

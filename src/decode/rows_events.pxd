@@ -45,7 +45,7 @@ cdef inline bint is_selected(const loop_t* loop, const uint8_t* event, uint32_t 
 
 
 cdef inline void look_at_map(loop_t* loop) noexcept nogil:
-    # The table map behind those that were looked at, if there is one nearby: its place in the list
+    # The table map after those that were looked at, if there is one nearby: its place in the list
     cdef const window_t* window = &loop.windows[loop.depth]
     cdef const uint8_t* pos = loop.looked_at
     cdef uint32_t header_len = descriptor_of(loop).header_len
@@ -312,7 +312,7 @@ cdef inline int strip_some(loop_t* loop, plan_t* plan, image_set_t* images, imag
 
 cdef inline int move_to_tail(loop_t* loop, rows_t* rows) noexcept nogil:
     # The loop loads whole words: rows at the end of the buffer are decoded from a copy with
-    # room behind it. Offsets of values stay those of the buffer.
+    # room after it. Offsets of values stay those of the buffer.
     cdef size_t length = <size_t> (rows.end - rows.pos)
     loop.tail.length = 0
     if reserve(&loop.tail, length + ROOM) != DECODE_OK:

@@ -6,8 +6,8 @@
 # not, and `keep`, all ones or zero, decides what is stored and how far to go. Which columns are
 # NULL is as good as random, and a branch that is mispredicted costs more than a decoded value.
 #
-# Loads come in whole words: they may touch ROOM bytes behind the row. Stores keep to their field,
-# but for copies of rows without NULLs.
+# Loads come in whole words: they may touch ROOM bytes after the row. Stores keep to their field,
+# except for copies of rows without NULLs.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -31,7 +31,7 @@ from wire.cursor cimport load_be_over, load_le, load_u24_over, load_u64, unlikel
 
 
 cdef inline uint64_t bits_from(const uint8_t* bitmap, uint32_t i) noexcept nogil:
-    # Bit i and the STRIP_MAX - 1 behind it, and some more
+    # Bit i and the STRIP_MAX - 1 after it, and some more
     return load_u64(bitmap + (i >> 3)) >> (i & 7)
 
 
@@ -118,7 +118,7 @@ cdef inline const uint8_t* strip_skip(const step_t* step, const uint8_t* pos, ui
     return pos
 
 
-# ---------------------------------------------------------------- values behind a length
+# ---------------------------------------------------------------- values after a length
 
 cdef inline int64_t take_spare(rows_t* rows) noexcept nogil:
     # What NULL columns leave of the budget, which counts their fixed parts until it would run out

@@ -2,7 +2,7 @@
 # kept by the content of their TABLE_MAP events: one that says what its id meant before costs a comparison.
 #
 # Many logs hold thousands of tables of a few shapes, one per tenant or partition. So the content comes in two
-# parts: the head, which has the names and is the definition's own, and the shape behind it, which it shares.
+# parts: the head, which has the names and is the definition's own, and the shape after it, which it shares.
 
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef struct shape_t:
-    size_t at                       # in texts: what stands before the names (flags), then what stands behind them
+    size_t at                       # in texts: what stands before the names (flags), then what stands after them
     uint32_t before                 # bytes of the first
     uint32_t length                 # of the second
     uint32_t plan                   # of all its definitions; NO_TABLE: Python is asked for each
@@ -238,7 +238,7 @@ cdef inline int set_table_id(table_cache_t* cache, uint64_t id, uint32_t definit
 
 # ---------------------------------------------------------------- definitions
 
-# The content of a TABLE_MAP event behind its table id, as its parts.
+# The content of a TABLE_MAP event after its table id, as its parts.
 cdef struct content_t:
     const uint8_t* data
     uint32_t length

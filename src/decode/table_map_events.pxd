@@ -30,7 +30,7 @@ cdef inline bint skip_name(Cursor* cur) noexcept nogil:
 
 cdef inline void content_of(const table_cache_t* tables, const Cursor* body, uint32_t before,
                             content_t* out) noexcept nogil:
-    # body: behind the table id
+    # body: after the table id
     cdef Cursor cur = body[0]
     out.data = cur.pos
     out.length = <uint32_t> remaining(&cur)
@@ -63,7 +63,7 @@ cdef inline int map_table(loop_t* loop, event_t event) noexcept nogil:
         loop.trx.headless = loop.selection.asides_to_python
     loop.trx.table_maps += 1
     if loop.trx.table_maps == 1 and loop.tables.id_count >= MAX_TABLE_IDS // 2:
-        forget_table_ids(&loop.tables)      # a new transaction says anew which tables it means
+        forget_table_ids(&loop.tables)      # a new transaction says again which tables it means
     found = definition_of_id(&loop.tables, id)
     if found != NO_TABLE and loop.tables.definitions[found].batch >= 0:
         prefetch(&loop.group.batches[loop.tables.definitions[found].batch])

@@ -59,7 +59,7 @@ cdef inline void put_gtid(transaction_t* trx, const gtid_t* gtid) noexcept nogil
 
 cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogil:
     if explicit and loop.trx.open and not loop.trx.explicit:
-        loop.trx.explicit = True            # BEGIN behind its GTID
+        loop.trx.explicit = True            # BEGIN after its GTID
         return
     loop.trx.record = <transaction_t*> (loop.group.transactions.data + loop.group.transactions.length)
     begin_transaction(loop.trx.record, event.position, timestamp_of(event.start), server_id_of(event.start))
@@ -75,7 +75,7 @@ cdef inline void begin(loop_t* loop, event_t event, bint explicit) noexcept nogi
 cdef inline void end_transaction(loop_t* loop, int outcome) noexcept nogil:
     if loop.trx.open:
         loop.trx.record.outcome = <uint8_t> outcome
-        # Inside a payload the outer cursor already stands behind the outer event.
+        # Inside a payload the outer cursor already stands after the outer event.
         loop.trx.record.end_position = next_position(loop)
     loop.trx.open = False
     loop.trx.explicit = False
@@ -140,7 +140,7 @@ cdef inline int note_event(loop_t* loop, event_t event) noexcept nogil:
     if event.kind == QUERY_EVENT:
         return note_query(loop, event)
     if event.kind == XA_PREPARE_EVENT:
-        # one_phase first; format_id, gtrid_len, bqual_len and the identifier behind it are for Python
+        # one_phase first; format_id, gtrid_len, bqual_len and the identifier after it are for Python
         end_transaction(
             loop, OUTCOME_COMMITTED if remaining(&event.body) and event.body.pos[0] else OUTCOME_XA_PREPARED
         )

@@ -144,7 +144,7 @@ def walk_headers(
 cdef inline walk_end_t take_header(Cursor* cur, const descriptor_t* descriptor, event_header_t* header,
                                    uint64_t position, bint positions, bint verify,
                                    binlog_crc_t crc) noexcept nogil:
-    # ENDED_AT_END: it is good, and the cursor stands behind its event. Of a descriptor the checksum is its own matter.
+    # ENDED_AT_END: it is good, and the cursor stands after its event. Of a descriptor the checksum is its own matter.
     cdef Cursor body
     cdef const uint8_t* event = cur.pos
     cdef int status = take_event(cur, descriptor, header, &body)

@@ -44,7 +44,7 @@ def told_by_headers(const header_record_t[::1] headers):
 
 
 def find_header(const header_record_t[::1] headers, const uint8_t[::1] wanted, Py_ssize_t first, uint64_t least):
-    """The first header of some types at or behind a position; their number where there is none.
+    """The first header of some types at or after a position; their number where there is none.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def told_by_transactions(const uint8_t[::1] records, size_t most_runs):
     Returns
     -------
     (first, last, threads, runs) : int, int, set of int, list of int or None
-        Least and greatest time of commit, in microseconds; connections; where the GTIDs do not go on from the
+        Least and greatest time of commit, in microseconds; connections; where the GTIDs do not continue from the
         one before, or None: one has none, they are of two vendors, or there are more runs.
     """
     cdef int64_t least = INT64_MAX, most = INT64_MIN, time
@@ -224,7 +224,7 @@ def hashes_of_texts(const uint8_t[::1] data, const span_t[:] spans, bint padded,
     ----------
     data : bytes-like, uint8
     spans : ndarray, SPAN_DTYPE
-        Where they lie in data; what lies behind it is not part of them.
+        Where they lie in data; what lies after it is not part of them.
     padded : bool
     salt : int
 

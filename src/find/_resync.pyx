@@ -74,7 +74,7 @@ cdef enum:
     CHAIN_WITHOUT_POSITIONS = 8
     CHAIN_MOST = 65536          # events without a position: that is a chain, too
     CHECKSUMS = 3               # of a chain's first events
-    CHECKSUM_MOST = 16 << 20    # longer events are confirmed by those behind them
+    CHECKSUM_MOST = 16 << 20    # longer events are confirmed by those after them
     HOP_COST = 64               # looking at a header far away, as bytes
     # What confirming may cost in all: fixed, and per byte looked through. Forged headers that share
     # their end would make it quadratic.
@@ -91,7 +91,7 @@ cdef struct search_t:
     descriptor_t descriptor
     int rule
     bint zeros                      # an event without a position may be the first
-    bint more                       # the file goes on behind the data
+    bint more                       # the file continues after the data
     uint64_t budget
 
 
@@ -274,13 +274,13 @@ def find_event(
     base : int
         Position in the file of data[0].
     more : bool
-        The file goes on behind the data.
+        The file continues after the data.
     header_length, lengths, canonical, checksum
         Of the descriptor in force: `FormatDescription.core_arrays`.
     rule : int
         POSITION_*: what next_position says.
     zeros : bool
-        Also events whose next_position is 0 are looked for, which takes longer. In the chain behind an
+        Also events whose next_position is 0 are looked for, which takes longer. In the chain after an
         event they are taken as they come.
 
     Returns

@@ -60,7 +60,7 @@ cdef class Trail:
 
     def take(self, const uint8_t[::1] data not None, size_t start, uint32_t header_length,
              const uint8_t[::1] canonical not None, bint checksum):
-        """Look at whole events, up to the end, or up to behind one that tells more.
+        """Look at whole events, up to the end, or up to after one that tells more.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ cdef class Trail:
         Returns
         -------
         (int, bool)
-            Offset behind the last event, and True; of the event that is not valid, and False. The last event may
+            Offset after the last event, and True; of the event that is not valid, and False. The last event may
             be a descriptor, a PREVIOUS_GTIDS or a GTID_LIST event, which are the caller's to read.
         """
         cdef descriptor_t descriptor

@@ -10,7 +10,7 @@ enum { BINLOG_SCAN_BLOCK = 256, BINLOG_SCAN_ROOM = 24 };
 
 /* Does one of the BINLOG_SCAN_BLOCK headers that could begin at p, p + 1, … tell a length and a next_position
  * that agree with its place? Where `most` is not 0, next_position 0 agrees with lengths of `least` to `least` +
- * `most` - 1. Reads BINLOG_SCAN_ROOM bytes behind the block. No branch; each of the four alignments by itself.
+ * `most` - 1. Reads BINLOG_SCAN_ROOM bytes after the block. No branch; each of the four alignments by itself.
  */
 static inline int binlog_scan_block(const uint8_t *p, uint32_t position, uint32_t least, uint32_t most)
 {

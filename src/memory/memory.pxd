@@ -88,7 +88,7 @@ cdef inline size_t most_of(const pool_t* pool) noexcept nogil:
 
 
 cdef inline int make_way(pool_t* pool, size_t bytes, memory_t* idle) noexcept nogil:
-    # For so many bytes: what is to be freed behind the lock, since that may take long
+    # For this many bytes: what is to be freed after the lock, since that may take long
     cdef int count = 0
     while pool.count == POOL_BLOCKS or (pool.count and pool.bytes + bytes > most_of(pool)):
         idle[count] = pool.blocks[0]
@@ -209,7 +209,7 @@ cdef inline int grow(memory_t* memory, size_t least) noexcept nogil:
 
 
 cdef inline int reserve(memory_t* memory, size_t more) noexcept nogil:
-    # Room for `more` bytes behind what is there
+    # Room for `more` bytes after what is there
     if unlikely(memory.capacity - memory.length < more):
         return grow(memory, memory.length + more)
     return DECODE_OK

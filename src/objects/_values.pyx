@@ -142,7 +142,7 @@ cdef class RowReader:
     cdef const invalid_date_t* invalid
     cdef Py_ssize_t invalid_count
     cdef set json_diffs
-    cdef Kept kept                    # or None: made anew each time
+    cdef Kept kept                    # or None: made again each time
     cdef Origin origin                # of the changes of transaction …
     cdef uint32_t origin_of
 
@@ -266,7 +266,7 @@ cdef class RowReader:
         form : "json", "csv" or "sql"
             Whole numbers and DECIMAL (with all digits of the scale) come as they are, in JSON only the former;
             DECIMAL, dates and times (with six digits of a fraction, where there is one, and outside of SQL with
-            the offset of UTC behind a TIMESTAMP) and text that needs no escape between the format's quotes.
+            the offset of UTC after a TIMESTAMP) and text that needs no escape between the format's quotes.
         other : callable
             Makes text of every other value, None for NULL and absent among them.
         bytes_are_text : bool

@@ -43,7 +43,7 @@ cdef class ChangeIterator:
     readers : iterable of RowReader
         Of the batches of one group, each in log order: their changes are merged by position and row.
 
-    An error of one value is raised once; the next call goes on after that change.
+    An error of one value is raised once; the next call continues after that change.
     """
 
     cdef list readers

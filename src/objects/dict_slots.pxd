@@ -27,7 +27,7 @@ cdef inline void put_slot(char* block, size_t slot, PyObject* value) noexcept:
 
 
 cdef inline bint find_slots(dict template, size_t* slots) except -1:
-    # The place of each value in the block of a copy of this dict; False where they are not all to be found.
+    # The place of each value in the block of a copy of this dict; False if they are not all to be found.
     cdef tuple names = tuple(template)
     cdef list marks = [object() for _ in names]
     cdef list others = [object() for _ in names]

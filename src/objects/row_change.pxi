@@ -46,7 +46,7 @@ cdef class RowChange:
     gtid : str or None
         As the server prints it; None without one, or an anonymous one.
     commit_time : int or None
-        Of the transaction's commit where it was made, microseconds since 1970 UTC; None where the log does
+        Of the transaction's commit where it was made, microseconds since 1970 UTC; None if the log does
         not tell.
     path : str or None
         The file, or name of the source. Changes that differ in nothing else are equal.

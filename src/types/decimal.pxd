@@ -52,7 +52,7 @@ cdef inline decimal64_t decimal64_of(decimal_layout_t layout, uint32_t width) no
 
 
 cdef inline bint decode_decimal64(const uint8_t* p, const decimal64_t* layout, int64_t* out) noexcept nogil:
-    # By one load (p[7] must be readable). False where a group holds more than its digits can.
+    # By one load (p[7] must be readable). False if a group holds more than its digits can.
     cdef uint64_t v = load_be_over(p, 8) >> layout.shift
     cdef uint64_t flip = 0 if v & layout.sign_bit else <uint64_t> -1        # negative: all bytes inverted
     cdef uint64_t tail

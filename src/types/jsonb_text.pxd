@@ -4,7 +4,7 @@
 #   memory_t                                     growable bytes; zero it first
 #   append_jsonb_text(data, length, &buffer)     one document; nogil; returns a status_t:
 #                                                DECODE_OK, DECODE_BAD_VALUE, DECODE_NO_MEMORY
-#   release(&buffer)                             when done; buffer.length = 0 starts anew without a malloc
+#   release(&buffer)                             when done; buffer.length = 0 starts again without a malloc
 #
 # After a failure the buffer may hold a part of the document: cut it back to the length before.
 # The text is always valid UTF-8.
@@ -176,7 +176,7 @@ cdef inline int append_container(
 # -- Strings ---------------------------------------------------------------------------------
 
 cdef inline size_t plain_len(const uint8_t* p, size_t left) noexcept nogil:
-    # Bytes from p on that stand for themselves: ASCII but for controls, quote and backslash.
+    # Bytes from p on that stand for themselves: ASCII except for controls, quote and backslash.
     # Eight at a time; each term sets the high bit of a byte that it finds. A borrow can also
     # set that of a later byte, which only sends the rest to the loop below.
     cdef const uint8_t* start = p

@@ -51,7 +51,7 @@ cdef inline bint read_signed(const uint8_t* p, size_t n, int64_t* out) noexcept 
 
 cdef inline bint read_decimal(const uint8_t* p, size_t n, uint32_t precision, uint32_t scale,
                               uint128_t* out) noexcept nogil:
-    # In units of the last digit, of which the text has as many behind its point as the scale; precision: up to 38
+    # In units of the last digit, of which the text has as many after its point as the scale; precision: up to 38
     cdef bint negative = n > 0 and p[0] == c'-'
     cdef uint32_t point = scale + 1 if scale else 0
     cdef uint32_t step
@@ -70,7 +70,7 @@ cdef inline bint read_decimal(const uint8_t* p, size_t n, uint32_t precision, ui
         return False
     left = whole
     while left or scale:
-        if not left:                # behind the point
+        if not left:                # after the point
             p += 1
             left = scale
             scale = 0

@@ -36,7 +36,7 @@ cdef extern from *:
 
 
 cdef inline uint64_t shortest_double(double value, int* exponent) noexcept nogil:
-    # value, finite, is result * 10^exponent but for its sign; the result has no trailing zeros.
+    # value, finite, is result * 10^exponent except for its sign; the result has no trailing zeros.
     cdef uint64_t bits, c, lower, upper, middle, unit, digits
     cdef int32_t q
     cdef int k, shift

@@ -26,7 +26,7 @@ cdef enum:
 cdef extern from *:
     """
     /* By year * 13 + month, in years 1600 to 2399: days from 0000-01-01 to the month's first, times 32, plus its
-       number of days. 0 where there is no such month: its every day is then too many. */
+       number of days. 0 if there is no such month: its every day is then too many. */
     #define BINLOG_LEAP(y) ((y) % 4 == 0 && ((y) % 100 != 0 || (y) % 400 == 0))
     #define BINLOG_YEAR(y) (365 * (y) + ((y) + 3) / 4 - ((y) + 99) / 100 + ((y) + 399) / 400)
     #define BINLOG_MONTH(y, before, length) (BINLOG_YEAR(y) + (before)) << 5 | (length)

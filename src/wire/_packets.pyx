@@ -2,7 +2,7 @@
 
 A server sends each event as one packet, or as several of 16 MiB - 1 bytes and a last, shorter one. Bytes are
 received into one buffer at `fill`; `strip` moves what is in the packets together at its front, so that whole
-events lie there one behind the other, as in the log's file:
+events lie there one after the other, as in the log's file:
 
     0        whole      written       unread       fill
     |  events  |  a piece  |  (free)    |  packets  |
@@ -65,11 +65,11 @@ cdef class Packets:
     Attributes
     ----------
     position : int
-        In the server's file, of the byte behind the whole events.
+        In the server's file, of the byte after the whole events.
     whole, written, unread, fill : int
         Places in the buffer, see above.
     event_length : int
-        What the event at hand says of itself; 0 where it has not come so far.
+        What the event at hand says of itself; 0 if it has not come so far.
     gap : int
         With HOLE: where the event begins.
     acknowledge : bool
@@ -89,7 +89,7 @@ cdef class Packets:
     cdef bint numbered
     cdef uint8_t sequence           # of the next packet
     cdef uint32_t left              # bytes of the packet at hand
-    cdef bint joined                # it is followed by one that goes on with the same event
+    cdef bint joined                # it is followed by one that continues with the same event
     cdef bint inside                # an event, or what stands for one
     cdef uint8_t kind               # its first byte: 0 an event
     cdef bint asked                 # to acknowledge it
@@ -97,7 +97,7 @@ cdef class Packets:
     cdef bint looks                 # … whether its first packet has what semi-sync adds
     cdef memory_t gtid_runs
     cdef gtid_t running             # the transaction that began last
-    cdef readonly int begun         # 1: it may go on; 0: it has ended; -1: nothing of either was seen
+    cdef readonly int begun         # 1: it may continue; 0: it has ended; -1: nothing of either was seen
     cdef readonly size_t state_at   # an event that says which GTIDs came before its log, among the whole ones …
     cdef readonly size_t state_len  # … if there is one
 
@@ -160,7 +160,7 @@ cdef class Packets:
         self.position = position
 
     def compact(self, uint8_t[::1] source not None, uint8_t[::1] target not None):
-        """Forget the whole events: move what is behind them to the front of a buffer, maybe of the same one."""
+        """Forget the whole events: move what is after them to the front of a buffer, maybe of the same one."""
         cdef size_t piece = self.written - self.whole
         cdef size_t rest = self.fill - self.unread
         if self.fill > <size_t> source.shape[0] or piece + rest > <size_t> target.shape[0]:
@@ -194,7 +194,7 @@ cdef class Packets:
                 at = data + self.unread
                 n = load_u24(at)
                 if self.counts_anew:
-                    # Behind an event that it wants acknowledged a server counts from the reply, packet 0.
+                    # After an event that it wants acknowledged a server counts from the reply, packet 0.
                     self.counts_anew = False
                     if at[3] == 1:
                         self.sequence = 1
@@ -202,7 +202,7 @@ cdef class Packets:
                     return STRIP_OUT_OF_ORDER
                 before = 0
                 if not self.inside:
-                    # The first byte of an event's first packet, and behind it what semi-sync adds, are not its own.
+                    # The first byte of an event's first packet, and after it what semi-sync adds, are not its own.
                     if n == 0:
                         return STRIP_NOT_AN_EVENT
                     if self.fill - self.unread < PACKET_HEADER_LEN + 1:

@@ -90,7 +90,7 @@ cdef class ResultRows:
     ----------
     columns, rows : int
     unread : int
-        Place in the buffer behind the packets that were taken.
+        Place in the buffer after the packets that were taken.
     refusal_len : int
         With REFUSED: the length of the error packet, which ends at `unread`.
     """
@@ -103,7 +103,7 @@ cdef class ResultRows:
     cdef bint numbered
     cdef uint8_t sequence               # of the next packet
     cdef memory_t fields                # a field_t for each field, row by row
-    cdef size_t reach                   # behind the last field
+    cdef size_t reach                   # after the last field
 
     def __cinit__(self, *, bint numbered=True):
         self.numbered = numbered
@@ -139,7 +139,7 @@ cdef class ResultRows:
         return status
 
     def clear(self):
-        """Forget the rows. What is behind `unread` is expected at the front of the buffer from now on."""
+        """Forget the rows. What is after `unread` is expected at the front of the buffer from now on."""
         self.rows = 0
         self.unread = self.reach = 0
         self.fields.length = 0
@@ -253,7 +253,7 @@ cdef class ResultRows:
                     return status
 
     cdef int next_packet(self, uint8_t* data, size_t fill, Cursor* out) noexcept nogil:
-        # Moves unread behind it if all of it is there, and joins its pieces
+        # Moves unread after it if all of it is there, and joins its pieces
         cdef size_t at = self.unread
         cdef size_t end = at + PACKET_HEADER_LEN
         cdef uint8_t sequence = self.sequence

@@ -1,4 +1,4 @@
-"""TABLE_MAP_EVENT: the body and the optional metadata behind it, as the event has them.
+"""TABLE_MAP_EVENT: the body and the optional metadata after it, as the event has them.
 
 What the counts mean, for which the two vendors have different rules, is told in
 binlog_core/_tables/tables.py; here bytes become lists.
@@ -172,7 +172,7 @@ cdef int take_optional_metadata(TableMap map, Cursor* cur) except -1:
 
 
 def decode_table_name(const uint8_t[::1] data):
-    """The names at the head of a TABLE_MAP_EVENT's body, and what is behind them.
+    """The names at the head of a TABLE_MAP_EVENT's body, and what is after them.
 
     Parameters
     ----------
@@ -236,13 +236,13 @@ def decode_table_map(const uint8_t[::1] data):
     map.column_metadata = []
     for code in map.column_types:
         if code not in METADATA_LEN:
-            # How much metadata such a type has is not known: nothing behind it can be told either.
+            # How much metadata such a type has is not known: nothing after it can be told either.
             map.column_metadata.extend([b""] * (<Py_ssize_t> column_count - len(map.column_metadata)))
             metadata.pos = metadata.end
             break
         length = METADATA_LEN[code]
         if code == MYSQL_TYPE_TYPED_ARRAY and remaining(&metadata):
-            # The element's type, and that type's own metadata behind it.
+            # The element's type, and that type's own metadata after it.
             length += METADATA_LEN.get(metadata.pos[0], 0)
         map.column_metadata.append(take_bytes(&metadata, length, "column metadata"))
     if remaining(&metadata):

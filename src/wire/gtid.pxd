@@ -45,7 +45,7 @@ cdef struct gtid_t:
     uint32_t thread_id        # MariaDB 11.8 and later; 0: not told
 
 
-# Each returns False where the event is too short; out was cleared.
+# Each returns False if the event is too short; out was cleared.
 
 cdef inline bint decode_gtid(Cursor* cur, gtid_t* out) noexcept nogil:
     # GTID_EVENT: fields were added at the end over the versions, so read while bytes last.
@@ -114,7 +114,7 @@ cdef inline bint decode_gtid_tagged(Cursor* cur, gtid_t* out) noexcept nogil:
         elif field == 6:                    # immediate_commit_timestamp
             out.commit_time = <int64_t> v
         elif field >= 11:
-            break                           # nothing of ours behind the commit group ticket
+            break                           # nothing of ours after the commit group ticket
     out.kind = GTID_MYSQL
     return True
 

@@ -35,7 +35,7 @@ cdef struct event_header_t:
     uint16_t flags
 
 
-# Fields of the header that begins at p. The caller knows that so many bytes are there: V1_HEADER_LEN, and
+# Fields of the header that begins at p. The caller knows that this many bytes are available: V1_HEADER_LEN, and
 # V4_MINIMUM_HEADER_LEN for next_position_of and flags_of.
 
 cdef inline uint32_t timestamp_of(const uint8_t* p) noexcept nogil:

@@ -62,7 +62,7 @@ cdef inline int query_kind(const Cursor* text) noexcept nogil:
 
 cdef enum:
     QUERY_POST_HEADER_LEN = 11      # before v4
-    QUERY_V4_POST_HEADER_LEN = 13   # status_vars_len behind it
+    QUERY_V4_POST_HEADER_LEN = 13   # status_vars_len after it
 
 
 cdef inline bint take_query(Cursor* body, uint32_t post_header_len, Cursor* database, Cursor* text) noexcept nogil:

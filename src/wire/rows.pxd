@@ -13,7 +13,7 @@ cdef enum:
     FLAGS_LEN = 2
     SHORT_POST_HEADER_LEN = 6       # with a short table id
     TABLE_MAP_POST_HEADER_LEN = 8   # and of rows events of version 1
-    ROWS_V2_POST_HEADER_LEN = 10    # extra_row_info_len behind it
+    ROWS_V2_POST_HEADER_LEN = 10    # extra_row_info_len after it
     EXTRA_INFO_LEN_LEN = 2          # which counts itself
 
     DUMMY_TABLE_ID = 0x00FFFFFF     # ends a statement that changed no row
@@ -57,7 +57,7 @@ cdef inline bint take_rows_post_header(Cursor* body, uint32_t length, uint64_t* 
 
 
 cdef inline bint skip_extra_info(Cursor* body, uint32_t extra_info_len) noexcept nogil:
-    # From behind the post-header to the column count. False: it runs past the event.
+    # From after the post-header to the column count. False: it runs past the event.
     if extra_info_len < EXTRA_INFO_LEN_LEN or extra_info_len - EXTRA_INFO_LEN_LEN > remaining(body):
         return False
     skip(body, extra_info_len - EXTRA_INFO_LEN_LEN)

@@ -243,7 +243,7 @@ class Killed(BaseException):
 def test_an_archiver_that_dies_at_any_call_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: bool
 ) -> None:
-    """At any moment the store holds a valid beginning of the history, and another machine goes on from it."""
+    """At any moment the store has a valid beginning of the history, and another machine continues there."""
     calls, die_at = 0, 0
 
     def dying(call: Any, after: bool) -> Any:

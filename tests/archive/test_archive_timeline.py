@@ -1,4 +1,4 @@
-"""Other servers and other histories: how an archive goes on, and what it refuses."""
+"""Other servers and other histories: how an archive continues, and what it refuses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_server_that_lost_what_is_in_the_archive_is_refused(
     monkeypatch.setattr("binlog_core.archive.archiver._LOOKING", 0.2)
     server = busy(FakeServer(), 9)
     archive(server, tmp_path)
-    other = busy(FakeServer(uuid=OTHER), 3)  # made anew
+    other = busy(FakeServer(uuid=OTHER), 3)  # made again
     with pytest.raises(DivergedError, match=f"lacks transactions that are in the archive, {server.uuid}"):
         archive(other, tmp_path)
     assert len(segments(tmp_path)) == 1

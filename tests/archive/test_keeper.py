@@ -45,7 +45,7 @@ def test_a_log_that_was_finished_when_the_archiver_was_killed_is_compressed(tmp_
     server.transaction()
     server.rotate()
     archive(server, tmp_path)
-    (tmp_path / server.current).unlink()  # the kill came before it was begun
+    (tmp_path / server.current).unlink()  # the kill came before it began
     archive(server, tmp_path, compress=True)
     names = sorted(path.name for path in tmp_path.iterdir() if "bin" in path.name)
     assert names == ["mysql-bin.000001.zst", "mysql-bin.000002"]

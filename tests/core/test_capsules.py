@@ -60,7 +60,7 @@ def test_an_error_is_an_error(error: BaseException, text: str) -> None:
 
 
 def test_ctrl_c_comes_again_as_itself() -> None:
-    """The consumer can tell an OSError only; behind it, Python raises what the user has asked for."""
+    """The consumer can tell an OSError only; after it, Python raises what the user has asked for."""
     reader = pa.RecordBatchReader.from_stream(Failing(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         try:

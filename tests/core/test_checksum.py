@@ -94,7 +94,7 @@ def test_an_implementation_that_is_none() -> None:
 
 
 def messages(lengths: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Messages of so many bytes, their CRC of zlib's behind each, and where they end."""
+    """Messages of this many bytes, their CRC of zlib's after each, and where they end."""
     made = b""
     ends = []
     for length in lengths:

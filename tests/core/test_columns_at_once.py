@@ -117,7 +117,7 @@ def by_records(path: Path, group_rows: int = 100, **options: Any) -> list[pa.Rec
 
 
 def dates(path: Path, least: int, **options: Any) -> list[Any]:
-    """Those that are none, of all batches, which are columns at once from so many rows on."""
+    """Invalid dates of all batches; from a number of rows on, batches become columns at once."""
     _rows.columns_from(least)
     with binlog_core.open(path, limits=Limits(group_rows=500), **options) as log:
         return [(batch.to_arrow(), batch.invalid_dates.tolist())[1] for batch in log.batches()]
@@ -317,7 +317,7 @@ def test_tables_that_take_turns_and_an_alter_in_the_middle(tmp_path: Path) -> No
 
 
 def test_the_end_of_the_file(tmp_path: Path) -> None:
-    """Where whole words behind the last row would be loaded from behind the file."""
+    """Where whole words after the last row would be loaded from after the file."""
     data = written([row(i) for i in range(500)], to_event=50)
     end = data.rindex(b"binlog.000002") - 8 - 19
     for cut in (0, 31):  # the rotation; and the commit

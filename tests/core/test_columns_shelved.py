@@ -1,4 +1,4 @@
-"""Small batches that become Arrow together, each a slice: they must be those that come by themselves.
+"""Small batches that become Arrow together, each a slice: they must be those that come on their own.
 
 By themselves they come through `export`, which is held against the servers by test_arrow_truth.py.
 """

@@ -284,7 +284,7 @@ def test_the_limit_of_records_holds() -> None:
 
 
 def test_a_log_that_ends_behind_the_rows() -> None:
-    """No byte lies behind the last row: it is decoded from a copy with room behind it."""
+    """No byte lies after the last row: it is decoded from a copy with room after it."""
     names = ["tiny"]
     table = table_of(names)
     log = Log("8.0.36", checksum=False)
@@ -313,7 +313,7 @@ ZEROS = {"day": "0000-00-00", "at": "2024-00-00 00:00:00.000", "stamp": "0000-00
 @pytest.mark.parametrize("every", [1, 7, 1000])
 @pytest.mark.parametrize("kind", ["insert", "delete", "update"])
 def test_zero_dates_among_rows_at_once(kind: str, every: int, names: list[str]) -> None:
-    """All rows are decoded many at a time, and each date that is none is told of its own record."""
+    """All rows are decoded many at a time, and each invalid date is reported for its own record."""
     rows = rows_of(names, 1000)
     for row in rows[::every]:
         row |= {name: ZEROS[name] for name in names if name in ZEROS}

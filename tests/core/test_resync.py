@@ -35,7 +35,7 @@ def find(data: bytes, start: int, limit: int | None = None, **options: Any) -> t
     header_length, lengths, canonical, checksum = description.core_arrays()
     given = {"base": 0, "more": False, "rule": _resync.POSITION_END, "zeros": True} | options
     return _resync.find_event(
-        np.frombuffer(data, np.uint8).copy(),  # exactly its size: a sanitizer sees reads behind it
+        np.frombuffer(data, np.uint8).copy(),  # exactly its size: a sanitizer sees reads after it
         start,
         len(data) if limit is None else limit,
         header_length=header_length,

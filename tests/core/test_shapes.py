@@ -267,7 +267,7 @@ def test_headers_before_version_4(version: int, server: str, code_at: int) -> No
 
 
 def test_rows_at_the_end_of_a_part_of_a_buffer() -> None:
-    """Whole words may be loaded from behind the part; nothing of that comes with the rows."""
+    """Whole words may be loaded from after the part; nothing of that comes with the rows."""
     log = Log("8.0.36")
     log.begin()
     log.insert(Table("d", "t", SMALL), ROWS)
@@ -308,7 +308,7 @@ def test_wrong_checksum(read: Read) -> None:
 
 @pytest.mark.parametrize("header_length", [19, 57, 58, 59, 64, 100, 255])
 def test_a_cut_log_of_many_tables_is_not_read_behind_its_end(header_length: int) -> None:
-    """From 512 tables on rows events look ahead to the next table maps, but not behind the end."""
+    """From 512 tables on rows events look ahead to the next table maps, but not after the end."""
     log = Log("5.5.62", header_length=header_length, checksum=False)
     tables = [Table("d", f"t{i}", SMALL) for i in range(520)]
     log.begin()

@@ -234,7 +234,7 @@ def test_columns_are_selected_by_name(pattern: str) -> None:
 
 @pytest.mark.parametrize("most", [16384, 4])
 def test_what_the_log_does_not_tell_is_counted_for_each(most: int) -> None:
-    """Also of tables that are defined anew, since too many were known."""
+    """Also of tables that are defined again, since too many were known."""
     tables = of_names(metadata=None)
     data = log_of(tables, rounds=2).getvalue()
     with binlog_core.open(data, limits=Limits(table_definitions=most)) as log:

@@ -504,7 +504,7 @@ def test_a_damaged_value_fails_alone(kind: Kind, stored: bytes, diffs: bool) -> 
         "c",
         "shop.orders",
     )
-    assert next(changes).op == "insert"  # goes on after the damaged one
+    assert next(changes).op == "insert"  # continues after the damaged one
 
     reader = RowReader(batch, on_error="skip")
     assert [c.after["c"] for c in reader][1] == stored  # type: ignore[index]
@@ -752,7 +752,7 @@ def test_what_was_not_made_cannot_be_used() -> None:
 
 
 def test_a_flag_is_read_where_it_is() -> None:
-    """Bytes that are moved, or grow, leave nothing behind that would be read."""
+    """Bytes that are moved, or grow, leave nothing after that would be read."""
     flag = bytearray(10)
     flag[0] = 1
     changes = Changes((readers for readers in [[]]), SimpleNamespace(flag=flag))

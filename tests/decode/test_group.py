@@ -1,4 +1,4 @@
-"""Where a group ended: the position to go on from."""
+"""Where a group ended: the position to continue from."""
 
 from __future__ import annotations
 

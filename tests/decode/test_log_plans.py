@@ -1,4 +1,4 @@
-"""Plans of a log's tables: dropped and made anew, and bounded."""
+"""Plans of a log's tables: dropped and made again, and bounded."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ T = Table("shop", "t", COLUMNS, primary_key=["id"])
 TELLING = [
     g for g in golden_logs() if g.path.stem.startswith(("types_", "image_", "dml_")) and not g.open_arguments
 ]
-ALL = {"partial": True, "ops": ["insert", "update", "delete"]}  # says what to take back
+ALL = {"partial": True, "ops": ["insert", "update", "delete"]}  # says what to reverse
 
 
 def row(number: int, a: int = 0, at: Any = dt.datetime(2026, 1, 2)) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def script(plan: UndoPlan) -> list[bytes]:
 
 
 def without_dates(plan: UndoPlan) -> list[tuple[Any, ...]]:
-    """Rows, but for the dates that no calendar has: an export has NULL for them."""
+    """Rows, except for the dates that no calendar has: an export has NULL for them."""
 
     def image(values: Any, columns: Any) -> Any:
         dates = ("DATE", "DATETIME", "TIMESTAMP")
@@ -151,7 +151,7 @@ def test_several_splits_and_logs(tmp_path: Path) -> None:
         found = plan_undo(str(out), start=start, stop=stop)
         assert [(one.key, one.state) for one in found.rows] == [("id=2", "changed since"), ("id=1", "ready")]
         assert f"{second}, position" in found.rows[0].why
-    with pytest.raises(BinlogError, match=r"of 2 logs: expected FILE:POSITION"):
+    with pytest.raises(BinlogError, match=r"has 2 logs: expected FILE:POSITION"):
         plan_undo(str(out), start=4)
     with pytest.raises(BinlogError, match=r"does not contain the log bin\.000003"):
         plan_undo(str(out), start=("bin.000003", 4))
@@ -213,7 +213,7 @@ def test_a_condition_that_fits_nothing(shop: Path, tmp_path: Path) -> None:
 
 
 def test_dates_that_no_calendar_has(tmp_path: Path) -> None:
-    """In an export they are NULL: where the logs had some, a row that was NULL is not taken back."""
+    """In an export they are NULL: where the logs had some, a row that was NULL is not reversed."""
     zero, null = row(3, at="0000-00-00 00:00:00"), row(4, at=None)
     log = write_log(tmp_path / "bin.000001", [("delete", [row(1), zero, null])])
     out = export(log, tmp_path / "out")
@@ -259,7 +259,7 @@ def test_damaged_exports(shop: Path, tmp_path: Path) -> None:
             (without("_absent"), "no column _absent"),
             (without("_change_ordinal"), "no column _change_ordinal"),
             (lambda rows: rows.slice(0, rows.num_rows - 2), "an update's row image is missing"),
-            (lambda rows: pa.concat_tables([rows, rows]), "changes twice"),
+            (lambda rows: pa.concat_tables([rows, rows]), "duplicate changes"),
             (
                 lambda rows: rows.set_column(1, "a", texts(rows)),
                 "do not fit the column's type",

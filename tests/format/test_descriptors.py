@@ -182,7 +182,7 @@ def test_the_array_decides_where_the_version_misleads() -> None:
     description = parse_format_description(fde("6.0.14-alpha", LENGTHS_51), 4)
     assert (description.has_checksum_field, len(description.raw_post_header_lengths)) == (False, 26)
     assert len(description.notes) == 1
-    # And a checksum behind an old version's name.
+    # And a checksum after an old version's name.
     description = parse_format_description(fde("5.1.63-google", LENGTHS_51, algorithm=1), 4)
     assert (description.checksum, len(description.raw_post_header_lengths)) == ("crc32", 26)
     assert len(description.notes) == 1

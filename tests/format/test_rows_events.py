@@ -15,7 +15,7 @@ from binlog_core.errors import DecodeError, DecompressionError
 ROWS = b"r" * 100
 BLOCK = b"\x81\x64" + zlib.compress(ROWS)  # one byte of length, 100
 V1 = b"\x0f\0\0\0\0\0\x01\0"  # table_id, flags
-V2 = V1 + b"\x04\0ab"  # extra data of two bytes behind its length, which counts itself
+V2 = V1 + b"\x04\0ab"  # extra data of two bytes after its length, which counts itself
 
 
 def plain(code: int, before: bytes, block: bytes = BLOCK, limit: int = 1000) -> bytes:

@@ -76,7 +76,7 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
     for cut in (0, 1, 11, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / NAME).write_bytes(whole[:cut])
         assert len(found_by(path, where=f"id = {key}", tables="shop.t")) == len(expected)
-    assert index(path)[0].made  # and is mended
+    assert index(path)[0].made  # and is repaired
 
 
 def sealed(path: Path) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def sealed(path: Path) -> dict[str, Any]:
 
 
 def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
-    """An index with right checksums: `data` lies behind what was there, and it has this seal."""
+    """An index with right checksums: `data` lies after what was there, and it has this seal."""
     with open(path, "a+b") as file:
         file.write(data + bytes(4) + b"PAR1")
     with open(path, "r+b") as file:
@@ -116,10 +116,10 @@ def far_away(chunks: list[list[int]]) -> bytes:
 LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "larger than an index can be": lambda told: at_once(told, threads=bytes(5 << 20)),
     "a place that is not valid": lambda told: told["chunks"][0].__setitem__(3, [-1, 8, 0]) or b"",
-    "is outside of": lambda told: far_away(told["chunks"][0]),
+    "is outside the log": lambda told: far_away(told["chunks"][0]),
     "not stored together": lambda told: far_away(told["chunks"][0][3:4]),
-    "column begin is not what it was": lambda told: at_once(told, begin=bytes(8)),
-    "column gtids is not what it was": lambda told: at_once(told, gtids=b"\xff\xff\xff\x7f" * 40),
+    "column begin differs": lambda told: at_once(told, begin=bytes(8)),
+    "column gtids differs": lambda told: at_once(told, gtids=b"\xff\xff\xff\x7f" * 40),
     "number of logs is not": lambda told: told["chunks"].append(told["chunks"][0]) or b"",
     "does not name its logs": lambda told: told["logs"][0].update(whole="yes") or b"",
     "unexpected keyword": lambda told: told["logs"][0].update(more=1) or b"",

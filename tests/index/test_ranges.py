@@ -49,7 +49,7 @@ def test_ranges_begin_where_transactions_do(gtids: bool) -> None:
 
 
 def test_what_may_go_on_is_not_a_range() -> None:
-    """A log that ends inside a transaction is read behind its last whole range."""
+    """A log that ends inside a transaction is read after its last whole range."""
     log, begins = written(gtids=True)
     begins.append(log.position)
     log.gtid(UUID, 11)

@@ -159,7 +159,7 @@ def test_a_damaged_descriptor_is_told(tmp_path: Path) -> None:
     found = verdict(path)
     end = 4 + int.from_bytes(data[13:17], "little")
     assert [(one.begin, one.end) for one in found.damages] == [(4, end)]
-    assert found.damages[0].reason.startswith("CRC32 of the format description")
+    assert found.damages[0].reason.startswith("the CRC32 of the format description")
     assert (found.state, found.rows) == ("damaged", 3)
 
 

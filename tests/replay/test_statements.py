@@ -210,7 +210,7 @@ def _statements(path: Path, golden: Golden, tmp_path: Path, *options: str) -> by
 @needs_server
 @pytest.mark.parametrize("golden", REPLAYED, ids=str)
 def test_replay_and_flashback(golden: Golden, server: Server, tmp_path: Path) -> None:
-    """A log is played in two halves; then each is taken back, and played again, and tables are compared.
+    """A log is played in two halves; then each is reversed, and played again, and tables are compared.
 
     The server's own log of it has the same truth.
     """

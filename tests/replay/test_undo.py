@@ -135,7 +135,7 @@ def test_changes_of_others_before_do_not_matter() -> None:
     ],
 )
 def test_a_change_of_others_between_two_of_ours(between: list[tuple[Any, ...]]) -> None:
-    """Taking back the sum would take back theirs."""
+    """Reversing the sum would reverse theirs."""
     data = log_of(
         [("update", [(row(1), row(1, 1))])],
         between,
@@ -163,7 +163,7 @@ def test_a_row_that_others_deleted_or_inserted_between() -> None:
 
 
 def test_keys_that_are_shifted() -> None:
-    """UPDATE t SET id = id + 1 ORDER BY id DESC: taken back in the order that the keys allow."""
+    """UPDATE t SET id = id + 1 ORDER BY id DESC: reversed in the order that the keys allow."""
     made = plan(log_of([("update", [(row(i), row(i + 1)) for i in (3, 2, 1)])]))
     assert [re.findall(r"`id` = (\d)", one) for one in statements(made)] == [
         ["1", "2"],

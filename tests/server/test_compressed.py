@@ -168,7 +168,7 @@ def test_a_server_that_does_not_compress_says_so() -> None:
 
 
 def test_frames_that_are_counted_anew() -> None:
-    """As a semi-synchronous server does behind an event that it wants acknowledged."""
+    """As a semi-synchronous server does after an event that it wants acknowledged."""
     wire = b"".join(len(one).to_bytes(3, "little") + bytes((at, 0, 0, 0)) + one for at, one in NUMBERED)
     for may_restart in (True, False):
         frames, target = Frames(), memoryview(bytearray(100))
@@ -212,5 +212,5 @@ def test_a_compressed_stream_is_the_servers() -> None:
         with binlog_core.open(SERVER, server=options) as log:
             streams.append([h.tolist() for h in log.headers()])
     assert len(streams[0]) > 10
-    for stream in streams[1:]:  # somebody may write meanwhile
+    for stream in streams[1:]:  # somebody may write in the meantime
         assert stream[: len(streams[0])] == streams[0]

@@ -1,4 +1,4 @@
-"""Servers that are none, or mean harm: an error of our own, in bounded time and memory."""
+"""What is not a server, or a hostile one: an error of our own, in bounded time and memory."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_any_split_of_the_bytes_gives_the_same_events(seed, semi_sync):
     "length", [LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST - 1, 2 * LONGEST, 40 << 20]
 )
 def test_events_of_several_packets(length):
-    """The 0 in front of the event counts; after a piece of full length comes another, be it empty."""
+    """The 0 before the event counts; after a piece of full length comes another, be it empty."""
     large = event(4, bytes(length - 19))
     after = event(4 + length, b"after")
     rng = random.Random(length)
@@ -108,7 +108,7 @@ def test_a_packet_that_is_missing_is_noticed(place):
 
 
 def test_numbers_say_nothing_where_frames_are_numbered():
-    """On a compressed line a server goes on with the number of the frame, now and then."""
+    """On a compressed line a server continues with the number of the frame, now and then."""
     events = events_in_a_row(random.Random(2), 8)
     wire = b"".join(packets_of([b"\0" + e], first=7 * i % 256) for i, e in enumerate(events))
     packets = Packets(1 << 20, numbered=False)
@@ -159,7 +159,7 @@ def test_semi_sync_asks_for_an_acknowledgement():
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_packets_are_counted_anew_behind_an_acknowledgement(size):
-    """As MySQL 9.7 and MariaDB 10.11 do; one that goes on counting is understood, too."""
+    """As MySQL 9.7 and MariaDB 10.11 do; one that continues counting is understood, too."""
     events = events_in_a_row(random.Random(2), 4)
     asks, rests = b"\0\xef\x01", b"\0\xef\0"
     wire = packets_of([rests + events[0], asks + events[1]])

@@ -30,7 +30,7 @@ def number(value: int) -> bytes:
 
 def test_a_set_for_com_binlog_dump_gtid() -> None:
     source = bytes.fromhex(UUID.replace("-", ""))
-    # Sources; of each its UUID, its intervals, and of each interval the first and the one behind its last.
+    # Sources; of each its UUID, its intervals, and of each interval the first and the one after its last.
     want = number(1) + source + number(2) + number(1) + number(6) + number(8) + number(9)
     assert encoded(GtidSet.parse(f"{UUID}:1-5:8"), tags=True) == want
     assert encoded(GtidSet(), tags=False) == number(0)

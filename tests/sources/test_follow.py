@@ -290,7 +290,7 @@ def test_stopping_ends_the_pass_over_each_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["rows", "events"])
 def test_damage_in_an_event_as_long_as_what_is_read_at_once(tmp_path: Path, what: str) -> None:
-    """With bytes behind it, it is not taken for one that is still being written."""
+    """With bytes after it, it is not taken for one that is still being written."""
     table = Table("shop", "large", [("id", "INT"), ("note", "LONGTEXT")])
 
     def log_with(size: int) -> tuple[bytearray, int, int]:

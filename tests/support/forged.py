@@ -23,7 +23,7 @@ def transactions(log: Log, count: int = 12, body: int = 300) -> Table:
 
 
 def forged_chain(base: int, length: int) -> bytes:
-    """GTIDs and their transactions with right checksums and positions, as if the log went on at ``base``."""
+    """GTIDs and their transactions, with checksums and positions as if the log continued at ``base``."""
     fake = Log("8.0.36")
     table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
     fake._out = bytearray(base)  # the writer takes positions from what is there

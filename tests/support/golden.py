@@ -107,7 +107,7 @@ class Golden:
 
     @cached_property
     def schema(self) -> dict[str, str] | None:
-        """CREATE TABLE by ``db.table``; None where a table changed within the log."""
+        """CREATE TABLE by ``db.table``; None if a table changed within the log."""
         texts = {f"{d['db']}.{d['table']}": d["create"] for d in self.definitions}
         return texts if len(texts) == len(self.definitions) else None
 

@@ -1,4 +1,4 @@
-"""Bytes behind which there is nothing: who reads past their end is stopped by the processor."""
+"""Bytes after which there is nothing: who reads past their end is stopped by the processor."""
 
 from __future__ import annotations
 

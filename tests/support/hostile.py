@@ -193,7 +193,7 @@ def _lengths() -> list[bytes]:
 
 
 def _claims_4_gib() -> bytes:
-    """A header that claims 4 GiB, and 64 MiB behind it."""
+    """A header that claims 4 GiB, and 64 MiB after it."""
     from .writer import Log
 
     log = _rows_of(Log(checksum=False), 1)

@@ -1,4 +1,4 @@
-"""A bad line: a proxy in front of a server that splits, stalls, cuts and resets at seeded random places."""
+"""A bad line: a proxy before a server that splits, stalls, cuts and resets at seeded random places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Line:
     most : int
         Bytes from the server after which, at the latest, a connection is cut.
     least : int
-        Bytes of the first connection, in front of those: a server that cannot be reached is an error at once.
+        Bytes of the first connection, before those: a server that cannot be reached is an error at once.
     """
 
     def __init__(self, url: str, *, seed: int, cuts: int, most: int = 60_000, least: int = 0) -> None:

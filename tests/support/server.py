@@ -66,7 +66,7 @@ def _rotate(connection: Any) -> str:
 
 def dump(name: str, url: str = SERVER) -> Iterator[bytes]:
     """The events of a log, as a replica gets them."""
-    connection = connect(url)  # the server ends it behind the last event
+    connection = connect(url)  # the server ends it after the last event
     connection.query("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4")
     do_not_wait, annotations = 1, 2  # MariaDB leaves those out, and with them the log has gaps
     flags = do_not_wait | (annotations if "MariaDB" in connection.get_server_info() else 0)

@@ -58,7 +58,7 @@ class Pipe(io.RawIOBase):
 
 
 def compressed(data: bytes, kind: str, pieces: int = 1) -> bytes:
-    """Data as gzip, zstd or xz, in so many streams one behind the other."""
+    """Data as gzip, zstd or xz, in so many streams one after the other."""
     if kind == "zstd":
         pytest.importorskip("zstandard")
     step = -(-len(data) // pieces)

@@ -42,7 +42,7 @@ def result_set(rows: Iterable[Sequence[bytes | None]], columns: int) -> bytes:
     for payload in payloads:
         for at in range(
             0, len(payload) + 1, 0xFFFFFF
-        ):  # one that fills its last piece has an empty one behind it
+        ):  # one that fills its last piece has an empty one after it
             out.append(packet(number % 256, payload[at : at + 0xFFFFFF]))
             number += 1
     return b"".join(out)

@@ -1,4 +1,4 @@
-"""Anchors: the first place behind an offset where a transaction begins."""
+"""Anchors: the first place after an offset where a transaction begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""on_error="skip": what lies behind damage is read, what was lost is told."""
+"""on_error="skip": what lies after damage is read, what was lost is told."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_length_that_skips_good_events(server: str, verify: bool, mapped: bool
 @MAPPED
 @by_server
 def test_a_stretch_of_rubbish(server: str, mapped: bool) -> None:
-    """A lost disk block: transactions before and behind it are whole, and the range is told."""
+    """A lost disk block: transactions before and after it are whole, and the range is told."""
     log = made(server)
     begin, end = log.maps[5] + 3, log.maps[12] + 7
     for filler in (b"\0", b"\xff", b"\x5a"):
@@ -134,7 +134,7 @@ def test_a_stretch_of_rubbish(server: str, mapped: bool) -> None:
 @MAPPED
 @by_server
 def test_bytes_that_are_missing(server: str, mapped: bool) -> None:
-    """A block that a copy lacks: positions behind it all run ahead of the file."""
+    """A block that a copy lacks: positions after it all run ahead of the file."""
     log = made(server)
     at = log.rows[6] + 25
     data = log.data[:at] + log.data[at + 11 :]
@@ -226,7 +226,7 @@ def test_a_pipe_cannot_be_read_twice() -> None:
 
 @MAPPED
 def test_damage_in_a_log_that_lacks_events(mapped: bool) -> None:
-    """The transactions behind it are found, though no position agrees."""
+    """The transactions after it are found, though no position agrees."""
     golden = golden_logs("maria1011/maria_bincompress")[0]
     data = without_events(golden, "Annotate_rows")
     places = binlog_core.open(data).headers()
@@ -327,7 +327,7 @@ def test_start_in_the_middle_of_a_transaction() -> None:
 
 
 def test_a_lost_gtid_is_not_replaced_by_another() -> None:
-    """Rows behind a lost range do not get the GTID from before it."""
+    """Rows after a lost range do not get the GTID from before it."""
     log = made("mysql")
     begin, end = log.commits[3], log.maps[5]
     data = patched(log.data, begin, b"\xff" * (end - begin))
@@ -492,7 +492,7 @@ def test_each_byte_set_to_extremes(golden: Golden, verify: bool) -> None:
                 where = (position, byte, extreme, on_error)
                 assert got[: len(before)] == before, where
                 if verify and summed:
-                    # Nothing wrong gets out, and behind the damaged event's transaction nothing is lost.
+                    # Nothing wrong gets out, and after the damaged event's transaction nothing is lost.
                     assert all(change in want for change in got), where
                     if on_error == "skip":
                         end = transaction_end(golden, position)
@@ -560,7 +560,7 @@ def test_damage_everywhere_takes_linear_time() -> None:
 
 
 def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
-    """What is behind is not looked through anew at each damage, nor at each descriptor."""
+    """What is behind is not looked through again at each damage, nor at each descriptor."""
     import time
 
     def seconds(repeats: int) -> float:

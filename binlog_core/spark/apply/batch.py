@@ -108,7 +108,7 @@ def apply_changes(
         ``IcebergTarget``, which pyiceberg writes in the same way; or a ``SparkTarget``, a table that Spark
         itself merges into. Workers must be able to reach it.
     key_columns : sequence of str or None
-        The columns that identify a row; None takes the primary key from the log, if it is there.
+        The columns that identify a row; None takes the primary key from the log, if it exists.
     app_id, batch_id : str and int, or None
         Stored in the commit, so that the same batch is not applied twice. Give both or neither.
     on_alter : "apply", "ignore" or "stop"
@@ -186,7 +186,7 @@ def apply_images(
     here = into.columns
     batch, keys = _respelt(batch, here.names), tuple(respelt(keys, here.names))
     own = own_schema(batch)
-    # What only the target has is its own business, but for rows that change: they keep it.
+    # What only the target has is its own business, except for rows that change: they keep it.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
     jobs: Jobs

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class FileTarget:
     """A table of a lake; made by the first commit where there is none.
 
-    Workers write the new rows, and anew those files of the table that have rows of the keys that changed; the
+    Workers write the new rows, and rewrite the files of the table that have rows of the changed keys; the
     commit removes and adds files.
 
     Parameters

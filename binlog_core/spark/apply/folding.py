@@ -156,7 +156,7 @@ class Folding:
     since, until : (int, int) or None
         RowImages between these places only.
     added : tuple of pyarrow.Field
-        Columns that images do not have, behind the others.
+        Columns that images do not have, after the others.
     """
 
     stager: Stager
@@ -245,7 +245,7 @@ class Folding:
         )
 
     def _after(self, altered: Altered, images: RowImages) -> RowImages:
-        """RowImages from before an ALTER TABLE as they are behind it."""
+        """RowImages from before an ALTER TABLE as they are after it."""
         end = _before(images, altered.place)
         if not end:
             return images

@@ -1,4 +1,4 @@
-"""Where the work of an apply is done, here or by Spark's workers, and where its files lie meanwhile."""
+"""Where the work of an apply is done, here or by Spark's workers, and where its files lie in the meantime."""
 
 from __future__ import annotations
 

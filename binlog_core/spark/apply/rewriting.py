@@ -1,4 +1,4 @@
-"""A table that is a set of Parquet files: those that have rows of some keys are written anew without them."""
+"""A table that is a set of Parquet files: those that have rows of some keys are rewritten without them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Writes files of a table anew, without the rows of some keys; pickled to the workers.
+    """Writes files of a table again, without the rows of some keys; pickled to the workers.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Rewriter:
         return True
 
     def __call__(self, file: DataFile) -> Replaced:
-        """Look for the keys in a file, and write it anew if it has some."""
+        """Look for the keys in a file, and rewrite it if it has some."""
         import pyarrow.parquet as pq
 
         pa = import_pyarrow()
@@ -179,7 +179,7 @@ class Checker:
 
 
 def _gathered(tables: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Tables put together, up to so many rows."""
+    """Tables merged, up to so many rows."""
     pa = import_pyarrow()
     waiting: list[Any] = []
     for table in tables:

@@ -113,7 +113,7 @@ class SparkTarget:
         return all(OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
-        """Write what changes were folded to: one MERGE, behind what changes the table's columns."""
+        """Write what changes were folded to: one MERGE, after what changes the table's columns."""
         self._fit_columns(schema)
         if not isinstance(changes.jobs, Here):
             return self._merge(changes, self.columns, changes.stager.place)

@@ -23,7 +23,7 @@ from .keys import hashes, numbered, one_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-INSERT, PUT, DELETE, GONE, CAME = 1, 2, 3, 4, 5  # PUT: behind an update that leaves the key as it was
+INSERT, PUT, DELETE, GONE, CAME = 1, 2, 3, 4, 5  # PUT: after an update that leaves the key as it was
 BUCKETS = 64
 _IMAGES = ("insert", "update_preimage", "update_postimage", "delete")
 _TYPE, _VERSION, _, _ORDINAL = LAKE_COLUMNS
@@ -164,7 +164,7 @@ class Stager:
         return writer.staged
 
     def again(self, staged: list[Staged]) -> Staged:
-        """Stage anew what was staged, by `labels`."""
+        """Stage again what was staged, by `labels`."""
         with _Writer(self) as writer:
             for one in staged:
                 for name, buckets, _ in one.files:
@@ -317,7 +317,7 @@ class Stager:
 def _completed(
     columns: list[pa.Array], lacks: NDArray[np.bool_], before: NDArray[np.int64]
 ) -> list[pa.Array]:
-    """An image from behind an update has what only the one from before it has."""
+    """An image from after an update has what only the one from before it has."""
     pa = import_pyarrow()
     found = []
     for j, column in enumerate(columns):
@@ -332,7 +332,7 @@ def _completed(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches put together into larger tables that do not end between the images of an update."""
+    """Batches merged into larger tables that do not end between the images of an update."""
     pa = import_pyarrow()
     waiting: list[Any] = []
     rows = size = 0

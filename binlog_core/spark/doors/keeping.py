@@ -1,7 +1,7 @@
 """``option("server", …)``: the driver keeps the archive that a query reads, as `binlog_core.archive` does.
 
 What is copied is on disk before anybody reads it, so whatever ends the query or this process, the next one
-goes on where the archive stands.
+continues where the archive stands.
 """
 
 from __future__ import annotations

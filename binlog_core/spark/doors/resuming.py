@@ -1,4 +1,4 @@
-"""An export that goes on where the last one stopped: what it has done is in a file, and what it is doing.
+"""An export that continues where the last one stopped: what it has done is in a file, and what it is doing.
 
 A run is planned up to the last transaction boundary there is, the plan is written down, then the run, then
 that it is done. A run that was killed is done again with the same plan under the same name, and an output

@@ -87,7 +87,7 @@ def run_splits(
             lambda todo: context.parallelize(todo, len(todo)).mapPartitions(writer).collect(), splits, done
         )
     except BaseException:
-        context.cancelJobGroup(group)  # also on Ctrl-C: no task goes on writing
+        context.cancelJobGroup(group)  # also on Ctrl-C: no task continues writing
         raise
     finally:
         stop.set()

@@ -69,7 +69,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ----------
     changes : ChangeReader
     paths : list of str
-        Listed anew for each micro-batch.
+        Listed for each micro-batch.
     run : Run
         Where logs are walked over. Spark plans a stream in a process of its own, which has no session.
     """
@@ -113,7 +113,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ----------
         start : dict
         limit : ReadLimit
-            Bytes are kept to, but for the transaction that goes beyond them.
+            Bytes are kept to, except for the transaction that goes beyond them.
         """
         if self._until is None and (keeper := self._kept_archive()) is not None:
             keeper.keep()
@@ -129,7 +129,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             found = min(found, self._target)
         self._known = start
-        if found <= begin:  # also where a restart begins behind what this query would end at
+        if found <= begin:  # also where a restart begins after what this query would end at
             return start
         self._known = offset_of(logs, found, self._follow(logs, start, found).kept)
         return self._known
@@ -254,7 +254,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (begin[0], end) if end > max(begin[1], FIRST_EVENT) else begin
 
     def _advance(self, logs: list[Split], begin: LogPlace, most: int) -> LogPlace:
-        """The boundary behind so many bytes."""
+        """The boundary after this many bytes."""
         i, position = found = begin
         while True:
             # A log that another follows in a listing made before is complete.

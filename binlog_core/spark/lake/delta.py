@@ -200,7 +200,7 @@ class DeltaLakeTable:
         app: App | None,
         told: dict[str, str] | None = None,
     ) -> None:
-        """Make the table anew, of these files alone; `told`: what else the commit says.
+        """Create the table again, of these files alone; `told`: what else the commit says.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class DeltaLakeTable:
     ) -> None:
         from deltalake.exceptions import CommitFailedError
 
-        # deltalake commits behind others where it sees no conflict, and in a compaction it sees none: the
+        # deltalake commits after others where it sees no conflict, and in a compaction it sees none: the
         # compacted file would stay beside those that replace its rows.
         properties = _properties(app, told, max_commit_retries=0 if alone else None)
         try:

@@ -155,7 +155,7 @@ class Destination(ABC):
         """The directory where workers leave notes of errors."""
 
     def failure(self) -> BinlogError | None:
-        """The error that the last failed attempt noted, with all that it knew; None where none did."""
+        """The error that the last failed attempt noted, with all that it knew; None if none did."""
         from pyarrow.fs import FileSelector
 
         try:

@@ -175,7 +175,7 @@ class ParquetDirectory(Destination):
         try:
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
-            # Who begins takes a lock first and looks for others then: of two at once at most one goes on.
+            # Who begins takes a lock first and looks for others then: of two at once at most one continues.
             self._lock = self._locked(self._staging)
             self._replaces = self._check(self._overwrite)
             self._delete_remains()

@@ -86,7 +86,7 @@ class ToldStatement(NamedTuple):
     database : str or None
         The whole database is dropped.
     clears : bool
-        The table has no rows right behind it.
+        The table has no rows right after it.
     sql : str
     """
 
@@ -225,7 +225,7 @@ class ExportState:
     gtids : str or None
         The transactions up to there, as far as the logs have GTIDs.
     next_file, next_position, next_gtids
-        Where a run that was begun and is not done will end; None if there is none.
+        Where a run that began and is not done will end; None if there is none.
     rows : dict of str to dict of str to int
         Row images of all runs, by table and `_change_type`.
     timestamp : int

@@ -62,8 +62,8 @@ class GrowingTable(LakeTable, Protocol):
 class FileTable(LakeTable, Protocol):
     """One whose files are added and removed by name, each time in one commit; `told`: what that says besides.
 
-    It is seen as it is when it is opened, and after own commits. Where another writer has committed meanwhile
-    a commit is an error, and nothing of it is in the table.
+    It is seen as it was when opened, or after its own last commit. If another writer has committed in the
+    meantime, a commit is an error, and nothing of it is in the table.
     """
 
     @property
@@ -108,7 +108,7 @@ class FileTable(LakeTable, Protocol):
         ...
 
     def takes(self, columns: pa.Schema) -> bool:
-        """Whether its columns get these types without its files being written anew."""
+        """Whether its columns get these types without its files being rewritten."""
         ...
 
     def exchange(
@@ -131,7 +131,7 @@ class FileTable(LakeTable, Protocol):
         app: App | None,
         told: dict[str, str] | None = None,
     ) -> None:
-        """Make it anew, of these files and columns alone."""
+        """Create it again, of these files and columns alone."""
         ...
 
     def add_columns(self, columns: pa.Schema) -> None:
@@ -139,7 +139,7 @@ class FileTable(LakeTable, Protocol):
         ...
 
     def empty(self) -> None:
-        """Delete its rows, where it is there."""
+        """Delete its rows, if it exists."""
         ...
 
 

@@ -58,7 +58,7 @@ class LakeTables(Destination):
     def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         super().__init__(output, run_id, storage_options=storage_options)
         self.staging = output
-        # Task attempts are counted anew in each session: a run that is repeated must not write over its own.
+        # Task attempts are counted again in each session: a run that is repeated must not write over its own.
         self.prefix = f"{uuid.uuid4().hex[:12]}-"
         self._marker = f"{self.path}/{RUNS}/{quote(run_id, safe='')}.json"
         self._kept: set[str] = set()

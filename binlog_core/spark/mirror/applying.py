@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     Parameters
     ----------
     below : int
-        The place behind it: changes of versions below it are in it, as far as none before has them.
+        The place after it: changes of versions below it are in it, as far as none before has them.
     statements : list of ToldStatement
     files : list of FileStatistics
     """

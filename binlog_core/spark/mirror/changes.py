@@ -113,7 +113,7 @@ class LogPlan(BinlogStreamReader):
         return self._with_gtids(offset_of(logs, place, kept), None)
 
     def behind(self, start: Offset, most: int | None, last: int) -> Offset:
-        """The offset of the next boundary: behind so many bytes, but not behind a place.
+        """The offset of the next boundary: after this many bytes, but not after a place.
 
         Parameters
         ----------

@@ -199,7 +199,7 @@ class Copier:
     rate: float | None = None
 
     def __call__(self, chunks: Iterable[CopyChunk]) -> Iterator[Copied]:
-        """Copy each chunk; an error is a result, so that other tables go on."""
+        """Copy each chunk; an error is a result, so that other tables continue."""
         connection, server = None, ""
         filesystem, directory = open_filesystem(self.lake, self.storage_options)
         try:
@@ -420,7 +420,7 @@ def clean_up(lake: Lake, state: TableState, copy: Copy) -> None:
     """Remove what a copy left besides the files that the table has."""
     from pyarrow.fs import FileSelector
 
-    # Not those that were read: a run that was killed behind its commit comes to the copy again.
+    # Not those that were read: a run that was killed after its commit comes to the copy again.
     kept = {one.name for one in lake.opened(state).files()}
     folder = f"{lake.path}/{directory_name(state.database, state.name)}"
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):

@@ -44,7 +44,7 @@ class History:
         self._session, self._lake, self._mirror = session, lake, mirror
 
     def begin(self, state: TableState) -> None:
-        """Take the rows that a table has now as the versions from which its history goes on."""
+        """Take the rows that a table has now as the versions from which its history continues."""
         place = state.place
         assert place is not None
         current, special = self._lake.opened(state), special_fields()

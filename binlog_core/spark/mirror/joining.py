@@ -1,4 +1,4 @@
-"""Parquet files put together: fewer and larger ones, in the columns and types of a table."""
+"""Parquet files merged: fewer and larger ones, in the columns and types of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ON_DRIVER = 16 << 20  # bytes of Parquet that are not worth a Spark job
 FILE_BYTES = 128 << 20
 _SMALL_BYTES = FILE_BYTES // 4
-_MOST_SMALL = 8  # files of a table, before they are put together
+_MOST_SMALL = 8  # files of a table, before they are merged
 _GROUP_BYTES = 64 << 20  # of Arrow, in a row group
 _VERSION = "_commit_version"
 

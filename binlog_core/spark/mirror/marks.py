@@ -1,7 +1,7 @@
 """Safe marks: places in a server's log whose transactions every later SELECT sees.
 
 A server shows a transaction in its log before it shows it to others, so that the position it tells at a
-moment is not such a place, but for a consistent snapshot of MariaDB or while nobody can commit.
+moment is not such a place, except for a consistent snapshot of MariaDB or while nobody can commit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def connected(address: Address, server: str) -> Connection:
 
 
 def check_server(server: str, here: str) -> None:
-    """What is read of a server's tables is of use with its own log alone.
+    """What is read of a server's tables fits only its own log.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def position_mark(connection: Connection, server: str) -> Mark:
 def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
     """Where a mark is in an archive: the log's number in the list, and a transaction boundary in it.
 
-    What is in front of it, every SELECT after the mark sees.
+    What is before it, every SELECT after the mark sees.
 
     Raises
     ------

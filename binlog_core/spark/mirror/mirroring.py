@@ -57,7 +57,7 @@ class Mirroring:
     told : callable of MirrorState
         Called after each step.
     compact : float or None
-        Seconds after which a table's small files are put together.
+        Seconds after which a table's small files are merged.
     rate : float or None
         Bytes a second that copies read at most.
     passed : callable of MirrorState
@@ -97,7 +97,7 @@ class Mirroring:
     # ------------------------------------------------------------ runs
 
     def until_now(self) -> None:
-        """Bring all tables to where the server stands now, or behind it."""
+        """Bring all tables to where the server stands now, or after it."""
         self._examine()
         if time.monotonic() >= self._again_at:
             for one in self.state.tables.values():
@@ -117,7 +117,7 @@ class Mirroring:
             self.archive()
 
     def follow(self) -> None:
-        """Go on until told to stop."""
+        """Continue until told to stop."""
         while not self._stop.is_set():
             self.until_now()
             self._stop.wait(_PAUSE)
@@ -231,7 +231,7 @@ class Mirroring:
             state.park(str(error), again=not isinstance(error, SchemaError))
 
     def _begins(self, plan: LogPlan, copies: list[tuple[TableState, Copy]]) -> dict[Mark, Offset]:
-        """Where the log goes on behind each mark, with the definitions of what was copied there."""
+        """Where the log continues after each mark, with the definitions of what was copied there."""
         tables: dict[Mark, list[TableSchema]] = {}
         for state, copy in copies:
             definition, _ = selected(state, copy, mariadb=self.mariadb)

@@ -157,7 +157,7 @@ class _ArchiveEnd:
                 self._sizes.append((split.version_base, source.size))
 
     def behind(self, place: int, gtids: str | None) -> dict[str, int | None]:
-        """Bytes and transactions behind a place."""
+        """Bytes and transactions after a place."""
         if place >= self._end:
             return {"lag_bytes": 0, "lag_transactions": 0}
         total: int | None = 0
@@ -182,7 +182,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     now = time.time()
     out = []
     archive: _ArchiveEnd | None = None
-    # What was dropped is at the end of its log, wherever that goes on.
+    # What was dropped is at the end of its log, wherever that continues.
     there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
     places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
     if places and not quick:

@@ -52,13 +52,13 @@ class TableState:
     copy : dict or None
         The copy that is being made: see `copies.Copy`.
     keyless : bool
-        It has no key: it is copied anew when it has changed.
+        It has no key: it is copied again when it has changed.
     as_of : float or None
         Seconds since 1970: what the server had committed by then is in it.
     history : int or None
         Its history has all up to here; another place than the table's: it has a gap.
     again : str or None
-        Parked: the stage that it goes on in when it is tried again; None: it is not.
+        Parked: the stage that it continues in when it is tried again; None: it is not.
     compacted : float
         Seconds since 1970: when its small files were last looked for.
     """
@@ -83,12 +83,12 @@ class TableState:
         return full_name(self.database, self.name)
 
     def park(self, reason: str, *, again: bool = False) -> None:
-        """It stops, and the others go on; `again`: the fault may not be there for ever."""
+        """It stops, and the others continue; `again`: the fault may not be there for ever."""
         self.again = self.stage if again else None
         self.stage, self.reason = "parked", reason
 
     def try_again(self) -> None:
-        """It goes on from where it stopped, if that may help."""
+        """It continues from where it stopped, if that may help."""
         if self.stage == "parked" and self.again is not None:
             self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
 
@@ -271,7 +271,7 @@ class Lake:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 
     def remove(self, name: str) -> None:
-        """Remove a folder of the mirror's own, where it is there."""
+        """Remove a folder of the mirror's own, if it exists."""
         from pyarrow.fs import FileType
 
         path = f"{self.path}/{_FOLDER}/{name}"

@@ -115,7 +115,7 @@ class _Hearing:
                 ),
                 report=Report(),
                 definitions=ears,
-                verify_checksum=False,  # who reads the rows verifies, and meets the damage
+                verify_checksum=False,  # the reader of the rows verifies and finds the damage
                 skip_errors=True,
             )
             for _ in decoder.groups():

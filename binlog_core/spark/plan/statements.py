@@ -174,7 +174,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
         elif reader.symbol() == ")":
             depth -= 1
         elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
-            kind = "unknown"  # of a part of the rows, and nobody knows which
+            kind = "unknown"  # of a part of the rows, and it is not known which
         elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
             kind = "unknown"
         elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):

@@ -148,7 +148,7 @@ class XaHistory:
         ----------
         split : Split
         below : int or None
-            Those that are committed at this version or behind it are not to be read.
+            Those that are committed at this version or after it are not to be read.
         """
         end = 1 << 63 if split.end is None else split.end
         return tuple(
@@ -162,7 +162,7 @@ class XaHistory:
         return None if one.version is not None and below is not None and one.version >= below else one.version
 
     def committed_later(self, since: int, below: int) -> list[tuple[Split, Prepared]]:
-        """Transactions prepared before a version and committed at or behind it, with the parts they are."""
+        """Transactions prepared before a version and committed at or after it, with the parts they are."""
         return [
             (
                 replace(one.log, start=one.begin, end=one.last + 1),
@@ -238,6 +238,6 @@ class _Looking:
 
     def _events(self, types: Sequence[int], where: Any) -> Iterable[Any]:
         with self.access.file(self.log.path).open() as source:
-            # Who reads the rows verifies, and meets the damage.
+            # The reader of the rows verifies and finds the damage.
             track = Track(source, Report(), verify_checksum=False, skip_errors=True)
             yield from events_of(track, types, where)

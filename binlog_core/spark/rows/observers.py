@@ -81,7 +81,7 @@ class StatementRecorder(Definitions):
         """Note a statement."""
         if self._inner is not None and self._inner.follows:
             self._inner.follow(event, report, mariadb=mariadb, path=path, transaction=transaction)
-        # An ALTER that is only announced, or taken back, changes nothing.
+        # An ALTER that is only announced, or rolled back, changes nothing.
         if (event.status.gtid_flags3 or 0) & (FLAG_START_ALTER | FLAG_ROLLBACK_ALTER):
             return
         self._seen.append(

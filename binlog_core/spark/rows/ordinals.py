@@ -13,7 +13,7 @@ from ...batch import ChangeBatch
 
 
 class Ordinals:
-    """Counts row images group by group; a transaction that goes on in the next group is counted on."""
+    """Counts row images group by group; a transaction that continues in the next group is counted on."""
 
     def __init__(self) -> None:
         self._begin = -1  # position where the transaction of the last row image begins

@@ -39,7 +39,7 @@ class Timeline:
     def part(self, split: Split) -> Timeline:
         """As much as the reader of a split needs."""
         start = split.version_base + split.start
-        # Its last transaction may end behind it.
+        # Its last transaction may end after it.
         end = split.version_base + _NO_END
         found = {}
         for name, steps in self.tables.items():
@@ -70,7 +70,7 @@ class _Located(Definitions):
 
     @property
     def follows(self) -> bool:
-        """The decoder asks anew behind each statement."""
+        """The decoder asks again after each statement."""
         return True
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:

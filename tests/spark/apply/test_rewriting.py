@@ -1,4 +1,4 @@
-"""Files of a table written anew, without the rows of some keys."""
+"""Files of a table rewritten, without the rows of some keys."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ def test_a_schema_whose_columns_of_ours_have_other_types() -> None:
     assert caught.value.column == "_Xid"
     everything = SourceOptions.parse({})
     check_types(pa.schema({"after": pa.string()}), everything)
-    with pytest.raises(SchemaError, match="without option table, expected only the columns _database, _table, before"):
+    with pytest.raises(
+        SchemaError, match="without option table, expected only the columns _database, _table"
+    ):
         check_types(pa.schema({"id": pa.int64()}), everything)
 
 

@@ -172,7 +172,7 @@ def test_available_now_does_not_go_on(server: Server) -> None:
     target = server.boundaries[-1]
     server.transactions(2)
     assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())["position"] == target
-    # A restart whose checkpoint lies behind that.
+    # A restart whose checkpoint lies after that.
     behind = {"file": server.name, "position": server.boundaries[-1]}
     assert reader.latestOffset(behind, ReadAllAvailable()) == behind
 
@@ -284,7 +284,7 @@ def test_a_restart_after_a_purge(spark: SparkSession, server: Server, tmp_path: 
     server_start = server.boundaries[2]
     run()
     server.rotate()
-    run()  # the checkpoint goes on to the new log
+    run()  # the checkpoint continues to the new log
     (server.folder / "bin.000001").unlink()
     if not quiet:
         server.transactions(2)
@@ -353,7 +353,7 @@ def test_a_worker_that_is_killed_in_a_batch(spark: SparkSession, server: Server,
 
 @pytest.mark.spark
 def test_a_table_follows_a_server_through_failures(spark: SparkSession, tmp_path: Path) -> None:
-    """Changes, DDL and a sink that fails behind its commit: in Delta each batch is applied once."""
+    """Changes, DDL and a sink that fails after its commit: in Delta each batch is applied once."""
     delta = pytest.importorskip("deltalake")
     from binlog_core.spark.apply.batch import Applied, apply_changes
 

@@ -72,7 +72,7 @@ def test_a_run_is_committed_once_and_the_rest_deleted(tmp_path: Path) -> None:
 def test_the_files_of_a_commit_that_was_made_stay_whatever_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """An answer of a store that is lost, or Ctrl-C, comes behind the commit."""
+    """An answer of a store that is lost, or Ctrl-C, comes after the commit."""
     output = DeltaTables(str(tmp_path), "run")
     output.begin()
     split = written(Split("bin.000001"), files=(put(output, "a", 5, id=[5]),))

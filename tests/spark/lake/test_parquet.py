@@ -69,7 +69,7 @@ def test_an_output_that_cannot_be_replaced_stays(
 
         def move(self, old: str, new: str) -> None:
             moves.append(new)
-            if new == str(output) and len(moves) == 3:  # behind those of the manifest and the old output
+            if new == str(output) and len(moves) == 3:  # after those of the manifest and the old output
                 raise error
             real.move(old, new)
 

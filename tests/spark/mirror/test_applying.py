@@ -53,7 +53,7 @@ def test_columns_of_one_type_are_one_batch() -> None:
 
 
 def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many batches it has: the second goes on from what the first has committed."""
+    """However many batches it has: the second continues from what the first has committed."""
     lake, state = Lake(str(tmp_path)), TableState("shop", "t", "following", place=1)
     lake.opened(state).replace([], OLD, None)
     changes = tmp_path / "_mirror" / "changes"

@@ -71,14 +71,14 @@ def test_a_history_begins_with_the_rows_that_there_are(changes: Changes) -> None
     Path(table.uri).mkdir()
     pq.write_table(pa.table({"id": pa.array([7], pa.int32())}), f"{table.uri}/x.parquet")
     table.append([DataFile("x.parquet", 1, 9)], pa.schema(ID), None)
-    for _ in range(2):  # killed behind its commit
+    for _ in range(2):  # killed after its commit
         changes.history.begin(changes.state)
     before = {"_commit_version": 99, "_commit_timestamp": None, "_statement": None}
     assert changes.rows() == [
         {"id": None, "_change_type": "copy", "_change_ordinal": 0, **before},
         {"id": 7, "_change_type": "insert", "_change_ordinal": 1, **before},
     ]
-    changes.state.place = 200  # copied anew
+    changes.state.place = 200  # copied again
     changes.history.begin(changes.state)
     assert [row["_commit_version"] for row in changes.rows()] == [99, 99, 199, 199]
 

@@ -1,4 +1,4 @@
-"""A mirror that cannot go on: it says why, and nothing is half applied. On a server of these tests' own."""
+"""A mirror that cannot continue says why, and applies nothing by half. These tests have their own server."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_a_copy_is_of_one_server(
 def test_a_copy_that_was_committed_stays_whole_when_it_is_given_up(
     url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is killed behind the commit; the next one finds another server and makes another copy."""
+    """A run that is killed after the commit; the next one finds another server and makes another copy."""
 
     def killed(*arguments: Any) -> None:
         commit_copy(*arguments)

@@ -79,7 +79,7 @@ def test_keychange_compares_text_by_its_bytes(tmp_path: Path) -> None:
 
 
 def updates() -> ChangeBatch:
-    """An insert; an update, one of the key, one whose image behind it lacks the key; a delete."""
+    """An insert; an update, one of the key, one whose image after it lacks the key; a delete."""
     ids = [1, 5, 5, 6, 7, 8, ABSENT, 9]
     columns = [column("id", Kind.INT, bytes_=4), column("text", Kind.TEXT, charset="utf8mb4")]
     return make_batch(columns, [{"id": one, "text": b"x"} for one in ids], ops=[1, 2, 3, 2, 3, 2, 3, 4])

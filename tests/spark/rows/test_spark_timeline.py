@@ -34,7 +34,7 @@ def test_a_definition_holds_from_its_place_on() -> None:
 
 def test_a_part_is_given_what_its_log_may_ask_for() -> None:
     part = TIMELINE.part(Split("bin.000003", 600, 800, 3))
-    assert part.tables == {"shop.t": STEPS[1:3]}  # its last transaction may end behind the part
+    assert part.tables == {"shop.t": STEPS[1:3]}  # its last transaction may end after the part
 
 
 @pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")

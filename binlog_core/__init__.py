@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import _core as _core  # says so at once where it is not built
+from . import _core as _core  # fails early if it is not built
 
 if TYPE_CHECKING:
     from . import archive as archive

@@ -25,7 +25,7 @@ _SECRET_VALUE = re.compile(
 
 
 def _pieces(stop: str, escaped: str) -> re.Pattern[str]:
-    """Strings, what hides a quote, and the words after which a string may be a secret."""
+    """Strings, what can hide a quote, and the words after which a string may be a secret."""
     return re.compile(
         rf"""
           (?P<string> '(?:[^'{stop}]|{escaped}'')*+(?:'|\Z)

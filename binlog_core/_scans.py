@@ -123,7 +123,7 @@ def find_tables(log: Log, wanted: Callable[[str], bool] | None = None) -> Tables
             continue
         columns_wanted = wanted is None or wanted(table.full_name)
         if columns_wanted and (count := count + len(table.columns)) > most:
-            break  # of a large server's schema as many as there is room for
+            break  # as many of a large server's schema as fit
         tables[table.full_name] = table.columns if columns_wanted else ()
         tables.empty.add(table.full_name)
     return tables

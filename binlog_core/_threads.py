@@ -1,7 +1,7 @@
 """One pass over logs by several threads, which returns groups as one thread would.
 
 A log is divided into short parts. The thread that takes the groups reads parts too while no group is ready.
-Each thread finds the first transaction that begins in its part by itself, and reads up to the first that
+Each thread finds the first transaction that begins in its part, and reads up to the first that
 begins after it; for both see ``_walk.anchors``. A chain of forged events in a BLOB can deceive a thread whose
 part begins inside it. So if a part does not begin where the one before it ended, its groups are dropped, and
 the thread that takes the groups reads the rest of the log. Threads note their reports and the GTIDs that they
@@ -46,8 +46,8 @@ PART_BYTES = 1 << 20  # of log that a thread takes at first, …
 _GROWTH = 4  # … so many times as much then, and at last half of that at least
 LEAST_PARTS = 4  # that are worth while
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
-_MANY_BATCHES = 100  # of a group: they take the time, and there are fewer of them where a log is not divided
-_MOST_SAID = 65536  # things said of definitions that are kept, to say them once
+_MANY_BATCHES = 100  # of a group: they cost time, and there are fewer if a log is not divided
+_MOST_SAID = 65536  # reports about definitions that are remembered, so that each is made once
 
 _running: WeakSet[ThreadedPass] = WeakSet()
 
@@ -117,12 +117,12 @@ class _Item(NamedTuple):
 
 
 class _Dropped(Exception):
-    """No one wants the rest of a part."""
+    """The rest of a part is no longer needed."""
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A part of a log, and what its thread makes of it.
+    """A part of a log, and what its thread decodes from it.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _edges(start: int, size: int, threads: int) -> Iterator[int]:
 
 
 class _Reader:
-    """A decoder of one log, which reads parts of it in their order.
+    """A decoder of one log, which reads its parts in order.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class _Reader:
         self._decoder.on_pause = self._pause
         self._decoder.begin()
         if not first:
-            self._report.notes.clear()  # on the descriptor: who reads the first part has them, too
+            self._report.notes.clear()  # on the descriptor: the reader of the first part reports them, too
 
     def _pause(self) -> None:
         self.source.check_size()
@@ -316,12 +316,12 @@ class ThreadedPass:
         self._ready = threading.Condition(self._lock)  # for who hands over
         self._room = threading.Condition(self._lock)  # for who decodes
         self._planned = self._plan()
-        self._parts: deque[_Part] = deque()  # begun, and not handed over
+        self._parts: deque[_Part] = deque()  # started, and not handed over
         self._own = self._work(lambda has_room: has_room())  # what this thread reads
         self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
         self._in_one = -1  # the log whose rest one thread reads
-        self._left_out: int | None = None  # the log of which no more parts are wanted
+        self._left_out: int | None = None  # the log whose other parts are no longer wanted
         self._met: list[NamesMet] = []
         self._said: set[Hashable] = set()
         self._helpers: list[_Helper] = []
@@ -356,7 +356,7 @@ class ThreadedPass:
             return [whole]
         try:
             head = Head.of(source)
-        except BinlogError:  # who reads it says so
+        except BinlogError:  # its reader reports that
             return [whole]
         # Whether a transaction without GTID is wanted hangs on what came before it.
         if head is None or not head.splittable or (selection.selects_gtids and not head.has_gtids):
@@ -436,7 +436,7 @@ class ThreadedPass:
         return self._stopping or part.dropped or len(part.items) < _WAITING
 
     def _begun(self) -> _Part | None:
-        """The next part, for who asks; None: there is none."""
+        """The next part to read; None if there is none."""
         with self._lock:
             part = None if self._stopping or self._all_begun else next(self._planned, None)
             if part is None:
@@ -547,9 +547,9 @@ class ThreadedPass:
             self.close()
 
     def _start(self) -> None:
-        atexit.register(_close_all)  # which nobody minds to be called more than once
+        atexit.register(_close_all)  # which may be called more than once
         _running.add(self)
-        # Planned while nobody else wants the GIL.
+        # Planned while no other thread wants the GIL.
         self._planned = chain(list(islice(self._planned, 1)), self._planned)
         for _ in range(1, self._settings.threads):
             helper = _Helper(self._help)
@@ -637,7 +637,7 @@ class ThreadedPass:
         return group
 
     def _unsaid(self, of: Collection[Hashable], kind: str, **place: Any) -> list[Hashable]:
-        """The definitions of which this has not been said: every thread meets most of them."""
+        """The definitions for which this has not been reported: every thread meets most of them."""
         what = kind, place.get("path"), place.get("column"), place.get("detail")
         if len(self._said) > _MOST_SAID:
             self._said.clear()

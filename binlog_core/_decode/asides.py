@@ -36,7 +36,7 @@ class Asides:
 
     @property
     def many(self) -> bool:
-        """So many that they are a group on their own."""
+        """So many that they form their own group."""
         return len(self._found) >= _MOST
 
     def note(self, kind: str, text: str = "", database: str = "") -> None:

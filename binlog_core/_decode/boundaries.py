@@ -61,7 +61,7 @@ def last_checkpoint(
     before : GtidSet, MariadbGtidSet or None
         Those up to `start`, where that is not the log's beginning.
     stop : int or None
-        A position that no boundary is looked for behind.
+        A position after which no boundary is searched.
     """
     source.gtids = before
     found, _, decoder = _walked(source, start, stop)

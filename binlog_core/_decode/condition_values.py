@@ -39,7 +39,7 @@ Fields = tuple[int, int, int, int, int, int, int]  # year to microsecond
 class Span:
     """Whole numbers from `low` to `high`, both included; None: without end.
 
-    Of dates also the fields of the ends, for those that no calendar has: those lie between others, too.
+    For dates also the fields of both ends, since invalid dates lie between valid ones, too.
     """
 
     low: int | None = None

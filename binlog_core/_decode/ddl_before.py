@@ -1,4 +1,4 @@
-"""The statements before where a pass begins: the rows are of the definitions that they leave."""
+"""The statements before the start of a pass, which decide the definitions of its rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         Of statements that cannot be followed.
     """
     with file.open() as source:
-        # Who reads the rows verifies; what is damaged here is not asked for.
+        # The reader of the rows verifies checksums; damage here does not matter.
         selection = Selection()
         decoder = LogDecoder(
             source, selection=selection, report=Report(), verify_checksum=False, skip_errors=True

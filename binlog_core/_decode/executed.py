@@ -1,7 +1,7 @@
 """Which transactions a pass has come by: the GTIDs of a `Position`.
 
 Gathered cheaply, since every group has a position and few are asked for: the compiled loop notes runs of
-numbers, and a set is made of them when somebody wants it.
+numbers; a set is made of them on demand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Snapshot:
         Runs; of these only the first `count` belong to it.
     count : int
     running : Gtid, MariadbGtid or None
-        Of a transaction that has begun and not ended: not among them.
+        A transaction that has not ended is not among them.
     """
 
     base: AnyGtidSet | None
@@ -102,7 +102,7 @@ class Executed:
         self._base, self._parts = None, []
 
     def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
-        """What is there now, without the transaction that is running."""
+        """The present state, without the running transaction."""
         return Snapshot(self._base, self._parts, len(self._parts), running)
 
     def _fold(self) -> None:

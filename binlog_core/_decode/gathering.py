@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(NamedTuple):
-    """How far a log was read, for another server's to continue.
+    """How far a log was read, so that another server's log can continue.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Checkpoint(NamedTuple):
     records : int
         Its row images that are done with.
     awaited : bool
-        They came from a server before, and this one has not sent all of them again.
+        Another server had sent them, and this one has not sent all of them again.
     """
 
     ended: AnyGtidSet | None
@@ -163,7 +163,7 @@ class Gathering:
             raise broken
 
     def _inflated(self, batch: ChangeBatch) -> dict[int, DecompressionError]:
-        """Unpack the values of compressed columns in place; the records of which one cannot be unpacked."""
+        """Unpack compressed columns in place; returns the records with a value that cannot be unpacked."""
         failed: dict[int, DecompressionError] = {}
         if batch.plan is not None and batch.plan.compressed:
             batch.buffer = inflate_columns(

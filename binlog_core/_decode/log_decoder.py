@@ -285,7 +285,7 @@ class LogDecoder:
                 yield from self._gathering.take()
             raise asked_from(error, asked).located(path=self.path) from error.__cause__
         # Of a log that is followed a group tells how far it was read, also where nothing in it was wanted:
-        # a position that stays behind is purged some day.
+        # an old position is purged at some time.
         if self._loop.has_news or self._asides or self.track.follower is not None:
             yield from self._gathering.take()
         self._plans.count_silence()
@@ -356,7 +356,7 @@ class LogDecoder:
         return len(self.track.window) - int(self._loop.left)
 
     def _finish(self) -> bool:
-        """No more bytes come: whether the log continues, after an event whose length is not valid."""
+        """No more bytes come: whether the log continues after an event whose length is not valid."""
         broken_at = int(self._loop.position)
         found = self.track.finish(self._offset, self._loop.doubtful_position)
         if found is None:
@@ -562,7 +562,7 @@ class LogDecoder:
     # ------------------------------------------------------------ errors
 
     def _skip_or_raise(self, error: BinlogError) -> None:
-        """Of an event that is passed already: with on_error="skip" count it and continue."""
+        """An event that has been passed: with on_error="skip" count it and continue."""
         if not self.skip_errors or isinstance(error, _NOT_SKIPPED):
             raise error
         self.report.add("skipped_events", path=self.path, offset=error.offset, detail=error.message)
@@ -613,6 +613,6 @@ class LogDecoder:
             self._feed(found.offset)
 
     def _may_be_torn(self, info: dict[str, Any]) -> bool:
-        """A wrong CRC at the end of what was read of a log that a server writes."""
+        """Whether a wrong CRC is at the end of what was read from a log in use."""
         end = self.track.end - int(self._loop.left)
         return info["fault"] == _rows.WRONG_CHECKSUM and self.track.may_be_torn(end)

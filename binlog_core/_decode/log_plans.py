@@ -38,7 +38,7 @@ def definitions_of_transaction(limits: Limits) -> int:
 
 
 class Known:
-    """What is made of table maps, once for all loops that share it: those of the threads that read one log.
+    """What was made from table maps, shared by the loops of all threads that read one log.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class LogPlans:
             self._silent[index] = _Silence(rest, told.what + silence.what)
 
     def matching(self, batches: list[ChangeBatch]) -> list[ChangeBatch]:
-        """What is left of some batches by the condition, with the columns that are wanted."""
+        """The records of some batches that match the condition, with the wanted columns."""
         if not self._filtered:
             return batches
         left = [self._matching(batch, self._filtered.get(id(batch.columns))) for batch in batches]
@@ -267,7 +267,7 @@ class LogPlans:
 
 @dataclass(slots=True)
 class _Silence:
-    """What the log does not tell of the tables of a shape."""
+    """What the log lacks about the tables of a shape."""
 
     rest: tuple[bytes, int]  # what tells the shape from others: a table map without its names, and its flags
     what: list[_What]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..report import Report
     from .group import Group
 
-_PLANS = 4096  # kept before all are made again
+_PLANS = 4096  # at most; then all are dropped and made again
 
 
 class ChangeReader:

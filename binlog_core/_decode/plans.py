@@ -90,7 +90,7 @@ class Plan:
     raw : bool
         The table cannot be decoded: a record has one field, a span of the event's row area.
     silence : tuple of (str, str or None)
-        What the log does not tell of the table's columns: what it is called in a report, and of which column.
+        What the log lacks about the table's columns: its name in a report, and the column.
     condition : BoundCondition or None
         Which changes are wanted.
     handed_over : tuple of Column or None
@@ -244,7 +244,7 @@ def _code(name: str, width: int) -> int:
 
 
 def wire_op(column: Column) -> tuple[str, int, tuple[int, int, int]]:
-    """What it takes to read a value of a column off the wire.
+    """The operation that reads a column's value.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What of a log is read, and how much of it at a time."""
+"""What is read from a log, and how much at a time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Selection:
 
     @property
     def narrows(self) -> bool:
-        """Whether anything is left out that an index can tell of."""
+        """Whether anything is left out that an index can find."""
         return (
             self.where is not None
             or self.tables is not None
@@ -131,7 +131,7 @@ def matches(table: Table, pattern: str) -> bool:
 
 
 def matches_name(name: str, pattern: str) -> bool:
-    """`matches` for a table of which only the full name is known."""
+    """`matches` for a table whose full name alone is known."""
     return matches_names(*split_name(name), pattern)
 
 
@@ -189,7 +189,7 @@ def columns_by_pattern(given: Columns | None) -> dict[str, tuple[str, ...]]:
 
 
 def check_columns(selection: Selection) -> None:
-    """Names that no definition had are a mistake, told at the end: a later ALTER could have brought them."""
+    """Names that no definition had are an error, raised at the end: a later ALTER could have added them."""
     for pattern, seen in selection.met.columns.items():
         missing = set(selection.columns[pattern]) - seen
         if missing:

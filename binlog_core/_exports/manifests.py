@@ -71,7 +71,7 @@ class Export:
     tables: dict[tuple[str, str], ExportedTable] = field(default_factory=dict)
 
     def add(self, told: dict[str, Any], files: Callable[[dict[str, Any]], tuple[str, list[str]]]) -> None:
-        """Take what the manifest of a run says; `files`: of one of its tables directory and Parquet files."""
+        """Take what a run's manifest says; `files` gives a table's directory and Parquet files."""
         for log in told["logs"]:
             number, path = int(log["file_number"]), str(log["path"])
             if self.logs.setdefault(number, path) != path:
@@ -110,7 +110,7 @@ class Export:
 
 
 def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> Export | None:
-    """The export in a directory; None: what is there, if anything, is not one.
+    """The export in a directory; None if there is none.
 
     Raises
     ------

@@ -73,7 +73,7 @@ _WINDOW_SHIFT = 26  # transactions that begin in this many bytes of a log are re
 _DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _COMMITTED = OUTCOMES.index("committed")
 _OP_OF = {name: op for op, name in OPS.items()}
-# What the logs did not tell, of which an export knows no place.
+# What the logs lack, for which an export has no place.
 _LOSSES = (
     "statement_changes",
     "skipped_events",
@@ -449,7 +449,7 @@ class _Rows:
             raise BinlogError(why, path=self._path, table=self.table.full_name)
 
     def learn(self, transactions: dict[int, tuple[Any, ...]]) -> None:
-        """Take what is told of each transaction: time, server, GTID, XID."""
+        """Take what is known of each transaction: time, server, GTID, XID."""
         firsts = np.flatnonzero(np.append(True, self.versions[1:] != self.versions[:-1]))
         chosen = self.rows.take(firsts)
         times = _times(chosen["_commit_timestamp"]).tolist()
@@ -559,7 +559,7 @@ def _fill(
     xid: int | None,
 ) -> None:
     record["begin_position"] = version & ((1 << FILE_NUMBER_SHIFT) - 1)
-    record["end_position"] = record["begin_position"] + 1  # it has ended; where is not told
+    record["end_position"] = record["begin_position"] + 1  # it has ended; the place is not known
     record["timestamp"], record["commit_time"] = time // 1_000_000, time
     record["outcome"] = outcome
     record["server_id"], record["xid"] = server_id or 0, xid or 0

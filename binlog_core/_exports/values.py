@@ -160,7 +160,7 @@ class _Encoder:
 
 @cache
 def _codes(charset: str) -> dict[str, bytes]:
-    """Codes of up to three bytes by their characters; empty of a character that has several of them."""
+    """Codes of up to three bytes by their characters; empty for a character with several codes."""
     found = charsets.get(charset)
     assert found is not None
     if charset.startswith(("utf", "ucs")):

@@ -24,7 +24,7 @@ TRANSACTION_PAYLOAD_EVENT = 40
 ZSTD = 0
 NO_COMPRESSION = 255
 
-# Payloads are streamed, so their limit guards time, not memory; blocks and columns lie in memory whole.
+# Payloads are streamed, so their limit guards time, not memory; blocks and columns are in memory as a whole.
 PAYLOAD_LIMIT = 16 << 30
 MEMORY_LIMIT = 1 << 30
 
@@ -361,7 +361,7 @@ def _inflate(view: memoryview, wbits: int, limit: int, what: str, where: dict[st
         )
     stream = zlib.decompressobj(wbits)
     try:
-        data = stream.decompress(view[1 + count :], size + 1)  # one more shows a stream that continues
+        data = stream.decompress(view[1 + count :], size + 1)  # one byte more shows that the stream continues
     except zlib.error as exc:
         raise DecompressionError(f"a compressed {what} is damaged: {exc}", **where) from exc
     if len(data) > size:

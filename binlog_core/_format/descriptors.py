@@ -85,7 +85,7 @@ class LogState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What the head of a log tells.
+    """What the head of a log shows.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
 
 
 def parse_start_v3(event: bytes | memoryview, offset: int, path: str | None = None) -> FormatDescription:
-    """The descriptor that a START_V3 event stands for; the event's length tells v1 from v3.
+    """The descriptor for a START_V3 event; the event's length distinguishes v1 from v3.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ IGNORABLE_FLAG = 0x0080
 Bytes = bytes | bytearray | memoryview
 
 
-# Of the header that begins at `at`. The caller knows that its bytes are available.
+# A field of the header that begins at `at`. The caller has checked that the bytes are available.
 
 
 def timestamp_of(data: Bytes, at: int = 0) -> int:
@@ -64,7 +64,7 @@ def ends_with_checksum(event: Bytes) -> bool:
 
 
 def begins_with_descriptor(head: Bytes) -> bool:
-    """Whether a log of which these are the first bytes begins with a descriptor, of v4."""
+    """Whether a log with these first bytes begins with a v4 descriptor."""
     return (
         len(head) >= FIRST_EVENT + HEADER_LENGTH_V3
         and head[: len(MAGIC)] == MAGIC

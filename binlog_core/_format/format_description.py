@@ -13,7 +13,7 @@ Everything that differs between versions of the format is decided only here and 
                                                      numbering, checksum algorithm
 ====  =================  ==========================  ======================================
 
-For v1 to v3 the log has no array of post-header lengths: an artificial descriptor stands in.
+For v1 to v3, whose logs have no array of post-header lengths, this is an artificial descriptor.
 """
 
 from __future__ import annotations

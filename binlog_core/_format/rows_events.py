@@ -1,4 +1,4 @@
-"""Rows events that are packed: MariaDB's compressed ones, turned into the plain ones they stand for."""
+"""MariaDB's compressed rows events, converted to plain ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def inflate_rows_event(
     path: str | None,
     offset: int,
 ) -> bytes:
-    """The plain rows event that a compressed one (166 to 171) stands for.
+    """The plain form of a compressed rows event (166 to 171).
 
     Parameters
     ----------

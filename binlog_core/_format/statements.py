@@ -1,4 +1,4 @@
-"""What a logged statement does, told by its first words: enough to count and to look closer."""
+"""What a logged statement does, judged by its first words: enough to count it or to look closer."""
 
 from __future__ import annotations
 

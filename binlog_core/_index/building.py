@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 UNKNOWN = "?"  # GTIDs, servers or threads
 _MOST_INTERVALS = 200  # of the GTIDs of a range
 MANY = -2  # in place of a definition: of a range with more than …
-_MOST_TABLES = 256  # … tables nothing is told of each
+_MOST_TABLES = 256  # … tables, single tables are not recorded
 _ENDLESS = 1 << 64
 _PACKED = 4096  # rows that are packed together
 _MOST_VALUES = 4 << 20  # of a table in a range: of more, the filter would be of no use
@@ -70,7 +70,7 @@ class _Noted(Report):
             self.offsets.append(offset)
 
     def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
-        """Said of each definition, whichever range it is met in."""
+        """Recorded for each definition, in whichever range it occurs."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Rows:
-    """What the rows of a range tell."""
+    """What the rows of a range contain."""
 
     parts: dict[int, _Part] = field(default_factory=dict)  # by the identity of the Table
     gtids: AnyGtidSet | None = None
@@ -152,7 +152,7 @@ class _Builder:
     Attributes
     ----------
     ends_at : int or None
-        Where the last range ends that the index tells of; None: it tells of none, or the log is damaged.
+        The end of the last indexed range; None if there is none, or the log is damaged.
     """
 
     def __init__(self, ranges: Ranges) -> None:
@@ -188,7 +188,7 @@ class _Builder:
         except BinlogError:  # the reader of the log reports it
             damaged = True
         ranges.reach(_ENDLESS)
-        # Nothing is told of a range of which not all was decoded.
+        # Nothing is recorded for a range that was not decoded completely.
         count = min(ranges.sound, ranges.number_at(decoder.position) if damaged else ranges.sound)
         while count and ranges.found[count - 1].end > decoder.position:
             count -= 1
@@ -245,7 +245,7 @@ class _Builder:
             part = self._rows_of(i).parts.setdefault(id(batch.table), _Part(batch.table))
             key.add_to(part, records)
             one = self._ranges.found[i]
-            if one.servers is None:  # packed events, of which the headers did not tell
+            if one.servers is None:  # compressed events, which the headers do not show
                 times = image["timestamp"][records]
                 one.first_timestamp = min(one.first_timestamp, int(times.min()))
                 one.last_timestamp = max(one.last_timestamp, int(times.max()))
@@ -284,7 +284,7 @@ class _Builder:
         self._made = []
 
     def _columns_of(self, table: Table) -> tuple[list[Column], str]:
-        """The columns of a table's key, and what the index tells of them."""
+        """The columns of a table's key, and what the index records for them."""
         known = self._keys.get(id(table))
         if known is None:
             columns = key_columns(table)

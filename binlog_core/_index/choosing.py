@@ -1,4 +1,4 @@
-"""Which ranges of a log may hold what a pass is to read: what is left out surely holds none of it."""
+"""Which ranges of a log may contain what a pass reads; the others certainly do not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.intp]
 
 Extent = tuple[int | None, int | None]  # of a log: from a position up to another; None: where the pass says
-_MOST_KEYS = 64  # that an AND of several IN stands for
+_MOST_KEYS = 64  # values that an AND of several IN expands to
 _TOLD_BY = {"_server_id": "servers", "_thread_id": "threads"}
 _COLUMNS = (
     *("begin", "end", "first_timestamp", "last_timestamp", "first_commit", "last_commit", "statements"),
@@ -89,7 +89,7 @@ class LogRanges:
     complete : bool
         The log does not continue after the last range.
     on_damage : callable
-        Is told of damage that is met later: ranges are read then.
+        Called with damage that is found later: then all ranges are read.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class LogRanges:
         return not selection.done_records and (self._has_gtids or not selection.selects_gtids)
 
     def _tells_definitions(self, selection: Selection) -> bool:
-        """Whether all that a pass would meet are told, in their order."""
+        """Whether the index records every definition that a pass would meet, in order."""
         places = selection.start_position, selection.stop_position
         times = selection.start_timestamp, selection.stop_timestamp
         return not (
@@ -138,7 +138,7 @@ class LogRanges:
         Parameters
         ----------
         selection : Selection
-            Its `met` is told of the tables in ranges that are left out, too.
+            Its `met` also gets the tables in ranges that are left out.
         definitions : Definitions or None
         mariadb : bool
             Who wrote the log.

@@ -1,4 +1,4 @@
-"""The file of an index: one Parquet file beside the logs, a row group for each, and checksums of all of it.
+"""The file of an index: one Parquet file beside the logs, a row group per log, and checksums of everything.
 
 What is read from it is a hint from outside. Its rows are believed of the very log that they were made of, if
 all checksums are right; every damage is an `IndexDamage`, and memory stays near the size of a log's part.
@@ -92,7 +92,7 @@ class Entry:
     has_gtids : bool
         Each of its ranges but the first begins with a GTID.
     whole : bool
-        Its ranges are all of it.
+        Its ranges cover the whole log.
     rows : int
     """
 
@@ -153,7 +153,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> pyarrow.Table:
 
 
 def with_reported(parts: Sequence[pyarrow.Table], begins: Collection[int]) -> pyarrow.Table:
-    """All rows of a log, of which those of some ranges are marked."""
+    """All rows of a log, with those of some ranges marked."""
     import pyarrow as pa
 
     rows = pa.concat_tables(parts)
@@ -170,7 +170,7 @@ def _type_of(name: str) -> Any:
 
 
 def entry_of(log: str, identity: Identity, rows: pyarrow.Table, *, has_gtids: bool, whole: bool) -> Entry:
-    """What is told of a log in the file's metadata."""
+    """What the file's metadata has about a log."""
     return Entry(log, identity.size, identity.head, identity.tail, has_gtids, whole, rows.num_rows)
 
 
@@ -221,7 +221,7 @@ class IndexFile:
         return told
 
     def _chunks_of(self, entry: Entry, told: Any) -> dict[str, _Chunk]:
-        """Where the columns of a log lie: no more of them than an index can have of it."""
+        """Where the columns of a log are; no more than an index can have."""
         found = {name: _Chunk(*map(_whole, one)) for name, one in zip(COLUMNS, told, strict=True)}
         most = _most(entry.size)
         if entry.rows > most // 16 or sum(chunk.length for chunk in found.values()) > most:
@@ -246,7 +246,7 @@ class IndexFile:
         with damage():
             if end - begin > 2 * sum(one.length + _LONGEST_PAGE_HEADER for one in chunks):
                 raise IndexDamage("the columns of a log are not stored together")
-            data = _read(self._source, begin, end - begin)  # at once: each request to a store takes its time
+            data = _read(self._source, begin, end - begin)  # in one: each request to a store takes time
             return {
                 name: self._column(number, name, data[one.begin - begin : one.begin - begin + one.length])
                 for name, one in zip(columns, chunks, strict=True)
@@ -330,7 +330,7 @@ def damage() -> Iterator[None]:
 
 
 def index_path(log: str) -> str:
-    """Where the index of a log lies: beside it, whatever its other logs are."""
+    """The path of a log's index: beside the log."""
     if (path := local_path(log)) is not None:
         return os.path.join(os.path.dirname(path), NAME)
     return log.rpartition("/")[0] + "/" + NAME
@@ -364,7 +364,7 @@ Part = tuple[Entry, Callable[[], Any]]  # and what gives its rows
 
 
 def write(path: str, parts: Iterable[Part], *, mode: int) -> None:
-    """Write an index in place of the one that is there, which is in force until the new one is on disk.
+    """Replace the index, which stays valid until the new one is on disk.
 
     Parameters
     ----------

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     Hashes = NDArray[np.uint64]
 
-PARTS = 16  # of a filter, in columns of their own: who asks for one value reads one of them
-RANGED = 2  # columns of a key of which least and greatest value are kept
-JOINED = 1 << 32  # a filter tells of whole keys of several columns
+PARTS = 16  # of a filter, each in its own column: a search for one value reads only one
+RANGED = 2  # columns of a key whose least and greatest values are kept
+JOINED = 1 << 32  # a filter has whole keys of several columns
 _PROBES = 7
 _BITS = 10.1  # of a filter for each value: half of all bits are set, and one of 128 values passes by chance
-_FEW = 32  # values of which a list is smaller than a filter
+_FEW = 32  # up to this many values, a list is smaller than a filter
 _NUMBERS = frozenset((Kind.INT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.BIT, Kind.YEAR)) | TEMPORAL_KINDS
 
 
@@ -103,7 +103,7 @@ class Values:
         return 1 << 63 if self.least is None or self.most is None else self.most - self.least + 1
 
     def is_dense(self) -> bool:
-        """At least half of the numbers between the least and the greatest are there."""
+        """At least half of the numbers between the least and the greatest occur."""
         if self.span > 4 * self.count:
             return False
         if self._ascending:
@@ -120,7 +120,7 @@ class Values:
 
 
 def of_key(columns: Sequence[Values]) -> tuple[Hashes, int]:
-    """All hashes that a filter of the keys in a range is made of, and a bit for each column that it tells of.
+    """All hashes for a filter of the keys in a range, and a bit for each column that it covers.
 
     A column's numbers need none where they are at least half of those between the least and the greatest, and
     a key of several columns none where there are hardly more combinations than keys.
@@ -185,7 +185,7 @@ def is_listed(few: bytes, hash_: int) -> bool:
 
 
 def part_of(hash_: int) -> int:
-    """Which part of a filter tells of a hash."""
+    """The part of a filter that a hash belongs to."""
     return hash_ >> 60
 
 

@@ -1,4 +1,4 @@
-"""The indexes beside the logs of a pass: found, proved to be of these logs, and kept open in the meantime."""
+"""The indexes beside the logs of a pass: found, checked to belong to these logs, and kept open."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Indexes:
         ----------
         file : LogFile
         report : Report
-            Told of an index that is damaged.
+            Called with a damaged index.
         """
         if file.target is not None or file.chained or is_server(file.path):
             return None
@@ -77,7 +77,7 @@ class Indexes:
                 if identity_of(source, entry.size) != entry.identity:
                     return None
                 size = source.size
-                if size != entry.size:  # of a packed one nothing can be said then
+                if size != entry.size:  # nothing can be said about a compressed one then
                     source.seek(0)
                     if source.peek(4) != MAGIC:
                         return None
@@ -120,7 +120,7 @@ class Indexes:
         definitions: Definitions | None,
         selection: Selection,
     ) -> Iterable[Extent] | None:
-        """What of a log has to be read; None: all, since there is no index of it."""
+        """The ranges of a log to read; None for all, since it has no index."""
         if file is None:
             return None
         known = file.path in self._ahead
@@ -171,7 +171,7 @@ class Indexes:
         return ranges.may_hold(selection, definitions, mariadb=self._mariadb[file.path])
 
     def _ranges_of(self, file: LogFile) -> LogRanges | None:
-        """What `of` gives, also for who reads the log later."""
+        """What `of` gives, kept for later readers of the log."""
         if file.path not in self._ahead:
             self._ahead[file.path] = self.of(file, Report(warn=False))
         return self._ahead[file.path]

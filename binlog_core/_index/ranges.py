@@ -1,4 +1,4 @@
-"""Where the ranges of a log lie, and what the headers of their events tell."""
+"""The ranges of a log, and what the headers of their events show."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENDS = (
     EventType.STOP,
     EventType.XID,
     EventType.XA_PREPARE,
-)  # no transaction is open behind
+)  # no transaction is open after it
 _IS_GTID = np.isin(np.arange(256), list(GTID_EVENTS)).view(np.uint8)
 _IS_DESCRIPTOR = np.isin(np.arange(256), list(DESCRIPTORS)).view(np.uint8)
 _BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)
@@ -36,7 +36,7 @@ _BEGIN = np.frombuffer(b"\0BEGIN", np.uint8)
 
 @dataclass(slots=True)
 class Range:
-    """Some whole transactions that follow each other, or what lies before the first one.
+    """Some complete consecutive transactions, or what comes before the first one.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Ranges:
         self._steps = self._walk()
 
     def reach(self, position: int) -> None:
-        """Walk over all headers up to a position and the one there, if there are so many."""
+        """Read all headers up to and including the one at a position, if the log is that long."""
         while self.found[-1].end <= position and next(self._steps, False):
             pass
 
@@ -173,7 +173,7 @@ def _tell(one: Range, headers: NDArray[np.void]) -> None:
 
 
 def known_of(known: set[int] | None, told: set[int] | None) -> set[int] | None:
-    """What is known of servers or threads, with those of more events; None: not told, or more than 1000."""
+    """The known servers or threads with those of more events added; None if unknown, or more than 1000."""
     if known is None or told is None:
         return None
     known |= told

@@ -30,7 +30,7 @@ class ArchivedLog(LogFile):
     archive : str
         The archive's directory.
     done_records : int
-        Row images that came already: of a transaction that a lost server had not ended.
+        Row images already read from a transaction that the lost server had not finished.
     done_gtid : Gtid, MariadbGtid or None
         Its GTID.
     """

@@ -1,4 +1,4 @@
-"""An archive as logs: one history over failovers and histories that were started again."""
+"""An archive as logs: one history across failovers and resets."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NAMES = {
 
 
 def import_deltalake() -> None:
-    """See that deltalake is there.
+    """Import deltalake, or raise the error that names it.
 
     Raises
     ------

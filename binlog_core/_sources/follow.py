@@ -33,7 +33,7 @@ class Follower:
     stop : threading.Event or None
         Ends the waiting when set, from another thread or a signal handler.
     report : Report or None
-        Told of numbers that are missing after this log.
+        Called with numbers that are missing after this log.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Follower:
         return "more"
 
     def _following(self) -> str | None:
-        """The log that the last event names, else the one with the next number, once it is there."""
+        """The log that the last event names, or else the one with the next number, once it exists."""
         name = self._name
         if name is None:
             return None
@@ -178,7 +178,7 @@ def _is_begun(place: LocalFiles, path: str) -> bool:
 
 
 def _rotates_to(source: Source, name: LogName) -> int | None:
-    """The number of the next log, where the last event that is there is a ROTATE that names it."""
+    """The number of the next log, if the last event is a ROTATE that names it."""
     end = source.position
     begin = max(end - _TAIL_LEN, FIRST_EVENT)
     if not source.seekable or begin >= end:

@@ -45,7 +45,7 @@ class LogFile:
     keys, mmap, storage_options
         As `resolve` takes them.
     share : Share or None
-        Of a log in an archive: what of it belongs to the archive's history.
+        For a log in an archive: the part that belongs to the archive's history.
     """
 
     path: str
@@ -120,7 +120,7 @@ class LogFile:
         return replace(self, path=path) if path is not None else None
 
     def behind(self, source: Source) -> LogFile | None:
-        """Of a stream of logs: the log that comes after this one, which `source` has been read to its end."""
+        """For a stream of logs: the log after this one, whose `source` has been read to its end."""
         return None
 
     def following(self) -> LogFile | None:
@@ -197,7 +197,7 @@ def resolve(
     mmap: bool | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> LogFiles:
-    """The logs that a target stands for.
+    """The logs of a target.
 
     Parameters
     ----------

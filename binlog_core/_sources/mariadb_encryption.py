@@ -178,10 +178,10 @@ class MariaDBDecryptedSource(Source):
         self._at = 0  # of which this many bytes are used
         self._plain = memoryview(b"")  # decrypted, not fetched yet
         self._event = event  # where the current event begins; what is in clear counts as one event
-        self._length = self._left = length  # its bytes, and those of them to come; 0: not known yet
+        self._length = self._left = length  # its length, and how much is still to come; 0: not known yet
 
     def _available(self, size: int) -> int:
-        """Read on until `size` bytes are available, or no more are for now; how many of them are."""
+        """Read until `size` bytes are available, or no more for now; returns how many are."""
         have = len(self._raw) - self._at
         while have < size and (more := self._inner.read(max(size - have, _READ_LEN))):
             self._raw = self._raw[self._at :] + more
@@ -207,7 +207,7 @@ class MariaDBDecryptedSource(Source):
         return data
 
     def _next_piece(self) -> bytes:
-        """The next event, or a part of it where it is large or not all there."""
+        """The next event, or a part of it if it is large or incomplete."""
         begin = not self._left
         if begin:
             run = self._next_run()
@@ -222,7 +222,7 @@ class MariaDBDecryptedSource(Source):
         clear = self._event < self._start.end
         if not (last or clear):
             size -= (size - 4 if begin else size) % _BLOCK_LEN
-        if size <= (4 if begin and not last else 0):  # nothing of it can be decrypted yet
+        if size <= (4 if begin and not last else 0):  # none of it can be decrypted yet
             self._left = 0 if begin else self._left
             return b""
         data = self._take(size)
@@ -236,7 +236,7 @@ class MariaDBDecryptedSource(Source):
         return data
 
     def _next_run(self) -> bytes:
-        """The whole events that have been read already, decrypted together; empty: take one on its own."""
+        """The complete events read so far, decrypted together; empty: take a single one."""
         if not isinstance(self._mode, _Cbc) or self._available(HEADER_LENGTH_V3) < HEADER_LENGTH_V3:
             return b""
         end = len(self._raw)
@@ -282,7 +282,7 @@ class MariaDBDecryptedSource(Source):
         )
 
     def _peek_telling_event(self) -> tuple[int, bytes] | None:
-        """The first encrypted event that tells the mode, and its position; at most 1 MiB of it.
+        """The first encrypted event that shows the mode, and its position; at most 1 MiB of it.
 
         An event of one part of a block is the same in both modes. None: there is none yet.
         """
@@ -354,7 +354,7 @@ class _Cbc:
         self._decryptor, self._encryptor = cipher.decryptor(), cipher.encryptor()
 
     def decrypt_run(self, data: bytes, starts: list[int], position: int, nonce: bytes) -> bytes:
-        """Decrypt whole events at once: AES and XOR are called for all of them together.
+        """Decrypt complete events together, with one call of AES and XOR for all.
 
         Parameters
         ----------

@@ -228,7 +228,7 @@ class ObjectSource(FileSource):
         return data
 
     def _read_at(self, length: int) -> memoryview:
-        """This many bytes from where we are.
+        """This many bytes from the current position.
 
         Where an answer is shorter than it ought to be, pyarrow's S3 gives memory as it was for the rest, and
         says that all came. So a mark lies where the last bytes go; what looks like the mark is asked for
@@ -260,7 +260,7 @@ class ObjectSource(FileSource):
 
 
 def check_listed(files: list[str], folder: str, path: str) -> None:
-    """Refuse files that a store lists and that do not lie in the folder that was asked for.
+    """Refuse listed files that are not in the requested folder.
 
     Raises
     ------

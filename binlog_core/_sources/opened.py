@@ -43,7 +43,7 @@ class OpenSources:
         if first is not None:
             self._note(0, first)
         self._waiting: Source | None = None
-        # The first is opened at once, so that what cannot be read says so; the first pass reads it.
+        # The first is opened now, so that an unreadable file fails early; the first pass reads it.
         self.first = self._waiting = first if first is not None else self.open(0)
         self._open[id(self.first)] = self.first
 
@@ -65,7 +65,7 @@ class OpenSources:
         return self.open(i)
 
     def open(self, i: int) -> Source:
-        """The i-th file, opened again.
+        """The i-th file, opened again for each call.
 
         Raises
         ------

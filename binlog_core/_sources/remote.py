@@ -10,7 +10,7 @@ from ..errors import BinlogError, MissingExtraError, cannot_read
 from .object_stores import check_listed
 from .sources import FileSource, Source
 
-# This many bytes ahead of what is asked for are fetched: few after a seek, doubled while it is read on.
+# Bytes to fetch ahead: few after a seek, doubled while reading continues.
 # The first tell what a log is; whoever goes by an index reads little more of most logs.
 _FIRST_READ_LEN = 4 << 10
 READ_AHEAD_LEN = 8 << 20

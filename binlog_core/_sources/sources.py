@@ -62,11 +62,11 @@ class Source(ABC):
     begin : int
         Position of the first event that it has; before it only the log's descriptor can be seen, by `peek`.
     done_records : int
-        Row images from there on that were read before.
+        Row images after that place that were read before.
     done_gtid : Gtid, MariadbGtid or None
         Of the transaction that they are of; None: the first that comes.
     awaited : bool
-        A semi-synchronous server waits to be told that what was read is stored.
+        A semi-synchronous server waits for the acknowledgement that what was read is stored.
     decrypted : bool
         What follows MariaDB's START_ENCRYPTION event is in clear here.
     gtids : GtidSet, MariadbGtidSet or None
@@ -98,9 +98,9 @@ class Source(ABC):
 
     @property
     def withheld(self) -> int:
-        """Bytes at the end of the log that are there but cannot be given yet.
+        """Bytes at the end of the log that exist but cannot be returned yet.
 
-        An encrypted event of which less than the header has been written: not enough to decrypt it.
+        The beginning of an encrypted event, shorter than its header: too short to decrypt.
         """
         return 0
 
@@ -128,7 +128,7 @@ class Source(ABC):
         Returns
         -------
         bytes
-            Empty: no more for now (a growing file may have more later).
+            Empty if there is nothing more for now (a growing file may have more later).
 
         Raises
         ------
@@ -180,7 +180,7 @@ class Source(ABC):
         Raises
         ------
         BinlogError
-            The position lies beyond the end, or behind in a stream that cannot go back.
+            The position is beyond the end, or before the current one in a stream that cannot go back.
         """
         size = self.size
         if position < 0 or (size is not None and position > size):
@@ -318,7 +318,7 @@ class BufferSource(Source):
 class FileSource(Source):
     """A log read piece by piece from a binary file object.
 
-    A file that shrinks in the meantime ends early; one that grows has more to give after its end was met.
+    A file that shrinks while it is read ends early; one that grows has more after its end was reached.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ class SharedFile:
 
 
 class _SharedSource(FileSource):
-    """A source of a `SharedFile`, with a place of its own in it."""
+    """A source of a `SharedFile`, with its own position in it."""
 
     def __init__(self, shared: SharedFile) -> None:
         super().__init__(shared.handle, shared.path)
@@ -529,7 +529,7 @@ def says_in_use(head: bytes) -> bool:
 
 
 def on_network_mount(path: str, mounts: str | None = None) -> bool:
-    """Whether a file lies on a network file system, as far as Linux tells.
+    """Whether a file is on a network file system, as far as Linux shows.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from .sources import Source
 _PART = re.compile(
     r"(?P<folder>.*/)?\.tail-(?P<log>[^/]+)\.(?P<begin>[0-9]{1,18})-(?P<end>[0-9]{1,18})", re.DOTALL
 )
-_TRIES = 8  # while parts are merged under our hands
+_TRIES = 8  # tries, since parts may be merged while we read
 
 
 class TailPart(NamedTuple):
@@ -60,9 +60,9 @@ class TailPart(NamedTuple):
 
 
 def without_parts(paths: Iterable[str]) -> tuple[list[str], set[str]]:
-    """The names in a folder that are not those of parts, and the logs that are there in parts only.
+    """The names in a folder that are not parts, and the logs that exist only as parts.
 
-    Also those of which the first part is gone: to open them is an error, to leave them out would hide it.
+    Also logs whose first part is missing: opening them is an error, leaving them out would hide it.
     """
     parts, others = set(), []
     for path in paths:
@@ -118,7 +118,7 @@ def open_tail(place: Place, path: str) -> Source | None:
 
 
 def _behind(names: Iterable[str], log: str, chain: list[TailPart]) -> int | None:
-    """Where parts of a log continue that do not join to its chain; None: there are none."""
+    """The start of a log's parts that do not join its chain; None if there are none."""
     end = chain[-1].end if chain else 0
     parts = (part for one in names if (part := TailPart.of(one)) is not None and part.log == log)
     return min((part.begin for part in parts if end < part.begin < part.end), default=None)
@@ -182,7 +182,7 @@ class TailSource(Source):
         return data
 
     def _open_at(self, position: int) -> Source:
-        """The part with a byte; where it is gone in the meantime, what took its place."""
+        """The part with a byte; if it has gone since, what replaced it."""
         for _ in range(_TRIES):
             i = bisect_right(self._chain, position, key=lambda part: part.end)
             try:

@@ -1,4 +1,4 @@
-"""The timeline of an archive: whose logs it holds, and how those of one server continue after another's."""
+"""The timeline of an archive: whose logs it has, and how one server's logs continue those of another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = 1
 # How a segment continues after the one before it.
 FAILOVER = "failover"  # another server; by its GTIDs each transaction comes once
 CONTINUED = "continued"  # the same stream, but the logs have other names
-RESET = "reset"  # the same server began its history again; what it wrote just before may be missing
+RESET = "reset"  # the same server started a new history; what it wrote just before may be missing
 GAP = "gap"  # logs are missing
 SEAMS = (FAILOVER, CONTINUED, RESET, GAP)
 
@@ -63,13 +63,13 @@ class Share:
     before : str or None
         GTIDs of transactions that came in earlier logs, and are left out of this one.
     until : int or None
-        Where the next segment takes over; None: all of it.
+        Where the next segment takes over; None if it does not.
     server : str or None
         UUID of the server that wrote it; None: MariaDB has none.
     missing : str or None
         Why the log does not follow on the one before it.
     unproved : bool
-        The history was started again: nothing proves that nothing is missing before it.
+        A new history began: there is no proof that nothing is missing before it.
     """
 
     epoch: int = 0

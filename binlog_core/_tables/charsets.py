@@ -87,7 +87,7 @@ def charset_of(collation_id: int) -> str | None:
 
 
 def default_collation(charset: str) -> int | None:
-    """Id of a collation that stands for a character set, where only the set's name is given.
+    """The collation id used for a character set that is given by name only.
 
     It is the set's default collation in every server, except that MySQL 8.0 made another the
     default of utf8mb4; which of them it is makes no difference to the text.
@@ -209,7 +209,7 @@ _ARMSCII8 = (
 )
 _GEOSTD8 = (
     dict.fromkeys((0x83, 0x88, 0x8A, 0x8C, 0x8E, 0x98, 0x99, 0x9A, 0x9C, 0x9E, 0x9F), _UNDEFINED)
-    # The letters of the old alphabet's order; five of them Unicode has after all others.
+    # In the order of the old alphabet; Unicode has five of these letters after all others.
     | _from(0xC0, "\u10d0\u10d1\u10d2\u10d3\u10d4\u10d5\u10d6\u10f1\u10d7\u10d8\u10d9\u10da\u10db\u10dc")
     | _from(0xCE, "\u10f2\u10dd\u10de\u10df\u10e0\u10e1\u10e2\u10f3\u10e3\u10e4\u10e5\u10e6\u10e7\u10e8")
     | _from(0xDC, "\u10e9\u10ea\u10eb\u10ec\u10ed\u10ee\u10f4\u10ef\u10f0\u10f5")
@@ -343,7 +343,7 @@ def _sjis(character: bytes) -> str | None:
 
 
 def _gb18030(character: bytes) -> str | None:
-    # GB 18030-2000 had these two the other way round, and so has the codec.
+    # GB 18030-2000 had these two swapped, and so has the codec.
     if character == b"\xa8\xbc":
         return "\u1e3f"
     return "\ue7c7" if character == b"\x81\x35\xf4\x37" else None
@@ -370,7 +370,7 @@ _MULTI_BYTE: dict[str, tuple[str, int, int]] = {
     "big5": ("big5", 1, 2),
     "ujis": ("euc_jp", 1, 3),
     "sjis": ("shift_jis", 1, 2),
-    # The servers take all of cp949's Hangul, of which the codec euc_kr has a part.
+    # The servers accept all of cp949's Hangul; the codec euc_kr has only a part.
     "euckr": ("cp949", 1, 2),
     "gb2312": ("gb2312", 1, 2),
     "gbk": ("gbk", 1, 2),

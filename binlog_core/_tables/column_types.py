@@ -114,7 +114,7 @@ COLUMN_TYPES: dict[int, ColumnType] = {
         ColumnType(MYSQL_TYPE_DATE, "DATE", 0, Kind.DATE),
         ColumnType(MYSQL_TYPE_TIME, "TIME", 0, Kind.TIME),
         ColumnType(MYSQL_TYPE_DATETIME, "DATETIME", 0, Kind.DATETIME),
-        # The bit of YEAR in SIGNEDNESS is there but means nothing: always unsigned.
+        # YEAR has a bit in SIGNEDNESS, but it means nothing: always unsigned.
         ColumnType(MYSQL_TYPE_YEAR, "YEAR", 0, Kind.YEAR, numeric=True),
         ColumnType(MYSQL_TYPE_NEWDATE, "NEWDATE", 0, Kind.DATE),
         ColumnType(MYSQL_TYPE_VARCHAR, "VARCHAR", 2, Kind.BINARY),

@@ -1,4 +1,4 @@
-"""Names that the user gave: which of them a pass over a log met, and what comes near the others."""
+"""Names that the user gave: which of them a pass met, and suggestions for the others."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def report_unmet(
     *,
     path: str,
 ) -> None:
-    """At the end of a pass, report the names that nothing had: they may be misspelt."""
+    """At the end of a pass, report the names that matched nothing: they may be misspelt."""
     met = selection.met
     if definitions is not None:
         undefined = dict(definitions.unmet())
@@ -125,7 +125,7 @@ def report_unmet(
 
 
 def near(name: str, known: Iterable[str], *, most: int = 3) -> str:
-    """What comes near a name that is not among those known, as the end of a message; else the first of them.
+    """The known names similar to an unknown one, as the end of a message, or else the first known names.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class TableMaps:
         Raises
         ------
         DecodeError
-            Metadata that no type has, or as many names as there are no columns.
+            Metadata that no type has, or a number of names that differs from the number of columns.
         """
         _, _, rest = decode_table_name(body)
         shape = self._shapes.get((rest, flags, mariadb))

@@ -1,4 +1,4 @@
-"""Where a transaction begins: what the head of a log says of it, and the first one after any byte."""
+"""Where transactions begin: what the head of a log says about them, and the first one after any byte."""
 
 from __future__ import annotations
 

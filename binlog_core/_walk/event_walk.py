@@ -1,6 +1,6 @@
 """The walk over a log's events: runs of whole ones and damage between them; headers.
 
-It goes by the rules of `Track`, as rows do: see there for torn tails and for how it continues after damage.
+It follows the rules of `Track`, as rows do: see there for torn tails and for reading after damage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Run:
     base : int
         Position in the log of window[0].
     description : FormatDescription
-        In force for all of them; a descriptor is the first of its run.
+        Valid for all of them; a descriptor is the first event of its run.
     """
 
     headers: np.ndarray
@@ -113,7 +113,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
         return
     offset = track.begin(start)
     begin = track.base + offset
-    chunk = _CHUNK if stop is None else _FIRST_CHUNK  # of what lies behind `stop`, little is looked at
+    chunk = _CHUNK if stop is None else _FIRST_CHUNK  # little is read after `stop`
     while stop is None or track.base + offset < stop:
         at = offset
         out = np.empty(chunk, HEADER_DTYPE)
@@ -138,7 +138,7 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
                 offset = at
                 continue
         damaged = status in (_headers.WALK_MALFORMED, _headers.WALK_BROKEN)
-        # Where the last one told no position, the length that led here may be what is wrong.
+        # If the last one had no position, the length that led here may be wrong.
         held = int(damaged and track.skip_errors and count > 0 and not out[count - 1]["next_position"])
         if count > held:
             yield Run(out[: count - held], window, base, description)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PackedEvents:
-    """What was unpacked of an event, window by window: each begins with an event and may end inside one.
+    """What was unpacked from an event, window by window: each begins with an event and may end inside one.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ READ_LEN = 1 << 20
 # An event that is longer, and so cannot be confirmed in a log that is read piece by piece, is looked
 # through for the events after it instead.
 _LONGEST_CONFIRMED = 32 << 20
-# What a replica writes into its relay logs itself, with positions of its own.
+# What a replica writes into its relay logs itself, with its own positions.
 _REPLICAS_OWN = (
     EventType.FORMAT_DESCRIPTION,
     EventType.ROTATE,
@@ -56,7 +56,7 @@ class Boundaries:
         """From the first bytes of a log; as many events as they hold are looked at.
 
         Relay logs, whose positions are those of the source's log, are known by their second descriptor
-        or by positions of which none is right but some are wrong by the same amount.
+        or by positions that are all wrong, some of them by the same amount.
         """
         if description.binlog_version < 4:
             rule = _resync.POSITION_NONE if description.binlog_version == 1 else _resync.POSITION_START
@@ -76,7 +76,7 @@ class Boundaries:
         return self.rule == _resync.POSITION_END
 
     def ahead(self) -> Boundaries:
-        """The same of a log that lacks events or bytes: positions run ahead of it, ever further."""
+        """The same for a log that lacks events or bytes: positions run ahead of it, further and further."""
         return replace(self, rule=_resync.POSITION_AHEAD)
 
     def find(

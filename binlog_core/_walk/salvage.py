@@ -1,4 +1,4 @@
-"""``on_error="skip"``: where a log continues after bytes that are damaged, and what is left of a batch."""
+"""``on_error="skip"``: where a log continues after damaged bytes, and what is left of a batch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def resume(
 ) -> Resumption:
     """Find the next event after a damaged one, and report the bytes between as lost if there is one.
 
-    Where no event after it ends where it says, and it does not either, the log may lack events (a copy that
+    If neither it nor any later event ends where it says, the log may lack events (a copy that
     was fetched without MariaDB's annotations) or bytes. Then the next event is the first whose position runs
     ahead of the log, and that may be the one at hand: then nothing is lost.
 
@@ -67,7 +67,7 @@ def resume(
     position, length : int
         Of the damaged event in the log, as far as its header can be believed.
     doubtful : int or None
-        Position of the event before it, where that told no position: its length may be what is wrong.
+        Position of the event before it, if that had no next position: its length may be wrong.
     in_parts : bool
         Others read other parts of the log, and find no events that do not end where they say.
     report : Report
@@ -110,7 +110,7 @@ def resume(
 
 
 def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, path: str) -> None:
-    """Tell an event that a log was cut in from one whose length is damaged, after which the log continues.
+    """Distinguish a log cut off inside an event from an event of damaged length inside a log.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""One log as it is walked over: the bytes at hand, and how reading continues where they end or are damaged.
+"""One log while it is read: the bytes at hand, and how reading continues where they end or are damaged.
 
-Headers, events, `verify` and rows all continue by these rules, whoever finds the next event's end.
+Headers, events, `verify` and rows all follow these rules, whoever finds the next event's end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..server.source import ServerFollower
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
-_FILL_LEN = 512 << 10  # read at once into memory that is used again
+_FILL_LEN = 512 << 10  # read in one piece into memory that is used again
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
 # As the loop says it
@@ -66,7 +66,7 @@ class Track:
     ----------
     source : Source
     report : Report
-        Told of what is passed over.
+        Called with what is skipped.
     limits : Limits
     verify_checksum : bool
     skip_errors : bool
@@ -89,7 +89,7 @@ class Track:
     lacks_bytes : bool
         Positions run ahead of the log: they are not believed any more.
     read_to : int or None
-        Where reading is to end: few bytes after it are asked for.
+        Where reading will end: few bytes after it are read.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Track:
         Raises
         ------
         DecodeError
-            It lies after the end of a file whose size is known.
+            It is after the end of a file whose size is known.
         """
         position = max(start or 0, self.source.begin)
         if self._view is not None and position > self.end:
@@ -242,7 +242,7 @@ class Track:
         data = self.source.borrow(size) if self._borrowed else self.source.read(size)
         if not data:
             return False
-        # A server leaves out the transactions that it was told we have: between two events.
+        # A server leaves out the transactions that we reported to have, between two events.
         self.base = self.source.position - len(data) - left
         self.window = bytes(self.window[offset:]) + data if left else data
         return True
@@ -267,11 +267,11 @@ class Track:
         return True
 
     def waits(self) -> bool:
-        """Wait for more bytes, where the log is followed; False: no more will come."""
+        """Wait for more bytes if the log is followed; False: no more will come."""
         return self.follower is not None and self.follower.wait() == "more"
 
     def _ends_inside(self, offset: int) -> bool:
-        """Whether the log ends inside an event, of which the beginning is here: not worth reading on."""
+        """Whether the log ends inside the event that begins here, so that reading on is useless."""
         length = length_of(self.window, offset)
         if len(self.window) - offset < HEADER_LENGTH_V1 or length <= self.limits.event_bytes:
             return False
@@ -336,7 +336,7 @@ class Track:
         return True
 
     def is_torn(self, position: int, end: int) -> bool:
-        """Whether an event with a wrong checksum is the torn end of a log in use, which is then told."""
+        """Whether an event with a wrong checksum is the torn end of a log in use; if so it is reported."""
         if not self.may_be_torn(end) or (self._view is None and self.source.peek(1)):
             return False
         self.report.add("wrong_in_use_checksum", path=self.path, offset=position)
@@ -346,7 +346,7 @@ class Track:
     # ------------------------------------------------------------ damage
 
     def pass_over(self, position: int, length: int, reason: str, doubtful: int | None = None) -> Resumption:
-        """Continue at the next true event after a damaged one; what is passed over is reported.
+        """Continue at the next true event after a damaged one; what is skipped is reported.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class Track:
             Of the damaged event, as far as its header can be believed.
         reason : str
         doubtful : int or None
-            Position of the event before it, where that told no position: its length may be what is wrong.
+            Position of the event before it, if that had no next position: its length may be wrong.
 
         Returns
         -------

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SELF_UPDATING = frozenset((Kind.TIMESTAMP, Kind.DATETIME))
 _COMPARED_AS_BYTES = frozenset((Kind.TEXT, Kind.JSON))
-_PLANS = 1024  # kept before all are made again
+_PLANS = 1024  # at most; then all are dropped and made again
 
 Literals = Sequence[str | None]  # one for each decoded column; None: the image lacks it
 

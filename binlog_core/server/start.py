@@ -30,7 +30,7 @@ class Start:
     gtids : GtidSet, MariadbGtidSet or None
         What came before it, where that is known.
     records : int
-        Row images from there on that were read before.
+        Row images after that place that were read before.
     transaction : Gtid, MariadbGtid or None
         Of which they are; None: the first that comes.
     """

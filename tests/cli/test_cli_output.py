@@ -128,7 +128,7 @@ def test_what_the_log_does_not_tell_is_told_once_with_its_option() -> None:
     ran = run("rows", path)
     told = [line for line in ran.err.splitlines() if "character set" in line]
     assert len(told) == 1
-    assert "--schema or --charset tells" in told[0]
+    assert "--schema or --charset gives" in told[0]
     assert "schema=" not in ran.err
 
 

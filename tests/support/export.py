@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from binlog_core.spark.lake.results import FileStatistics, WrittenSplit
@@ -45,3 +46,14 @@ def written(split: Split, seam: SplitResult | None = None, **told: Any) -> Writt
         "read_seconds": 0.5,
     }
     return WrittenSplit(split, seam or SplitResult(split, 4, None), **{**known, **told})
+
+
+def piece_of(directory: Path, file: str, rows: Any) -> str:
+    """A piece of raw changes behind what the file has; its name."""
+    import pyarrow as pa
+
+    path = directory / file
+    start = path.stat().st_size if path.exists() else 0
+    with path.open("ab") as sink, pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return f"{file}:{start}:{path.stat().st_size}"

@@ -20,7 +20,7 @@ from ...errors import BinlogError
 from ..lake.delta import DeltaLakeTable
 from ..lake.table import LakeTable
 from ..rows.fit import SPECIAL, STATEMENT
-from ..rows.types import arrow_schema, import_pyarrow, told_key
+from ..rows.types import import_pyarrow, told_key
 from .alterations import Check
 from .changes import Changes
 from .file_target import FileTarget
@@ -171,7 +171,7 @@ def apply_changes(
 
 
 def apply_images(
-    batch: DataFrame | pa.Table,
+    batch: DataFrame | pa.Table | Jobs,
     into: MergeTarget,
     keys: tuple[str, ...],
     *,
@@ -184,20 +184,19 @@ def apply_images(
     """Apply changes; `statements`: those that are not among them."""
     pa = import_pyarrow()
     here = into.columns
-    batch, keys = _respelt(batch, here.names), tuple(respelt(keys, here.names))
-    own = own_schema(batch)
+    jobs = _respelt(_jobs_of(batch), here.names)
+    own, keys = own_schema(jobs), tuple(respelt(keys, here.names))
     # What only the target has is its own business, except for rows that change: they keep it.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
-    jobs: Jobs
     place: AbstractContextManager[Any]
     buckets = BUCKETS
-    if isinstance(batch, pa.Table) and batch.nbytes < _IN_MEMORY:
-        jobs, place, buckets = Here(batch), contextlib.nullcontext(InMemory("")), 1
-    elif isinstance(batch, pa.Table):
-        jobs, place = Here(batch), tempfile.TemporaryDirectory(prefix="binlog-")
+    if not isinstance(jobs, Here):
+        place = into.place.workspace()
+    elif jobs.changes.nbytes < _IN_MEMORY:
+        place, buckets = contextlib.nullcontext(InMemory("")), 1
     else:
-        jobs, place = OnSpark(batch.sparkSession, batch), into.place.workspace()
+        place = tempfile.TemporaryDirectory(prefix="binlog-")
     with _told(into), place as opened:
         within = opened if isinstance(opened, Folder) else Folder(opened)
         stager = Stager(within, staged, tuple(map(staged.get_field_index, keys)), len(extra), buckets)
@@ -216,15 +215,21 @@ def apply_images(
     return Applied(changes.images, puts, deletes, effects.cleared is not None)
 
 
-def _respelt(batch: DataFrame | pa.Table, known: list[str]) -> DataFrame | pa.Table:
-    """A batch whose columns have the names that they have in the table."""
-    own = own_schema(batch).names
-    renamed = {old: new for old, new in zip(own, respelt(own, known), strict=True) if old != new}
-    if not renamed:
-        return batch
+def _jobs_of(batch: Any) -> Jobs:
+    """Where the work with changes is done."""
     if isinstance(batch, import_pyarrow().Table):
-        return batch.rename_columns([renamed.get(name, name) for name in batch.column_names])
-    return batch.withColumnsRenamed(renamed)
+        return Here(batch)
+    if hasattr(batch, "sparkSession"):
+        return OnSpark(batch.sparkSession, batch)
+    jobs: Jobs = batch
+    return jobs
+
+
+def _respelt(jobs: Jobs, known: list[str]) -> Jobs:
+    """Changes whose columns have the names that they have in the table."""
+    own = own_schema(jobs).names
+    renamed = {old: new for old, new in zip(own, respelt(own, known), strict=True) if old != new}
+    return jobs.renamed(renamed) if renamed else jobs
 
 
 @contextlib.contextmanager
@@ -236,14 +241,10 @@ def _told(into: MergeTarget) -> Iterator[None]:
         raise BinlogError(f"the changes cannot be written: {error}", path=into.place.root) from error
 
 
-def own_schema(batch: DataFrame | pa.Table) -> pa.Schema:
-    """The table's own columns among those of a batch."""
+def own_schema(jobs: Jobs) -> pa.Schema:
+    """The table's own columns among those of changes."""
     pa = import_pyarrow()
-    if isinstance(batch, pa.Table):
-        found = batch.schema
-    else:
-        found = arrow_schema(batch.schema)
-    return pa.schema([pa.field(f.name, f.type) for f in found if f.name.lower() not in SPECIAL])
+    return pa.schema([pa.field(f.name, f.type) for f in jobs.schema if f.name.lower() not in SPECIAL])
 
 
 def _told_key(batch: DataFrame | pa.Table) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..._change_columns import LAKE_COLUMNS
 from ..lake.delta import delta_filesystem
 from ..lake.destination import open_filesystem
-from ..rows.types import import_pyarrow
+from ..rows.types import arrow_schema, import_pyarrow
 from ..workers import call_partitions, call_tasks
 
 if TYPE_CHECKING:
@@ -116,7 +116,16 @@ class InMemory(Folder):
 
 
 class Jobs(Protocol):
-    """Who does the work."""
+    """Who does the work, and where the changes are that it is about."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the changes."""
+        ...
+
+    def renamed(self, names: Mapping[str, str]) -> Jobs:
+        """The same with other names of some columns."""
+        ...
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
@@ -134,6 +143,16 @@ class Here:
     """This process; the changes are a table."""
 
     changes: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Jobs`."""
+        return self.changes.schema
+
+    def renamed(self, names: Mapping[str, str]) -> Here:
+        """See `Jobs`."""
+        changes = self.changes
+        return replace(self, changes=changes.rename_columns([names.get(n, n) for n in changes.column_names]))
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False
@@ -155,6 +174,15 @@ class OnSpark:
 
     spark: SparkSession
     changes: DataFrame
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See `Jobs`."""
+        return arrow_schema(self.changes.schema)
+
+    def renamed(self, names: Mapping[str, str]) -> OnSpark:
+        """See `Jobs`."""
+        return replace(self, changes=self.changes.withColumnsRenamed(dict(names)))
 
     def stage(
         self, function: Callable[[Iterable[pa.RecordBatch]], _Result], *, together: bool = False

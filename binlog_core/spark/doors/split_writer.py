@@ -54,6 +54,8 @@ class SplitWriter:
         Splits begin and end at transaction boundaries.
     exact_splits : frozenset of int
         Numbers of those that do, where others may not.
+    parts : type of PartWriter
+        Who writes.
     """
 
     staging: str
@@ -67,6 +69,7 @@ class SplitWriter:
     done: Accumulator[tuple[int, int, int]] | None = field(default=None, repr=False)
     exact: bool = False
     exact_splits: frozenset[int] = frozenset()
+    parts: type[PartWriter] = PartWriter
 
     def __call__(self, splits: Iterable[Split]) -> Iterator[WrittenSplit]:
         """Write each split."""
@@ -117,7 +120,7 @@ class SplitWriter:
 
     def _write(self, filesystem: Any, directory: str, split: Split, attempt: str) -> WrittenSplit:
         began, cpu = time.perf_counter(), time.process_time()
-        writer = PartWriter(
+        writer = self.parts(
             filesystem,
             directory,
             f"{self.prefix}{split.index:05}-{attempt}",

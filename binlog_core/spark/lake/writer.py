@@ -48,13 +48,13 @@ class WriteLimits:
 
 
 @dataclass(slots=True)
-class _Part:
+class Part:
     """The file that one table, in one schema, is being written to."""
 
     key: _Key
     name: str
     first_position: int
-    definition: Table
+    definition: Table | None
     last_position: int = 0
     first_version: int = _MAX_VERSION
     last_version: int = 0
@@ -108,7 +108,7 @@ class PartWriter:
         self._nested = nested
         self._compression = compression
         self._limits = limits
-        self._parts: dict[_Key, _Part] = {}
+        self._parts: dict[_Key, Part] = {}
         self._open: dict[_Key, None] = {}  # whose files are open, least lately flushed first
         self._waiting_bytes = 0
         self._names: list[str] = []
@@ -150,32 +150,32 @@ class PartWriter:
                 if largest.waiting:  # making room for another file may have closed this one
                     self._flush(largest)
 
-    def _begin(self, key: _Key, chunk: Chunk) -> _Part:
+    def _begin(self, key: _Key, chunk: Chunk) -> Part:
         name = f"{self._prefix}-{len(self._names):05}.parquet"
         if self._nested:
             folder = directory_name(key[0], key[1])
             self._filesystem.create_dir(f"{self._directory}/{folder}", recursive=True)
             name = f"{folder}/{name}"
         self._names.append(name)
-        return _Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
+        return Part(key, name, chunk.first_position, replace(chunk.table, flags=0))
 
     def finish(self) -> list[FileStatistics]:
         """Write what waits and close the files."""
         while self._parts:
-            self._close(next(iter(self._parts)))
+            self._close(next(iter(self._parts.values())))
         return self._done
 
     def abort(self) -> None:
         """Close and delete the files, as far as they can be."""
         for part in self._parts.values():
             if part.writer is not None:  # which would tell of a closed sink when it is collected
-                _quietly(part.writer.close)
+                quietly(part.writer.close)
             if part.sink is not None:
-                _quietly(part.sink.close)
+                quietly(part.sink.close)
         for name in self._names:
-            _quietly(self._filesystem.delete_file, f"{self._directory}/{name}")
+            quietly(self._filesystem.delete_file, f"{self._directory}/{name}")
 
-    def _flush(self, part: _Part) -> None:
+    def _flush(self, part: Part) -> None:
         import pyarrow
         import pyarrow.parquet
 
@@ -184,7 +184,7 @@ class PartWriter:
         self._open.pop(part.key, None)
         if part.writer is None:
             while len(self._open) >= self._limits.open_files:
-                self._close(next(iter(self._open)))
+                self._close(self._parts[next(iter(self._open))])
             part.sink = self._filesystem.open_output_stream(f"{self._directory}/{part.name}")
             part.writer = pyarrow.parquet.ParquetWriter(
                 part.sink,
@@ -201,8 +201,7 @@ class PartWriter:
         part.waiting_rows = part.waiting_bytes = 0
         part.seconds += time.perf_counter() - began
 
-    def _close(self, key: _Key) -> None:
-        part = self._parts[key]
+    def _close(self, part: Part) -> None:
         if part.waiting:
             self._flush(part)
         began = time.perf_counter()
@@ -210,32 +209,34 @@ class PartWriter:
         size = part.sink.tell()
         part.sink.close()
         part.seconds += time.perf_counter() - began
-        del self._parts[key], self._open[key]
-        database, table, _, schema = key
-        self._done.append(
-            FileStatistics(
-                part.name,
-                self._split,
-                self._log,
-                database,
-                table,
-                schema,
-                part.primary_key,
-                {name: int(part.ops[op]) for op, name in OPS.items()},
-                part.partial_rows,
-                size,
-                part.seconds,
-                part.first_position,
-                part.last_position,
-                part.first_version,
-                part.last_version,
-                part.last_time,
-                part.definition,
-            )
+        del self._parts[part.key], self._open[part.key]
+        self._done.append(self._statistics(part, size))
+
+    def _statistics(self, part: Part, size: int) -> FileStatistics:
+        database, table, _, schema = part.key
+        return FileStatistics(
+            part.name,
+            self._split,
+            self._log,
+            database,
+            table,
+            schema,
+            part.primary_key,
+            {name: int(part.ops[op]) for op, name in OPS.items()},
+            part.partial_rows,
+            size,
+            part.seconds,
+            part.first_position,
+            part.last_position,
+            part.first_version,
+            part.last_version,
+            part.last_time,
+            part.definition,
         )
 
 
-def _quietly(action: Any, *arguments: Any) -> None:
+def quietly(action: Any, *arguments: Any) -> None:
+    """Call it, whatever it raises."""
     # What is left over lies in the staging directory, which is deleted as a whole.
     import pyarrow
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..apply.batch import apply_changes
+from ..apply.batch import apply_images
 from ..apply.file_target import FileTarget
-from ..apply.files import shaped, tables_of
-from ..apply.jobs import Folder
+from ..apply.jobs import Folder, Here, Jobs
 from ..lake.results import FileStatistics, ToldStatement
 from ..lake.table import FileTable
 from ..rows.fit import STATEMENT
-from ..rows.types import import_pyarrow, spark_schema
+from ..rows.types import import_pyarrow
 from .changes import Decoded
 from .joining import ON_DRIVER
+from .raw import OnRaw, between, pieces
 from .state import Lake, TableState
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _APPLIED = ("alter", "truncate", "unknown")  # what else happens to a table makes a new copy, or its end
@@ -85,13 +84,8 @@ def apply_round(
         since = batch.below
         if changes is None:
             continue
-        apply_changes(
-            changes,
-            FileTarget(table, place, told=told if batch.below == end else None),
-            key_columns=keys,
-            app_id=app_id,
-            batch_id=batch.below,
-        )
+        into = FileTarget(table, place, told=told if batch.below == end else None)
+        apply_images(changes, into, tuple(keys), app=(app_id, batch.below))
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
@@ -102,62 +96,19 @@ def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
 
 def _changes(
     session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, keys: Sequence[Any]
-) -> Any:
-    """The rows and statements of a batch: on the driver where they are few, else a DataFrame."""
-    pa = import_pyarrow()
-    told = [one for one in batch.statements if one.version >= since]
-    if sum(file.bytes for file in batch.files) > ON_DRIVER:
-        return _frame(session, lake, folder, batch, since, told)
-    parts: list[Any] = []
-    for file in batch.files:
-        path = f"{lake.path}/_mirror/changes/{file.name}"
-        parts += _within(lake.filesystem, path, since, batch.below)
-    types = {"_change_type": pa.string(), _VERSION: pa.int64(), _ORDINAL: pa.int64(), STATEMENT: pa.string()}
-    parts.append(
-        pa.Table.from_pylist(
-            [dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True)) for one in told],
-            pa.schema([*(() if parts else keys), *types.items()]),
-        )
-    )
-    found = pa.concat_tables(parts, promote_options="permissive")
-    return found if found.num_rows else None
-
-
-def _within(filesystem: Any, path: str, since: int, below: int) -> Iterator[pa.Table]:
-    import pyarrow.dataset as ds
-
-    place = ds.field(_VERSION)
-    found = ds.dataset(path, filesystem=filesystem, format="parquet").to_table(
-        filter=(place >= since) & (place < below)
-    )
-    if found.num_rows:
-        yield found
-
-
-def _frame(
-    session: SparkSession, lake: Lake, folder: str, batch: Batch, since: int, told: Sequence[ToldStatement]
-) -> Any:
-    """Read by the workers as they wrote it: the JVM may know nothing of the store."""
-    pa = import_pyarrow()
-    schema = pa.unify_schemas([file.schema for file in batch.files], promote_options="permissive")
-    schema = schema.append(pa.field(STATEMENT, pa.string()))
+) -> Jobs | None:
+    """The rows and statements of a batch: on the driver where they are few, else with the workers."""
+    pa, place = import_pyarrow(), Folder(folder, lake.storage_options)
     names = [file.name for file in batch.files]
-    place, below = Folder(folder, lake.storage_options), batch.below
-
-    def read(numbers: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow.compute as pc
-
-        version = pc.field(_VERSION)
-        for rows in tables_of(place, (names[i] for one in numbers for i in one.column(0).to_pylist())):
-            wanted = rows.filter((version >= since) & (version < below))
-            yield from shaped(wanted, schema).to_batches()
-
-    types = spark_schema(schema)
-    rows = session.range(0, len(names), 1, len(names)).mapInArrow(read, types)
-    if not told:
-        return rows
-    names_of = f"_change_type string, {_VERSION} long, {_ORDINAL} long, {STATEMENT} string"
-    statements = session.createDataFrame(
-        [(one.kind, one.version, one.ordinal, one.sql) for one in told], names_of
-    )
-    return rows.unionByName(statements, allowMissingColumns=True)
+    many = sum(file.bytes for file in batch.files) > ON_DRIVER
+    parts = [] if many else [between(one, since, batch.below) for one in pieces(place, names)]
+    schemas = [file.schema for file in batch.files] or [pa.schema(keys)]
+    types = {"_change_type": pa.string(), _VERSION: pa.int64(), _ORDINAL: pa.int64(), STATEMENT: pa.string()}
+    schema = pa.unify_schemas([*schemas, pa.schema(types)], promote_options="permissive")
+    told = [one for one in batch.statements if one.version >= since]
+    rows = [dict(zip(types, (one.kind, one.version, one.ordinal, one.sql), strict=True)) for one in told]
+    statements = pa.Table.from_pylist(rows, schema)
+    if many:
+        return OnRaw(session, place, tuple(names), schema, since, batch.below, statements)
+    found = pa.concat_tables([*parts, statements], promote_options="permissive")
+    return Here(found) if found.num_rows else None

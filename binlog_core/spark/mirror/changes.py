@@ -31,6 +31,7 @@ from ..plan.parts import Part
 from ..plan.xa import XaHistory
 from ..rows.types import import_pyarrow
 from ..workers import Run, call_tasks, run_here
+from .raw import RawWriter
 from .state import GTIDS, Lake, Offset
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def decode(
     writer = SplitWriter(
         folder,
         replace(plan.reading, statements=True),
-        nested=True,
+        parts=RawWriter,
         storage_options=lake.storage_options,
     )
     job = session.sparkContext.parallelize(parts, len(parts)).mapPartitions(_PartWriter(writer))

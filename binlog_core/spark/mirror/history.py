@@ -16,6 +16,7 @@ from ..lake.table import FileTable
 from ..rows.fit import STATEMENT, special_fields, widened
 from ..rows.types import import_pyarrow
 from .joining import Joiner, Sized, join
+from .raw import pieces
 from .state import Lake, TableState
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class History:
                 self._lake.folder(state, number),
                 schema,
                 since=since,
+                read=pieces,
             )
             own = [file for file, one in zip(files, numbers, strict=True) if one == number]
             self._write(opened(number), rows, own, told, end, None)

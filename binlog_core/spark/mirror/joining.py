@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,6 +51,8 @@ class Joiner:
         Of columns that the files do not have.
     since : int or None
         Changes of versions before it are left out.
+    read : callable
+        Reads files.
     """
 
     source: Folder
@@ -58,6 +60,7 @@ class Joiner:
     schema: pa.Schema
     values: Mapping[str, Any] = field(default_factory=dict)
     since: int | None = None
+    read: Callable[[Folder, Iterable[str]], Iterator[pa.Table]] = tables_of
 
     def __call__(self, names: Sequence[str]) -> DataFile | None:
         """Write them; None: there are no rows."""
@@ -65,7 +68,7 @@ class Joiner:
         waiting: list[Any] = []
         size = 0
         with FileWriter(self.into, self.schema) as writer:
-            for rows in tables_of(self.source, names):
+            for rows in self.read(self.source, names):
                 waiting.append(shaped(self._wanted(rows), self.schema, self.values))
                 size += waiting[-1].nbytes
                 if size >= _GROUP_BYTES:

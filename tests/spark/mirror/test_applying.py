@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.export import file_of
+from support.export import file_of, piece_of
 
 pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
@@ -58,12 +57,11 @@ def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.Monkey
     lake.opened(state).replace([], OLD, None)
     changes = tmp_path / "_mirror" / "changes"
     changes.mkdir(parents=True)
-    files = [file("old", OLD, 10, 10), file("new", NEW, 60, 60)]
-    for one in files:
-        version = one.first_version
+    files = []
+    for own, version in ((OLD, 10), (NEW, 60)):
         change = {"_change_type": "insert", "_commit_version": version, "_change_ordinal": 0}
-        rows = pa.Table.from_pylist([{"id": version, **change}]).cast(pa.schema([*one.schema, *CHANGE]))
-        pq.write_table(rows, changes / one.name)
+        rows = pa.Table.from_pylist([{"id": version, **change}]).cast(pa.schema([*own, *CHANGE]))
+        files.append(file(piece_of(changes, "raw.arrow", rows), rows.schema, version, version))
     altered = ToldStatement(50, 0, "alter", ("shop.t",), None, False, "ALTER TABLE t MODIFY id BIGINT")
     decoded = Decoded(str(changes), {"shop.t": files}, (altered,))
     times, opened = [], Lake.opened

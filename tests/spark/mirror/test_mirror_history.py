@@ -13,6 +13,7 @@ pytest.importorskip("deltalake")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.export import piece_of
 from support.lake_forms import Form
 
 from binlog_core.spark.lake.results import FileStatistics, ToldStatement
@@ -42,10 +43,9 @@ class Changes:
 
     def file(self, columns: dict[str, pa.DataType], *rows: _Row) -> FileStatistics:
         schema = pa.schema({**columns, **CHANGE})
-        name = f"{len(list(Path(self.lake.path).glob('*.parquet')))}.parquet"
         data = [(*row[:-2], *row[-2:], NOW, 0) for row in rows]
         table = pa.Table.from_pylist([dict(zip(schema.names, one, strict=True)) for one in data], schema)
-        pq.write_table(table, f"{self.lake.path}/{name}")
+        name = piece_of(Path(self.lake.path), "raw.arrow", table)
         versions = [row[-1] for row in rows]
         where = (0, 0, min(versions), max(versions))
         return FileStatistics(name, 0, 0, "shop", "t", schema, None, {}, 0, 9, 0.0, *where)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import Golden, golden_logs
+from support.golden import Golden, full_name, golden_logs
 from support.logs import DDL, GTID, all_rows, keys_of, path_of
 
 import binlog_core
@@ -20,7 +20,7 @@ from binlog_core.gtids import MariadbGtid
 @pytest.mark.parametrize("golden", golden_logs("*/image_*", max_bytes=60_000), ids=str)
 def test_mapping_stream_and_bytes_give_the_same(golden: Golden, tmp_path: Path) -> None:
     mapped = all_rows(path_of(golden))
-    assert [(c.op, f"{c.database}.{c.table}") for c in mapped] == keys_of(golden)
+    assert [(c.op, full_name(c.database, c.table)) for c in mapped] == keys_of(golden)
     assert all_rows(path_of(golden), mmap=False) == mapped
     assert all_rows(golden.data) == mapped
     with open(path_of(golden), "rb") as handle:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import DATA, Golden, golden_logs
+from support.golden import DATA, Golden, full_name, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
@@ -99,7 +99,7 @@ def test_rows_of_golden_logs(name: str) -> None:
     golden = next(g for g in golden_logs() if str(g) == name)
     tables, ops = Counter[str](), Counter[str]()
     for change in golden.truth:
-        tables[f"{change['db']}.{change['table']}"] += 1
+        tables[full_name(change["db"], change["table"])] += 1
         ops[change["op"]] += 1
     found = list(transactions(golden.path))
     got = sum((Counter(one.tables) for one in found), Counter[str]())

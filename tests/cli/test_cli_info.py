@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import DATA, Golden, golden_logs
+from support.golden import DATA, Golden, full_name, golden_logs
 
 import binlog_core
 import binlog_core.gtids
@@ -33,7 +33,7 @@ def info(*arguments: object) -> dict[str, Any]:
 def test_tables_are_those_of_the_truth(golden: Golden) -> None:
     want: dict[str, Counter[str]] = {}
     for change in golden.truth:
-        want.setdefault(f"{change['db']}.{change['table']}", Counter())[change["op"]] += 1
+        want.setdefault(full_name(change["db"], change["table"]), Counter())[change["op"]] += 1
     found = info(golden.path)
     got = {
         name: Counter({"insert": t["inserts"], "update": t["updates"], "delete": t["deletes"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.batches import column, make_batch
+from support.golden import full_name
 from support.logs import META_FULL, all_rows, keys_of, path_of
 
 from binlog_core import ChangeBatch
@@ -51,4 +52,4 @@ def test_where_there_is_nothing_to_drop_all_is_still_to_be_dropped() -> None:
 def test_changes_come_in_log_order() -> None:
     """Of a log whose groups hold several tables."""
     changes = all_rows(path_of(META_FULL))
-    assert [(change.op, f"{change.database}.{change.table}") for change in changes] == keys_of(META_FULL)
+    assert [(change.op, full_name(change.database, change.table)) for change in changes] == keys_of(META_FULL)

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.golden import DATA, Golden, golden_logs
+from support.golden import DATA, Golden, full_name, golden_logs
 from support.writer import Log, Table
 
 import binlog_core
@@ -73,7 +73,7 @@ def test_it_tells_what_the_server_knows() -> None:
     text = report_page(summary(GTID.path))
     page = Page(text)
     for change in GTID.truth:
-        assert f"{change['db']}.{change['table']}" in page.texts
+        assert full_name(change["db"], change["table"]) in page.texts
     assert f"{len(GTID.truth)}" in page.texts
     assert any("ALTER TABLE" in t.upper() for t in page.texts)
     inserts = sum(c["op"] == "insert" for c in GTID.truth)

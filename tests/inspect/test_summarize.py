@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from support.golden import golden_logs
+from support.golden import full_name, golden_logs
 from support.growth import assert_linear
 from support.writer import Log, Table
 
@@ -104,7 +104,7 @@ def test_nothing_is_kept_of_an_event() -> None:
         name = ""
         for event in opened.events([19, 30]):
             if event.type_code == 19:
-                name = f"{event.database}.{event.table}"
+                name = full_name(event.database, event.table)
             else:
                 by_header[name] += event.event_length
     assert {name: table.bytes for name, table in found.tables().items()} == by_header

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, golden_logs
+from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, full_name, golden_logs
 from support.replay import AT, FLOAT, ID, TEXT, change, maker, table
 from support.server import SERVER, connect, logged, needs_server
 from support.truth import differences
@@ -157,7 +157,7 @@ class Server:
         """All rows of a log's tables, in some order, as the server sends them."""
         self.ask("SET SESSION time_zone = '+00:00'")
         return {
-            f"{d['db']}.{d['table']}": sorted(
+            full_name(d["db"], d["table"]): sorted(
                 self.ask(f"SELECT * FROM {quote_name(d['db'])}.{quote_name(d['table'])}"), key=repr
             )
             for d in golden.definitions

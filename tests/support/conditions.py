@@ -16,7 +16,7 @@ import binlog_core
 from binlog_core import Column, RowChange
 from binlog_core._tables.column_types import Kind
 from binlog_core.conditions import quoted, quoted_name
-from support.golden import DATA, Golden, golden_logs
+from support.golden import DATA, Golden, full_name, golden_logs
 
 LOGS = golden_logs()
 by_name = pytest.mark.parametrize("golden", LOGS, ids=str)
@@ -94,7 +94,7 @@ def opened(golden: Golden) -> binlog_core.Log:
 def decoded(golden: Golden) -> dict[str, list[RowChange]]:
     found: dict[str, list[RowChange]] = {}
     for change in opened(golden).rows():
-        found.setdefault(f"{change.database}.{change.table}", []).append(change)
+        found.setdefault(full_name(change.database, change.table), []).append(change)
     return found
 
 

@@ -23,6 +23,14 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
+def full_name(database: str, table: str) -> str:
+    """How a table is called: a name with a dot in it, or a backquote before it, is in backquotes."""
+    return ".".join(
+        "`" + one.replace("`", "``") + "`" if "." in one or one[:1] == "`" else one
+        for one in (database, table)
+    )
+
+
 @dataclass(frozen=True)
 class Golden:
     """One golden log: ``path`` of the binlog; everything else is read on first use.
@@ -108,14 +116,14 @@ class Golden:
     @cached_property
     def schema(self) -> dict[str, str] | None:
         """CREATE TABLE by ``db.table``; None if a table changed within the log."""
-        texts = {f"{d['db']}.{d['table']}": d["create"] for d in self.definitions}
+        texts = {full_name(d["db"], d["table"]): d["create"] for d in self.definitions}
         return texts if len(texts) == len(self.definitions) else None
 
     @cached_property
     def old_digits(self) -> dict[str, dict[int, int]]:
         """Columns of MariaDB's own fractional types, whose digits only the schema tells."""
         return {
-            f"{d['db']}.{d['table']}": {
+            full_name(d["db"], d["table"]): {
                 i: int(found[1])
                 for i, column in enumerate(d["columns"])
                 if (found := re.search(r"\((\d)\) /\* mariadb-5\.3", column["column_type"]))

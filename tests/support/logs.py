@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import binlog_core
-from support.golden import Golden, golden_logs
+from support.golden import Golden, full_name, golden_logs
 
 MIXED = golden_logs("mysql97/dml_mixed")[0]
 GTID = golden_logs("mysql97/gtid")[0]
@@ -22,11 +22,11 @@ def path_of(golden: Golden) -> str:
 
 def keys_of(golden: Golden) -> list[tuple[str, str]]:
     """(operation, table) of each truth row."""
-    return [(t["op"], f"{t['db']}.{t['table']}") for t in golden.truth]
+    return [(t["op"], full_name(t["db"], t["table"])) for t in golden.truth]
 
 
 def places(changes: list[binlog_core.RowChange]) -> list[tuple[str, str, int]]:
-    return [(c.op, f"{c.database}.{c.table}", c.position) for c in changes]
+    return [(c.op, full_name(c.database, c.table), c.position) for c in changes]
 
 
 def all_rows(target: object, **options: object) -> list[binlog_core.RowChange]:

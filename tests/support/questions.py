@@ -13,6 +13,8 @@ import binlog_core
 from binlog_core import BinlogError
 from binlog_core.conditions import quoted, quoted_name
 
+from .golden import full_name
+
 
 class Questions:
     """Arguments for ``open``, about what some logs hold and what comes near it.
@@ -41,7 +43,7 @@ class Questions:
                     self._add(change)
 
     def _add(self, change: Any) -> None:
-        columns = self._values.setdefault(f"{change.database}.{change.table}", {})
+        columns = self._values.setdefault(full_name(change.database, change.table), {})
         for image in (change.before, change.after):
             for name, value in (image or {}).items():
                 try:

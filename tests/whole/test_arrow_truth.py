@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, golden_logs
+from support.golden import KNOWN_FULL, KNOWN_SCHEMA, Golden, full_name, golden_logs
 from support.truth import change_differences, differences
 
 import binlog_core
@@ -105,8 +105,8 @@ def test_arrow_with_the_schema_given(golden: Golden) -> None:
 
 def test_a_log_is_an_arrow_stream() -> None:
     golden = golden_logs("mysql97/types_ints")[0]
-    table = f"{golden.truth[0]['db']}.{golden.truth[0]['table']}"
-    truth = [row for row in golden.truth if f"{row['db']}.{row['table']}" == table]
+    table = full_name(golden.truth[0]["db"], golden.truth[0]["table"])
+    truth = [row for row in golden.truth if full_name(row["db"], row["table"]) == table]
     with binlog_core.open(golden.path) as log:
         stream = log.batches(table)
         for _ in range(2):  # asked for again, it reads again

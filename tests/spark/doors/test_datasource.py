@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import Golden, golden_logs
+from support.golden import Golden, full_name, golden_logs
 from support.lake import LakeRow, lake_changes
 from support.truth import Reader, differences
 
@@ -28,7 +28,7 @@ from binlog_core.spark.session import quiet_java, start_session  # noqa: E402
 
 
 def tables_of(golden: Golden) -> set[str]:
-    return {f"{truth['db']}.{truth['table']}" for truth in golden.truth}
+    return {full_name(truth["db"], truth["table"]) for truth in golden.truth}
 
 
 ONE_TABLE = [

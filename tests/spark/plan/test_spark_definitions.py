@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.golden import Golden, golden_logs
+from support.golden import Golden, full_name, golden_logs
 from support.writer import Log, Table
 
 pytest.importorskip("pyarrow")
@@ -57,7 +57,7 @@ def test_rows_have_the_names_that_the_server_gave_them(golden: Golden, size: str
     for database, name in tables:
         truths = [t for t in golden.truth if (t["db"], t["table"]) == (database, name)]
         try:
-            rows = read([str(golden.path)], table=f"{database}.{name}", splitSize=size, images="after")
+            rows = read([str(golden.path)], table=full_name(database, name), splitSize=size, images="after")
         except SchemaError as error:
             assert "columns' names" in str(error) or "in one definition" in str(error)
             continue

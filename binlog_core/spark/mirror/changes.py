@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
 from ..._sources.archives import timeline_among
+from ..._sources.log_names import name_within, unpacked
 from ..._sources.places import place_of as place_at
 from ..._sources.timeline import NAME
 from ..._tables.full_names import full_name, split_name
@@ -94,6 +95,12 @@ class LogPlan(BinlogStreamReader):
         """An offset's place as one number, which orders all places."""
         i, position = place_of(self._logs(), offset)
         return self._logs()[i].version_base + position
+
+    def lacking(self, offset: Offset) -> str | None:
+        """The name of a log that a reader from an offset on needs, and that is no longer there."""
+        here = {unpacked(name_within(log.path)) for log in self._logs()}
+        needed = [offset["file"], *(one[0] for one in offset.get(_PREPARED, ()))]
+        return next((name for name in needed if unpacked(name) not in here), None)
 
     def end(self) -> int:
         """The last transaction boundary that the archive has."""

@@ -99,8 +99,8 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
             if one.stage == "following":
                 try:
                     viewed[one.full_name] = _planned(connection, lake, one, mariadb=work.mariadb)
-                except BinlogError as error:
-                    out.append(Compared(one.full_name, reason=error.message))
+                except Exception as error:  # the table's own: of the catalog and the stores, too
+                    out.append(Compared(one.full_name, reason=_said(error)))
     if not viewed:
         return out
     lake.remove(_FOLDER)
@@ -128,11 +128,15 @@ def _compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[
             parts = [part for part in seen if part.table == name]
             try:
                 out.append(_compared(work.session, lake, one, viewed[name], folder, parts))
-            except BinlogError as error:
-                out.append(Compared(name, reason=str(error)))
+            except Exception as error:
+                out.append(Compared(name, reason=_said(error)))
     finally:
         lake.remove(_FOLDER)
     return sorted(out, key=lambda one: one.table)
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, BinlogError) else f"{type(error).__name__}: {error}"
 
 
 def _planned(connection: Connection, lake: Lake, state: TableState, *, mariadb: bool) -> Viewed:

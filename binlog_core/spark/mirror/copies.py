@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -416,12 +416,12 @@ def commit_copy(
     table.replace(data, schema, app, told)
 
 
-def clean_up(lake: Lake, state: TableState, copy: Copy) -> None:
-    """Remove what a copy left besides the files that the table has."""
+def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | None = None) -> None:
+    """Remove what a copy left besides some files; None: those that the table has."""
     from pyarrow.fs import FileSelector
 
     # Not those that were read: a run that was killed after its commit comes to the copy again.
-    kept = {one.name for one in lake.opened(state).files()}
+    kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
     folder = f"{lake.path}/{directory_name(state.database, state.name)}"
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):
         if info.base_name.startswith(f"copy-{copy.id}-") and info.base_name not in kept:

@@ -92,6 +92,7 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
+        self._left: list[Callable[[], None]] = []  # to be removed
         self._by_case = False  # the server tells names of tables apart by case
 
     # ------------------------------------------------------------ runs
@@ -150,6 +151,7 @@ class Mirroring:
 
     def _look(self) -> None:
         """Tables that are new, or there again."""
+        self._tidy()
         with Connection(self.address) as connection:
             here = {
                 full_name(str(database), str(name)): (str(database), str(name))
@@ -174,9 +176,13 @@ class Mirroring:
 
     def _end(self, state: TableState) -> None:
         """The server dropped a table: in the lake it is empty, and its history stays."""
-        if state.copy is not None:
-            clean_up(self._lake, state, Copy(**state.copy))
-        self._lake.opened(state).empty()
+        try:
+            if state.copy is not None:
+                clean_up(self._lake, state, Copy(**state.copy))
+            self._lake.opened(state).empty()
+        except Exception as error:  # of the format's library, the catalog and the stores below them
+            self._failed(state, _outage(error))
+            return
         state.copy_anew()
         state.stage = "dropped"
 
@@ -213,13 +219,23 @@ class Mirroring:
         exact = plan.end()
         for name, result in found.items():
             state, copy = copies[name]
-            if isinstance(result, BinlogError):
-                clean_up(self._lake, state, copy)
-                state.copy = None
-                self._failed(state, result)
+            begin = result if isinstance(result, BinlogError) else begins[Mark(**copy.mark)]
+            if isinstance(begin, BinlogError):
+                self._give_up(state, copy, begin)
             else:
-                self._finish(state, copy, result, begins[Mark(**copy.mark)], exact)
+                assert not isinstance(result, BinlogError)
+                self._finish(state, copy, result, begin, exact)
             self._save()
+
+    def _give_up(self, state: TableState, copy: Copy, error: BinlogError) -> None:
+        """Begin a copy that failed anew."""
+        try:
+            clean_up(self._lake, state, copy)
+        except Exception as other:  # of the format's library, the catalog and the stores below them
+            self._failed(state, _outage(other))  # it comes here again
+            return
+        state.copy = None
+        self._failed(state, error)
 
     def _failed(self, state: TableState, error: BinlogError) -> None:
         """A copy failed; what the next look at the server mends is not a failure of the table's."""
@@ -230,8 +246,13 @@ class Mirroring:
         if isinstance(error, SchemaError) or state.failures >= _MOST_FAILURES:
             state.park(str(error), again=not isinstance(error, SchemaError))
 
-    def _begins(self, plan: LogPlan, copies: list[tuple[TableState, Copy]]) -> dict[Mark, Offset]:
-        """Where the log continues after each mark, with the definitions of what was copied there."""
+    def _begins(
+        self, plan: LogPlan, copies: list[tuple[TableState, Copy]]
+    ) -> dict[Mark, Offset | BinlogError]:
+        """Where the log continues after each mark, with the definitions of what was copied there.
+
+        Or why it does not: a copy may have taken longer than the archive keeps its logs.
+        """
         tables: dict[Mark, list[TableSchema]] = {}
         for state, copy in copies:
             definition, _ = selected(state, copy, mariadb=self.mariadb)
@@ -239,23 +260,29 @@ class Mirroring:
         if not tables:
             return {}
         charsets, logs = self._charsets(), plan.logs()
-        return {
-            mark: plan.begin(place_of(mark, logs, plan.access), definitions, charsets)
-            for mark, definitions in tables.items()
-        }
+        found: dict[Mark, Offset | BinlogError] = {}
+        for mark, definitions in tables.items():
+            try:
+                place = place_of(mark, logs, plan.access)
+            except MirrorError as error:
+                found[mark] = error
+            else:
+                found[mark] = plan.begin(place, definitions, charsets)
+        return found
 
     def _finish(self, state: TableState, copy: Copy, files: list[Copied], offset: Offset, exact: int) -> None:
         place = self.plan([state]).version(offset)
         definition, selection = selected(state, copy, mariadb=self.mariadb)
-        table = self._lake.opened(state)
-        if table.last_commit().get(_COPY) != copy.id:
-            told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
-            told |= _told_gtids(offset)
-            try:
+        try:
+            table = self._lake.opened(state)
+            if table.last_commit().get(_COPY) != copy.id:
+                told = {_COPY: copy.id, "binlog_core.mark": str(copy.mark.get("gtids") or copy.mark["file"])}
+                told |= _told_gtids(offset)
                 commit_copy(table, selection.schema, files, (self.state.id, place), told)
-            except Exception as error:  # of deltalake and the stores below it
-                self._failed(state, BinlogError(f"{type(error).__name__}: {error}"))
-                return
+            kept = {one.name for one in table.files()}
+        except Exception as error:  # of the format's library, the catalog and the stores below them
+            self._failed(state, _outage(error))
+            return
         state.copy, state.reason = None, None
         state.stage, state.place, state.exact_from = "following", place, exact
         state.keyless = definition.row_key is None
@@ -264,7 +291,17 @@ class Mirroring:
         names = [(state.database, state.name)]
         self.state.offsets[place] = offset if known is None else merged(known, offset, names)
         self._save()
-        clean_up(self._lake, state, copy)
+        self._left.append(partial(clean_up, self._lake, state, copy, kept))
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove what copies left; what cannot be is tried again with the next look at the server."""
+        left, self._left = self._left, []
+        for remove in left:
+            try:
+                remove()
+            except Exception:  # of the stores
+                self._left.append(remove)
 
     def _charsets(self) -> dict[str, str | None]:
         """The default character sets of the databases."""
@@ -307,6 +344,8 @@ class Mirroring:
         asked : float
             When the server was asked where it stands.
         """
+        if self.state.round is not None and self.plan(()).lacking(self.state.round["start"]):
+            self.state.round = None  # what of it is in tables is passed over in the next
         if self.state.round is not None:
             self._round()
         while not self._stop.is_set():
@@ -325,6 +364,13 @@ class Mirroring:
             until = min([end, *places[1:2]])
             group = [one.full_name for one in following if one.place == places[0]]
             start = self.state.offsets[places[0]]
+            if places[1:] and (log := plan.lacking(start)):  # of all tables, it is an error
+                for one in following:
+                    if one.place == places[0]:
+                        reason = f"the archive no longer has the log {log}, which the table goes on from"
+                        one.park(f"needs resync: {reason}", again=True)
+                self._save()
+                continue
             stop = plan.behind(start, _ROUND_BYTES, until)
             if plan.version(stop) <= places[0]:  # no transaction comes before the end
                 for one in following:
@@ -449,6 +495,11 @@ class Mirroring:
         else:
             return True
         return False
+
+
+def _outage(error: Exception) -> BinlogError:
+    """What may be mended by itself."""
+    return BinlogError(f"{type(error).__name__}: {error}")
 
 
 def _told_gtids(offset: Offset) -> dict[str, str]:

@@ -189,8 +189,12 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
         with contextlib.suppress(BinlogError):  # nothing is there yet, or it lies where this machine is not
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
-        uri = lake.table(one)
-        known: dict[str, Any] = {} if quick else _committed(lake.opened(one))
+        uri, reason = lake.table(one), one.reason
+        known: dict[str, Any] = {}
+        try:
+            known = {} if quick else _committed(lake.opened(one))
+        except Exception as error:  # of the format's library, the catalog and the stores below them
+            reason = reason or f"the table cannot be read: {type(error).__name__}: {error}"
         place = there.get(name)
         if place is not None:
             gtids = places[place]
@@ -201,7 +205,7 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
                 "gtids": gtids,
             }
         lag = None if one.as_of is None else now - one.as_of
-        out.append(TableStatus(name, one.stage, one.reason, uri, lag, **known))
+        out.append(TableStatus(name, one.stage, reason, uri, lag, **known))
     return out
 
 

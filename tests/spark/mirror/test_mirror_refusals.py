@@ -38,6 +38,7 @@ from binlog_core.spark.mirror import (
     comparing,
     mirror,
     mirroring,
+    resync,
     status,
     verify,
     viewing,
@@ -136,6 +137,74 @@ def test_logs_that_the_archive_purged_are_missed_by_name(url: str, sql: Sql, tmp
             mirrored(url, tmp_path)
         assert rows_of(tmp_path) == [(1, 1), (2, 2)]
         assert [one.stage for one in status(tmp_path)] == ["following"]
+
+
+def test_a_table_that_stands_in_a_log_that_is_gone_holds_no_other(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    mirrored(url, tmp_path)
+    lake, log = Lake(str(tmp_path)), min((tmp_path / "_mirror" / "archive").glob("bin.*"))
+    state = lake.load()
+    assert state is not None
+    state.tables["refused.t"].park("a fault", again=True)
+    lake.save(state)
+    sql("UPDATE t SET v = 5")
+    sql("FLUSH BINARY LOGS")
+    sql("INSERT INTO other VALUES (1)")
+    with monkeypatch.context() as patch:
+        patch.setattr(TableState, "try_again", lambda self: None)
+        mirrored(url, tmp_path)
+    log.unlink()  # as the archive does with --keep
+    sql("INSERT INTO other VALUES (2)")
+    for _ in range(2):
+        other, t = mirrored(url, tmp_path)
+        assert (other.stage, t.stage) == ("following", "parked")
+        assert f"needs resync: the archive no longer has the log {log.name}" in str(t.reason)
+    assert (rows_of(tmp_path, "other"), rows_of(tmp_path)) == ([(1,), (2,)], [(1, 1), (2, 2)])
+    session: Any = Here()
+    resync(tmp_path, spark=session)
+    assert rows_of(tmp_path) == [(1, 5), (2, 5)]
+
+
+def test_an_outage_of_a_tables_catalog_holds_no_other(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a copy is committed, what it left is removed, and a table that was dropped is emptied."""
+
+    def stages() -> dict[str, str]:
+        return {one.table.removeprefix("refused."): one.stage for one in mirrored(url, tmp_path)}
+
+    def down(self: Lake, state: TableState, *number: int) -> Any:
+        if state.name == "other":
+            raise ConnectionError("the catalog is down")
+        return opened(self, state, *number)
+
+    opened, remove, removed = Lake.opened, mirroring.clean_up, []
+    sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    sql("INSERT INTO other VALUES (1)")
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "opened", down)
+        assert stages() == {"other": "parked", "t": "following"}
+        told = {one.table: one.reason for one in status(tmp_path)}
+        assert told == {"refused.other": "ConnectionError: the catalog is down", "refused.t": None}
+
+    def refused(*given: Any) -> None:
+        removed.append(given[1].name)
+        if len(removed) == 1:
+            raise OSError("the store is down")
+        remove(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "clean_up", refused)
+        assert stages() == {"other": "following", "t": "following"}
+        sql("DROP TABLE other")
+    assert rows_of(tmp_path, "other") == [(1,)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "opened", down)
+        stages()
+    assert stages() == {"other": "dropped", "t": "following"}
+    assert rows_of(tmp_path, "other") == []
 
 
 def test_a_table_without_a_key_is_copied_when_it_has_changed(url: str, sql: Sql, tmp_path: Path) -> None:

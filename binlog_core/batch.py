@@ -401,7 +401,7 @@ class ChangeBatch(Records):
         return polars.DataFrame(self.export(**options))
 
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
-        # pandas.DataFrame(batch) asks for this; it would make nothing that is useful.
+        # pandas.DataFrame(batch) asks for this; the result would be useless.
         raise TypeError(
             "a batch is not an array: batch.array is one, to_pandas() and to_arrow() give its columns"
         )

@@ -184,7 +184,7 @@ class Batches(Iterator[ChangeBatch]):
         return ArrowStream(self, **options)
 
     def peek(self) -> ChangeBatch | None:
-        """The next batch, without taking it; None if there are no more."""
+        """The next batch, without taking it; None if there is none."""
         if self._first is None and not self._ended:
             self._first = next(self._started(), None)
         return self._first
@@ -363,9 +363,9 @@ def stream_parts(
     Parameters
     ----------
     take : callable
-        Gives the batches, and gets what is made of each.
+        Gives the batches, and receives what is made of each.
     defined : callable
-        Gives the columns where there is no batch.
+        Gives the columns if there is no batch.
     """
     wanted = None if columns is None else tuple(columns)  # None: not known yet
 
@@ -399,7 +399,7 @@ def stream_parts(
                     path=batch.path,
                     table=batch.table.full_name,
                 )
-            # A thread that was ahead of the first batch knew only the columns of its own.
+            # A thread ahead of the first batch knew only its own columns.
             yield prepared.of(batch) if known or batch.value_columns == wanted else fit(batch)
             batch = next(iterator, None)
 

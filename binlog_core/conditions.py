@@ -167,7 +167,7 @@ class Condition:
         return hash(self.text)
 
     def of(self, _table: object) -> Condition:
-        """What it asks of the changes of a table: itself, of each."""
+        """The condition for the changes of a table: itself, for each change."""
         return self
 
     def __and__(self, other: Condition) -> Condition:

@@ -195,7 +195,7 @@ class _IntervalSet(Generic[Source]):
         return next(self._both(there), None) is None
 
     def _same(self, other: object) -> Self | None:
-        """What stands on the other side, as a set of this vendor; None: it is nothing of the kind.
+        """The other operand as a set of this vendor; None if it is not one.
 
         Raises
         ------

@@ -187,7 +187,7 @@ def _replay(
 
 
 class _KeyNames:
-    """What the columns of a key are called, in each definition of the table: ALTER TABLE may rename them.
+    """The names of a key's columns in each definition of the table: ALTER TABLE may rename them.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class _KeyCondition(Condition):
 
 
 def _keys_of(wanted: _Key, pairs: list[tuple[_Key, _Key]]) -> list[_Key]:
-    """The wanted key, and those that rows had before or after it; at most one more than allowed."""
+    """The wanted key, and the keys that its rows had before or after; at most one more than allowed."""
     beside: dict[object, list[_Key]] = {}
     for old, new in pairs:
         beside.setdefault(_plain(old), []).append(new)
@@ -294,7 +294,7 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def _equal(a: object, b: object) -> bool:
-    """Of two values, one of which a person may have written as text."""
+    """Whether two values are equal, one of which a person may have written as text."""
     if isinstance(b, str) and not isinstance(a, str):
         a, b = b, a
     if isinstance(a, str) and isinstance(b, int | float | Decimal):
@@ -385,7 +385,7 @@ def _describe(log: Log, versions: list[Version]) -> None:
 
 
 def _lives(found: list[Version], names: _KeyNames, wanted: tuple[Any, ...]) -> list[Version]:
-    """Of the changes of some keys those of rows that had the wanted key."""
+    """Of the changes of some keys, those of rows that had the wanted key."""
     rows: dict[tuple[Any, ...], int] = {}  # which row has a key now
     of_rows: list[list[int]] = []
     chosen: set[int] = set()

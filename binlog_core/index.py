@@ -165,7 +165,7 @@ def part_of(
 ) -> Part:
     """A log's part of an index; for the package.
 
-    `identity`: of the file that is to hold the log, which may be another one than is read.
+    `identity` is that of the file that will contain the log, which may differ from the one that is read.
     """
     made = built(file, definitions, limits)
     name = os.path.basename(file.path)

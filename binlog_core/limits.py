@@ -87,7 +87,7 @@ class Limits:
                 raise ValueError(f"Limits: {limit.name}={value}: expected at least 1 and below 2**62")
 
     def packed_length(self, event: bytes | bytearray, path: str, offset: int) -> int:
-        """Of a packed event of which the beginning was unpacked; 0 if not even its length was.
+        """The length of a compressed event whose beginning was unpacked; 0 if not even its length was.
 
         Raises
         ------

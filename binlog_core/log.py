@@ -79,7 +79,7 @@ class Log:
         self._within, self._met = within, met
         self._stopping = within if within is not None else threading.Event()
         self._latest = Reading(settings.report(), self._stopping)
-        self._passed = False  # a pass began
+        self._passed = False  # whether a pass has begun
         self._asked: Selection | None = None  # what the last pass over rows asked for that came to its end
         source = self.sources.first
         try:
@@ -153,7 +153,7 @@ class Log:
         DecodeError
             A length is not valid, or (`ChecksumError`) a checksum is wrong.
         """
-        # As bytes, of which NumPy copies many at once, not one record after the other.
+        # As bytes, which NumPy copies in bulk, not record by record.
         parts = [part.view(np.uint8) for part in self.header_chunks()]
         return np.concatenate(parts).view(HEADER_DTYPE) if parts else np.empty(0, HEADER_DTYPE)
 
@@ -594,7 +594,7 @@ class Log:
     def _stop_of_pass(self) -> threading.Event:
         """What ends the waiting of a new pass."""
         stopping, self._passed = self._stopping, True
-        if stopping.is_set() and self._within is None:  # only this pass was told so
+        if stopping.is_set() and self._within is None:  # only this pass knows it
             self._stopping = threading.Event()
         return stopping
 

@@ -21,7 +21,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Reading:
-    """What is known of a pass; apart from its iterator, so that nothing refers back to that.
+    """What is known about a pass, separate from its iterator, so that nothing refers back to that.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Reading:
 
 
 class Prepared(Generic[R]):
-    """What is made of batches: of each by the thread that decoded it, if there are several.
+    """What is made of batches, by the thread that decoded each, if there are several.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Prepared(Generic[R]):
             self._made[id(batch)] = batch, self._make(batch)
 
     def of(self, batch: ChangeBatch) -> R:
-        """What was made of it, or is made now."""
+        """What was made of it, or else made now."""
         made = self._made.pop(id(batch), None)
         return self._make(batch) if made is None else made[1]
 

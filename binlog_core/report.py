@@ -27,7 +27,7 @@ class BinlogWarning(UserWarning):
     """The log lacks information; the rest was decoded, and the gap is counted in ``log.report``."""
 
 
-# What is counted, and what is said of it.
+# What is counted, and its description.
 KINDS = {
     "skipped_events": "damaged events were skipped",
     "unknown_events": "events of unknown type",

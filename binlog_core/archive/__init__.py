@@ -136,7 +136,7 @@ def archive(
     feeds: list[LiveFeed] = []
 
     def connect() -> Feed:
-        """The host of before, or the next one that answers; another where that lacks what the archive has."""
+        """The previous host, or the next that answers; a different one if it lacks what the archive has."""
         lost = None
         if feeds and feeds.pop().behind:
             hosts.append(hosts.pop(0))
@@ -180,7 +180,7 @@ def archive(
 
 
 class _Telling:
-    """Passes a status on, not more often than somebody looks."""
+    """Passes a status on, but not more often than it is needed."""
 
     def __init__(
         self,

@@ -94,14 +94,14 @@ class Archiver:
         self._reconnect = reconnect
         self._told_status = told_status
         self._uploader = uploader
-        self._on_disk: tuple[str, int] | None = None  # path of the growing log, and how much of it
+        self._on_disk: tuple[str, int] | None = None  # path of the growing log, and its bytes on disk
         self.status = Status(uploader.name if uploader is not None else folder, "")
         self.timeline = Timeline()
         self._log: GrowingLog | None = None
         self._closed: str | None = None  # name of the last log, where that is finished
         self._seam: Seam | None = None
         self._identity: Identity | None = None
-        self._first_of_segment = False  # whose head has not told yet what came before
+        self._first_of_segment = False  # whose head has not yet shown what came before
         self._tracker = Tracker()
         self._tracked = FIRST_EVENT  # position in the growing log up to which the tracker has seen it
         self._starts: deque[int] = deque(maxlen=64)  # positions of the last runs
@@ -311,7 +311,7 @@ class Archiver:
         return self._log.name, kept[-1] if kept else (self._starts or [FIRST_EVENT])[0]
 
     def _fail_over(self, feed: Feed) -> tuple[str, int]:
-        """Another server: it continues where its GTIDs say."""
+        """Another server: continue where its GTIDs say."""
         gtids = self._known_gtids()
         if not gtids:
             if self._start is not None:
@@ -342,7 +342,7 @@ class Archiver:
         return file, FIRST_EVENT
 
     def _known_gtids(self) -> AnyGtidSet | None:
-        """All transactions in the archive or before it, since the history was started again."""
+        """All transactions in the archive or before it, since its present history began."""
         gtids = self._tracker.gtids
         for segment in reversed(self.timeline.segments):
             if segment.seam == FAILOVER and segment.before:
@@ -445,7 +445,7 @@ class Archiver:
             self._write_timeline()
 
     def _begin_log(self, run: Run) -> GrowingLog:
-        """The server has begun another log, or another segment begins with it."""
+        """The server has started another log, or another segment starts with it."""
         finished = None
         if self._log is not None and self._seam is None:
             if self._log.compared < self._log.size:
@@ -484,7 +484,7 @@ class Archiver:
         return self._log
 
     def _note_damage(self, log: GrowingLog) -> None:
-        """Of a finished log: what is wrong is so on the server, and is told."""
+        """Report a damaged finished log: it is damaged on the server, too."""
         if self._tracker.damaged is not None:
             self.status.damaged_logs.append(log.name)
             warnings.warn(
@@ -520,7 +520,7 @@ class Archiver:
         with told(folder, "start a segment of the timeline"):
             if count:
                 self._files.make_directory(folder)
-                for name in self._files.names(folder):  # a crash came before the timeline told of them
+                for name in self._files.names(folder):  # a crash came before the timeline named them
                     self._files.remove(os.path.join(folder, name))
                 self._files.sync_directory(self._folder)
         self.timeline = self.timeline.begin(segment, until)  # the keeper looks into every folder of it
@@ -536,7 +536,7 @@ class Archiver:
     # ------------------------------------------------------------ what counts
 
     def _settle(self, *, behind: bool = False) -> None:
-        """All that was taken is on disk, or (`behind`) is going there; only what is there counts."""
+        """Everything taken is on disk, or (`behind`) on its way there; only what is on disk counts."""
         self._keeper.check()
         if self._log is not None:
             if behind:

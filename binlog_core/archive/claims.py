@@ -26,7 +26,7 @@ _NAME = re.compile(r"(?P<number>[0-9]{1,18})-.+\.json")
 _LEN = 1024
 _LONGEST = 64 << 10
 _TRIES = 8
-_LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that began at once
+_LONGEST_PAUSE = 1.0  # seconds between two tries of archivers that started together
 
 
 class Claim:
@@ -87,7 +87,7 @@ class Claim:
             "updated": time.time(),
             "valid": self._valid,
         }
-        # Always as long: who asks how long it is, and reads it when it was rewritten, reads all of it.
+        # Always of the same length: a reader that knows the old length reads all of a rewritten one.
         data = json.dumps(told).encode().ljust(_LEN)
         self._store.write(f"{_FOLDER}/{self._name}", io.BytesIO(data), len(data))
 

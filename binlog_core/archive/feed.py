@@ -98,7 +98,7 @@ class LineLost(UnreachableError):
 
 
 class Behind(LineLost):
-    """The server lacks what is in the archive; it may catch up, or another host have it."""
+    """The server lacks what is in the archive; it may catch up, or another host may have it."""
 
 
 class LogMissing(PurgedError):

@@ -25,7 +25,7 @@ class Files:
         return os.pwrite(descriptor, data, position)
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """Up to this many bytes from there."""
+        """Up to `size` bytes from a position."""
         return os.pread(descriptor, size, position)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -56,7 +56,7 @@ class Files:
         os.close(descriptor)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, in place of the file that had it."""
+        """Rename a file, replacing the file of that name."""
         os.replace(old, new)
 
     def remove(self, path: str) -> None:
@@ -128,7 +128,7 @@ def remove_unfinished(files: Files, folder: str) -> None:
 
 @contextlib.contextmanager
 def told(path: str, doing: str) -> Iterator[None]:
-    """OSError as ArchiveError, which names the file and what was to be done with it."""
+    """An OSError as an ArchiveError that names the file and the failed action."""
     try:
         yield
     except OSError as error:

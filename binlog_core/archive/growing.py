@@ -86,7 +86,7 @@ class GrowingLog:
     files : Files
     path : str
     found : Found or None
-        What a log that is there holds, None: it is begun.
+        The content of an existing log; None for a new one.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class GrowingLog:
         return max(self.size, FIRST_EVENT)
 
     def take(self, data: memoryview, position: int) -> int:
-        """Append whole events; those that are there already are compared.
+        """Append complete events; those that the log already has are compared.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class GrowingLog:
             write_all(self._files, self._descriptor, data, self.size)
         except OSError as error:
             reason = error.strerror or str(error)
-            # Part of it may be written: leave whole events.
+            # A part may have been written: leave complete events only.
             with told(self.path, f"write ({reason}), nor cut the log back to its last complete event"):
                 self._files.truncate(self._descriptor, self.size)
             raise ArchiveError(f"cannot write: {reason}", path=self.path, offset=self.size) from error
@@ -268,7 +268,7 @@ class GrowingLog:
         self.synced = self.size
 
     def sync_behind(self) -> None:
-        """Begin to put on disk what was taken, and note what is there; more can be taken in the meantime."""
+        """Start to write what was taken to disk, and note what is there; more can be taken meanwhile."""
         if self._behind is not None and self._behind[1].done():
             self._end_behind()
         if self._behind is None and self.synced != self.size:
@@ -282,7 +282,7 @@ class GrowingLog:
             self.synced = max(self.synced, behind[0])
 
     def finish(self) -> None:
-        """The server has begun another log: this one is complete, byte for byte the server's."""
+        """The server has started another log: this one is complete and identical to the server's."""
         self._end_behind()
         if self.size:
             self._trim()

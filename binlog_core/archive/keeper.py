@@ -51,14 +51,14 @@ class Keeper:
         index: bool = False,
     ) -> None:
         if compress:
-            _zstandard()  # says at once how to get it
+            _zstandard()  # fails early, and says how to install it
         if index:
             need_pyarrow()
         self._files = files or Files()
         self._compress = compress
         self._keep = keep
         self._index = index
-        self._indexed: set[str] = set()  # directories of which all earlier logs are in the index
+        self._indexed: set[str] = set()  # directories whose earlier logs are all in the index
         self._queue: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
@@ -88,7 +88,7 @@ class Keeper:
         self._queue.put((path, True))
 
     def leave(self, path: str) -> None:
-        """A log grows no more, because another server continues."""
+        """A log no longer grows, because another server has taken over."""
         self._queue.put((path, False))
 
     def check(self) -> None:
@@ -200,7 +200,7 @@ class Keeper:
     # ------------------------------------------------------------ retention
 
     def _remove_old(self) -> None:
-        """Remove logs from the oldest on, while the log after each began long enough ago."""
+        """Remove logs from the oldest on, as long as the log after each began long enough ago."""
         if self._keep is None:
             return
         limit = time.time() - self._keep
@@ -229,7 +229,7 @@ class Keeper:
 
 
 def begun_at(log: LogFile) -> int:
-    """When a log began: its descriptor's time, seconds since 1970 UTC; 0 if it tells none."""
+    """When a log began: its descriptor's time, seconds since 1970 UTC; 0 if it has none."""
     try:
         with log.open() as source:
             return timestamp_of(source.peek(FIRST_EVENT + HEADER_LENGTH_V3), FIRST_EVENT)

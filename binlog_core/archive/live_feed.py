@@ -19,13 +19,13 @@ from ..server.dump import LineLost as DumpLost
 from ..server.start import encoded, lacking, listed, unknown_sources
 from .feed import Identity, LineLost, LogMissing, Run, Start
 
-_GRACE = 0.02  # seconds that more may take to come before what is there is put on disk
+_GRACE = 0.02  # seconds to wait for more before what is there is written to disk
 _TICK = 0.5  # seconds between two signs of life
 _NOTHING = memoryview(b"")
 
 
 class LiveFeed:
-    """A connection to one server; each dump has one of its own.
+    """A connection to one server; each dump has its own connection.
 
     Parameters
     ----------

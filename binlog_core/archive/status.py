@@ -46,7 +46,7 @@ class Status:
     state : str
         "connecting", "comparing", "archiving", "waiting" (it has everything), "stopped" or "failed".
     file, position : str, int
-        The growing log, and how much of it is on disk.
+        The growing log, and how many of its bytes are on disk.
     gtids : str or None
         Transactions that are in the archive or came before it.
     received_bytes, received_events : int
@@ -54,7 +54,7 @@ class Status:
     timestamp : int
         The time of the last event, in seconds since 1970 UTC.
     seconds_behind : float or None
-        How far it is behind the server; 0 if it has everything, None if not known yet.
+        How far it lags behind the server; 0 if it has everything, None if not known yet.
     reconnects : int
         How often it connected again.
     closed_logs : int
@@ -115,7 +115,7 @@ class Status:
 
 
 class Told(Protocol):
-    """A status that is written."""
+    """A status as it is written to a file."""
 
     def to_json(self) -> bytes:
         """For programs."""

@@ -103,7 +103,7 @@ class Store:
         return LogFile(self._url_of(name), storage_options=self._storage_options).open_stored()
 
     def write(self, name: str, source: BinaryIO, size: int, begin: int = 0) -> None:
-        """Make an object of this many bytes of a file."""
+        """Create an object from `size` bytes of a file, from `begin` on."""
 
         def written() -> None:
             source.seek(begin)
@@ -246,7 +246,7 @@ class Uploader:
     def _remove_stale_parts(self, folder: str, names: list[str]) -> None:
         """What an archiver left that died between a finished log's upload and the end of its parts.
 
-        And what is after a part that is missing, with which readers refuse the log: it comes again.
+        Also what comes after a missing part, because of which readers refuse the log: it is uploaded again.
         """
         kept = {part for log in without_parts(names)[1] for part in chain_of(names, log)}
         for name in names:
@@ -268,7 +268,7 @@ class Uploader:
             return True
         if not mine or _bare(mine[-1]) != _bare(name):
             return bool(mine) and _bare(mine[-1]) > _bare(name)
-        if mine[-1] != name:  # one of them is compressed: that one is finished
+        if mine[-1] != name:  # if one of them is compressed, that one is finished
             return mine[-1].endswith(".zst")
         return os.path.getsize(os.path.join(self._spool, folder, name)) >= self.store.size(
             f"{folder}/{name}" if folder else name
@@ -322,7 +322,7 @@ class Uploader:
             self._timeline = text
 
     def upload_finished(self, path: str) -> None:
-        """A log that does not grow any more; then the spool lets go of it."""
+        """Upload a log that no longer grows; then the spool no longer needs it."""
         with self._lock:
             self._claim.check()
             self.upload_timeline()
@@ -348,7 +348,7 @@ class Uploader:
         Parameters
         ----------
         place : (str, int) or None
-            Its path, and how much of it.
+            Its path, and how many of its bytes.
         """
         with self._lock:
             self._claim.check()
@@ -356,7 +356,7 @@ class Uploader:
                 return
             path, size = place
             if path != self._tail[0]:
-                if self._has_other(path):  # which comes first: no reader may miss the end of it
+                if self._has_other(path):  # this comes first: no reader may miss the end of it
                     return
                 self._tail = path, self._parts(os.path.relpath(path, self._spool), chained=True)
             parts = self._tail[1]
@@ -428,7 +428,7 @@ class Uploader:
 
 
 def _logs_of(names: list[str]) -> list[str]:
-    """The logs among the names in a folder, the growing one too, if its beginning is there."""
+    """The logs among the names in a folder, including the growing one if its beginning is there."""
     whole, growing = without_parts(names)
     return logs_among([*whole, *(log for log in growing if chain_of(names, log))])
 

@@ -1,4 +1,4 @@
-"""What the events of a growing log show: the time, and which transactions are in the archive."""
+"""What the events of a growing log show: the time, and the transactions in the archive."""
 
 from __future__ import annotations
 

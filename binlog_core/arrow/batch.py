@@ -75,7 +75,7 @@ class ArrowBatch:
         if isinstance(change_columns, str):
             change_columns = (change_columns,)
         names = DEFAULT_CHANGE_COLUMNS if change_columns is True else tuple(change_columns or ())
-        # The core makes those that come first, as far as they are in the records.
+        # The core makes the first ones, as far as they are in the records.
         made = 0
         while made < len(names) and names[made] in IMAGE_COLUMNS:
             made += 1
@@ -166,12 +166,12 @@ class ArrowBatch:
 
 
 def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
-    """Records of several batches of a group for pyarrow, in the form of one of them, with no option.
+    """Records of several batches of a group for pyarrow, in the form of one of them, without options.
 
     Returns
     -------
     pyarrow.RecordBatch or None
-        None: not possible; on its own each batch says why, if it is at fault.
+        None if that is not possible; converted alone, each batch says why.
     """
     try:
         import pyarrow

@@ -34,7 +34,7 @@ _MOST = 16  # forms of one plan that are kept: of other options, or of other col
 
 
 class Form:
-    """Records of one dtype, the columns wanted of them, and how.
+    """Records of one dtype, with the wanted columns and their form.
 
     Parameters
     ----------

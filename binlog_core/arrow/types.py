@@ -63,7 +63,7 @@ class ValueOptions(TypedDict, total=False):
 
 
 class SharedOptions(ValueOptions, total=False):
-    """Options of ``ChangeBatch.export`` that hold for all batches of a stream."""
+    """Options of ``ChangeBatch.export`` for all batches of a stream."""
 
     change_columns: bool | str | Sequence[str]
     fill_absent: bool
@@ -114,7 +114,7 @@ class ArrowField:
 
     @property
     def type(self) -> tuple[object, ...]:
-        """What two fields must share for their values to stand in one column; labels may differ."""
+        """What two fields must share so that one column can have the values of both; labels may differ."""
         return (
             self.format,
             self.metadata,

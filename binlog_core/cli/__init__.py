@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-INTERRUPTED = 130  # the exit code that a shell tells of SIGINT
+INTERRUPTED = 130  # the exit code that a shell gives for SIGINT
 
 
 def main() -> None:

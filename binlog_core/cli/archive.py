@@ -112,7 +112,7 @@ def archive(
 
 
 def told(status: Status) -> str:
-    """Where an archive stands, in a line."""
+    """An archive's progress in one line."""
     if status.file is None:
         return f"{status.server}: {status.state}"
     parts = [f"{status.server}: {status.file} {status.position:,}", status.state]
@@ -124,7 +124,7 @@ def told(status: Status) -> str:
 
 
 class Stopping:
-    """Told by SIGTERM or Ctrl-C to end."""
+    """Set by SIGTERM or Ctrl-C."""
 
     def __init__(self) -> None:
         self.event = threading.Event()

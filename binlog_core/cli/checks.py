@@ -1,4 +1,4 @@
-"""Names that the user gave and no log has: told with those that come near."""
+"""Names that the user gave and no log has: reported with similar ones."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _events(log: Log, types: frozenset[int] | None) -> Iterator[tuple[str, Event
 def _of_threads(
     found: Iterator[tuple[str, Event, str, str | None]], threads: list[int]
 ) -> Iterator[tuple[str, Event, str, str | None]]:
-    """Those of some connections: the thread is told by a transaction's BEGIN, after its GTID, or there."""
+    """Events of some connections: the thread is in a transaction's BEGIN, after its GTID, or in the latter."""
     here: int | None = None
     waiting: list[tuple[str, Event, str, str | None]] = []
     for one in found:
@@ -221,7 +221,7 @@ class _Gtids:
         self.unmet = self._include is not None  # no transaction was in the wanted set
 
     def needed(self, types: frozenset[int] | None, *, threads: bool) -> frozenset[int] | None:
-        """Types of events that have to be read to tell; also of which thread they are."""
+        """Types of events that must be read to decide, also about the thread."""
         if types is None:
             return None
         return types | (GTID_EVENTS if self._choose or threads else set()) | (_QUERIES if threads else set())

@@ -246,7 +246,7 @@ def export(
 
 
 def _keep(server: str, folder: str, login: LoginOptions) -> None:
-    """Fetch what a server has logged until now: splits are of files, and many tasks read them at once."""
+    """Fetch what a server has logged until now: splits need files, which many tasks read in parallel."""
     access = login.login("options")
     try:
         with patience("fetching the server's logs"):
@@ -257,7 +257,7 @@ def _keep(server: str, folder: str, login: LoginOptions) -> None:
 
 @contextlib.contextmanager
 def spark_session(master: str, command: str) -> Iterator[SparkSession]:
-    """A session for as long as a command runs; what Java says is told where it does not start."""
+    """A session for as long as a command runs; if it does not start, Java's messages are shown."""
     from ..spark.session import quiet_java, start_session
 
     # On Ctrl-C py4j logs a traceback to the root logger, which would set itself up to print it.

@@ -67,7 +67,7 @@ def output(path: Path | None, *, overwrite: bool, private: bool = False) -> Iter
 
 
 def _move_new(name: str, path: Path) -> None:
-    # A link fails where the name has been taken in the meantime; some file systems have no links.
+    # A link fails if the name has been taken in the meantime; some file systems have no links.
     try:
         os.link(name, path)
     except FileExistsError:

@@ -35,7 +35,7 @@ from .times import parse_time, zone_of
 
 _FILE_AND_POSITION = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 _COPY_LEN = 1 << 20
-_DIGITS_OF_A_TIME = 14  # 20261121080500; fewer are a position, of which no log has so many
+_DIGITS_OF_A_TIME = 14  # 20261121080500; fewer digits are a position, which is never that long
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class LoginOptions:
         }
 
     def address(self, url: str, argument: str) -> Address:
-        """A server's address, of which a wrong one is wrong usage of an argument."""
+        """A server's address; a wrong one counts as wrong usage."""
         try:
             return Address.of(url, **self.login())
         except ValueError as error:
@@ -400,7 +400,7 @@ def rewritten(names: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def targets(names: list[str], *, keep_stdin: bool) -> Iterator[list[str]]:
-    """What the names on the command line stand for, as `binlog_core.open` takes it."""
+    """The names on the command line as the target that `binlog_core.open` takes."""
     found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="binlog-core-") as folder:
         for name in names:
@@ -448,7 +448,7 @@ def _options_of(kind: Any) -> list[dataclasses.Field[Any]]:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters of an options class become options of their own, as typer wants them."""
+    """A command in which each field of an options class becomes a parameter, as typer needs it."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type] = {}
     parameters: list[inspect.Parameter] = []

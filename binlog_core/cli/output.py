@@ -70,7 +70,7 @@ class _Unpadded:
 
 @contextmanager
 def errors_as_lines() -> Iterator[None]:
-    """Errors as one line and an exit code, warnings as notes; a pipe whose reader has left is not told of."""
+    """Errors as one line and an exit code, warnings as notes; a pipe closed by its reader is not reported."""
     try:
         with _warnings_as_notes():
             yield

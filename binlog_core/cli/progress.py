@@ -30,7 +30,7 @@ _PATIENCE = 1.0  # seconds
 
 
 class Bar:
-    """Counts bytes of several files; nothing is shown in the first second, nor to anything but a terminal.
+    """Counts bytes of several files; shown only on a terminal, and only after the first second.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def change_lines(change: RowChange, *more: str) -> Iterator[Text]:
     ----------
     change : RowChange
     *more : str
-        What else is known of it.
+        What else is known about it.
     """
     head = Text(f"{change.op:<6} ", style=f"bold {_STYLES[change.op]}")
     seconds = change.timestamp if change.commit_time is None else change.commit_time / 1e6
@@ -36,7 +36,7 @@ def change_lines(change: RowChange, *more: str) -> Iterator[Text]:
     head.append(printable("  ".join(filter(None, (*told, place)))), style="default")
     yield head
     changed = changed_values(change)
-    # An update without the key would not say of which row it is: what did not change comes first.
+    # An update without the key would not say which row it changes: unchanged columns come first.
     image = change.before or {} if change.op == "update" else {}
     for name, value in image.items():
         if name not in changed:

@@ -15,7 +15,7 @@ from .options import LogOptions, RangeOptions, RowOptions, spread
 from .output import errors_as_lines
 from .progress import progress
 
-_TABLES = 5  # of which the hot keys are looked for
+_TABLES = 5  # tables whose hot keys are searched
 
 
 @spread

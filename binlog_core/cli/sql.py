@@ -78,7 +78,7 @@ def sql(
             except duckdb.Error as error:
                 raise BinlogError(f"the query failed: {' '.join(str(error).split())}") from None
             except RuntimeError as error:
-                if "interrupted" in str(error):  # so DuckDB tells of Ctrl-C
+                if "interrupted" in str(error):  # DuckDB's error for Ctrl-C
                     raise KeyboardInterrupt from None
                 raise
 

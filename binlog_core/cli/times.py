@@ -25,7 +25,7 @@ def zone_of(name: str | None) -> dt.tzinfo:
     Raises
     ------
     typer.BadParameter
-        There is no such zone.
+        The zone is not known.
     """
     if name is None or name.upper() == "UTC":
         return dt.UTC

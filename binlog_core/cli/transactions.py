@@ -19,7 +19,7 @@ from .progress import patience
 from .text import json_line
 
 _MOST_TABLES = 3
-_WIDTH_OF_SUMS = 70  # characters that the table of them takes
+_WIDTH_OF_SUMS = 70  # characters for the list of tables
 
 
 @dataclasses.dataclass(slots=True)

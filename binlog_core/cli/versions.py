@@ -1,4 +1,4 @@
-"""``binlog-core versions``: what a report of a bug should have."""
+"""``binlog-core versions``: what a bug report needs."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class ArrowWriter(_OneTable):
         try:
             yield
         except (MemoryError, OSError):
-            raise  # told as what they are
+            raise  # reported as what they are
         except self._pyarrow.ArrowException as error:
             text = " ".join(str(error).split())
             raise BinlogError(f"{self.name} cannot hold it: {text}", table=self.table, **where) from None
@@ -313,7 +313,7 @@ def pieces(group: Group) -> Iterator[Group]:
 
 
 def first_rows(group: Group, count: int) -> tuple[Group, int]:
-    """At most this many changed rows of a group, the first ones in log order, and how many they are."""
+    """The first changed rows of a group in log order, up to a number, and their count."""
     starts = [batch.array["image"][batch.array["image"]["op"] != POSTIMAGE] for batch in group.batches]
     found = sum(map(len, starts))
     if found <= count:

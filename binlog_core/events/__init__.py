@@ -209,7 +209,7 @@ def _post_header_length(type_code: int, description: FormatDescription) -> int:
             " that the format description lists"
         )
     if type_code == EventType.CREATE_FILE:
-        # LOAD's comes first. v1 has none of its own, whatever its artificial descriptor says.
+        # LOAD's comes first. v1 has no further one, whatever its artificial descriptor says.
         load_length = description.post_header_length(EventType.LOAD) or 0
         return load_length if description.binlog_version == 1 else load_length + length
     return length

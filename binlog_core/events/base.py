@@ -1,4 +1,4 @@
-"""What every event has, and the event of which nothing more is known."""
+"""What every event has, and events about which nothing more is known."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def decode_file(header: EventHeader, post: Cursor, cur: Cursor, description: For
 def decode_execute_load_query(
     header: EventHeader, post: Cursor, cur: Cursor, description: FormatDescription
 ) -> ExecuteLoadQueryEvent:
-    """EXECUTE_LOAD_QUERY: QUERY's post-header of 13 bytes, then 13 of its own."""
+    """EXECUTE_LOAD_QUERY: QUERY's post-header of 13 bytes, then 13 more."""
     query = take_query(header, post, cur)
     return ExecuteLoadQueryEvent(
         *header, *query, post.take_u32(), post.take_u32(), post.take_u32(), post.take_u8()

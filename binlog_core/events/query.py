@@ -138,7 +138,7 @@ class QueryEvent(Event):
 
 
 def query_text(query: bytes, collation: int | None) -> str:
-    """Text of a statement in the character set of a collation id; UTF-8 where that does not serve."""
+    """Text of a statement in the character set of a collation id, or in UTF-8 if that is not possible."""
     name = charsets.charset_of(collation) if collation is not None else None
     charset = charsets.get(name) if name is not None else None
     if charset is not None and charset.decodable:

@@ -150,7 +150,7 @@ def decode_decimal(cur: Cursor, precision: int, scale: int) -> Decimal:
         )
     whole_groups, whole_rest = divmod(precision - scale, _DIGITS_PER_GROUP)
     part_groups, part_rest = divmod(scale, _DIGITS_PER_GROUP)
-    # Digits are grouped by nine outward from the point: the left-over ones stand at both ends.
+    # Digits are grouped by nine outward from the point: the remaining ones are at both ends.
     sizes = [whole_rest] + [_DIGITS_PER_GROUP] * (whole_groups + part_groups) + [part_rest]
     raw = bytearray(cur.take(sum(_GROUP_BYTES[digits] for digits in sizes)))
     negative = not raw[0] & 0x80

@@ -102,7 +102,7 @@ def _count(batch: ChangeBatch, key: tuple[str, ...], counter: Counter[tuple[obje
     values = zip(*(reader.column_values(name) for name in key), strict=True)
     for one, count in zip(values, amounts, strict=True):
         counter[tuple(map(_hashable, one))] += count
-    if len(counter) > _MOST:  # of all as much as the middle one has: those that are left had more
+    if len(counter) > _MOST:  # subtract the median from all: what remains had more
         least = sorted(counter.values())[len(counter) // 2]
         for one in list(counter):
             counter[one] -= least

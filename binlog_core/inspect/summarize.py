@@ -224,7 +224,7 @@ class _Summarizer:
         heads = Heads(known.values())
 
         def outside(headers: NDArray[np.void]) -> NDArray[np.bool_]:
-            # What stands in a transaction with rows is known already.
+            # What is in a transaction with rows is already known.
             at = np.searchsorted(begins, headers["position"], side="right")
             inside: NDArray[np.bool_] = (at > 0) & (headers["position"] < ends[np.maximum(at, 1) - 1])
             return ~inside | heads.mask(headers)
@@ -260,7 +260,7 @@ class _Summarizer:
         elif first_word(event.query_bytes) in FRAMES:
             return
         if len(out.statements) < _MOST_STATEMENTS:
-            # Of a large statement no more than what is kept is made a text.
+            # Only the part of a large statement that is kept is decoded.
             query = query_text(event.query_bytes[: 4 * _STATEMENT_LEN], event.status.character_set_client)
             text = " ".join(shown_statement(query[:_STATEMENT_LEN], event.status.sql_mode).split())
             out.statements.append(
@@ -389,7 +389,7 @@ class _Bytes:
 
 
 class _Spans:
-    """Ranges of positions, those that touch as one; beyond a number of them no more are kept."""
+    """Ranges of positions, adjacent ones joined; only a limited number is kept."""
 
     def __init__(self) -> None:
         self._kept: list[NDArray[np.uint64]] = []
@@ -397,7 +397,7 @@ class _Spans:
         self._last = np.zeros((0, 2), np.uint64)  # may continue
 
     def add(self, begins: NDArray[np.uint64], ends: NDArray[np.uint64]) -> None:
-        """Add some that lie after those before."""
+        """Add ranges that come after those before."""
         spans = np.concatenate([self._last, np.stack([begins, ends], axis=1)])
         apart = spans[1:, 0] != spans[:-1, 1]
         joined = np.stack(

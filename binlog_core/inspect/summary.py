@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TOP = 10  # largest and longest transactions that are kept
 MOST_SERVERS = 10_000  # of a file; events of others are in no count by server
-MOST_TABLES = 65536  # of a file that have a count of their own
+MOST_TABLES = 65536  # of a file that are counted separately
 OTHER_TABLES = "other tables"  # all that came later: the name of a table has a dot
 _MOST_BUCKETS = 2048
 _MOST_BUCKETS_OF_ALL = 1 << 18
@@ -120,7 +120,7 @@ class Activity:
             self.widen(self.width * 2)
 
     def _too_many(self) -> bool:
-        # Each table has one at least, and what it takes to widen has to be worth it.
+        # Each table has at least one, and widening must be worth its cost.
         return self._buckets > max(_MOST_BUCKETS_OF_ALL, 2 * len(self.counts))
 
     def widen(self, width: int) -> None:
@@ -259,7 +259,7 @@ class LogSummary:
 
     def gtids(self) -> AnyGtidSet | None:
         """The GTIDs of all logs; None if there are none."""
-        # In pairs: a set of all so far would be made again for each file.
+        # In pairs: otherwise a set of all so far would be made for each file.
         sets = [file.gtids for file in self.files]
         while len(sets) > 1:
             sets = [union(a, b) for a, b in zip_longest(sets[::2], sets[1::2])]

@@ -166,7 +166,7 @@ def _verify(file: LogFile, progress: Progress | None, limits: Limits) -> tuple[V
 
 
 class _NotWanted(Exception):
-    """Nobody waits for a verdict any more."""
+    """The verdict is no longer needed."""
 
 
 def verify(
@@ -177,7 +177,7 @@ def verify(
     threads: int = 0,
     **options: Unpack[StoredOptions],
 ) -> Iterator[Verdict | BinlogError]:
-    """What `verify_log` finds in each log of a target, in their order; several are read at once.
+    """What `verify_log` finds in each log of a target, in order; several are read in parallel.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def verify(
     progress, limits
         As in `verify_log`; progress is reported only for the log whose verdict comes next.
     threads : int
-        How many logs are read at once; 0 uses one thread per processor. A pipe is read when its turn comes.
+        How many logs are read in parallel; 0: one per processor. A pipe is read when its turn comes.
     **options
         The options ``keys``, ``storage_options``, ``server``, ``password_file`` and ``defaults_file`` of
         `binlog_core.open`.
@@ -327,7 +327,7 @@ class _Verifier:
         for fields, body in bodies_in(run, headers):
             kind = fields.type_code
             content = b""
-            if kind in _OFTEN_THE_SAME:  # except for what stands at their beginning
+            if kind in _OFTEN_THE_SAME:  # except for what is at their beginning
                 content = bytes((kind,)) + body[_OFTEN_THE_SAME[kind] :]
                 if content in self.parsed:
                     continue
@@ -392,7 +392,7 @@ class _Verifier:
 
 @contextmanager
 def _whole(source: Source, most: int) -> Iterator[memoryview]:
-    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file of what it unpacks to."""
+    """All bytes of a log as one buffer: its mapping, or an unnamed temporary file with its unpacked bytes."""
     view = source.view()
     if view is not None:
         yield view

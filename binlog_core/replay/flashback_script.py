@@ -25,7 +25,7 @@ class FlashbackScript(Script):
     file, maker, tell, mariadb, limits
         As for `Script`.
     partial : bool
-        Reverse what can be, also of transactions that cannot be reversed whole.
+        Reverse what is possible, also of transactions that cannot be reversed completely.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ def time_text(value: dt.timedelta) -> str:
 
 
 def introducer(charset: str) -> str:
-    """A character set's name as a server knows it before a literal."""
+    """The introducer of a literal: its character set's name, as servers know it."""
     return "utf8mb4" if charset in _UTF8 else charset
 
 
@@ -262,7 +262,7 @@ class _Made:
 
 
 def _with_decimals(text: str) -> Any:
-    """A JSON document in which those numbers are `_Made` that a CAST would turn into other texts.
+    """A JSON document in which numbers that a CAST would change are `_Made`.
 
     JSON_SET(document, '$.price', 12.50) stores a DECIMAL, which is printed as 12.50; the same text parsed
     is a double, printed as 12.5. What holds one is `_Made` too.

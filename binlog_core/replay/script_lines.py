@@ -1,4 +1,4 @@
-"""What stands in scripts besides statements: the session that they need, and comments."""
+"""What scripts have besides statements: session settings, and comments."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ POSTAMBLE = (
     "SET SESSION time_zone = @OLD_TIME_ZONE, sql_mode = @OLD_SQL_MODE;",
     "SET SESSION foreign_key_checks = @OLD_FOREIGN_KEY_CHECKS;",
 )
-_MOST_OF_A_STATEMENT = 200  # characters that are told
+_MOST_OF_A_STATEMENT = 200  # characters that are shown
 
 
 def preamble(*, mariadb: bool) -> Iterator[str]:
-    """What stands before a script's statements."""
+    """The lines before a script's statements."""
     if mariadb:
         yield SANDBOX
     yield "# For a client with --default-character-set=utf8mb4"

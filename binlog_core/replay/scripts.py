@@ -49,7 +49,7 @@ _ASIDE, _CHANGE = 0, 1
 
 @dataclass(slots=True)
 class Transaction:
-    """One that a script has begun.
+    """A transaction that a script has begun.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Transaction:
     first: int
     last: int = 0
     xid: str | None = None
-    holes: list[str] = field(default_factory=list)  # what of it is not in the script
+    holes: list[str] = field(default_factory=list)  # its parts that are not in the script
     lost: bool = False  # and not because it never was a row
     goes_back: bool = False  # to a savepoint
 

@@ -49,7 +49,7 @@ class ServerUndo:
             self._ask(statement.removesuffix(";"))
         self._ask(_STRICT)
         self._ask("SET SESSION innodb_lock_wait_timeout = 5")
-        self._columns: dict[str, dict[str, str]] = {}  # by table: names, and what else is said of them
+        self._columns: dict[str, dict[str, str]] = {}  # by table: names, and what else is known about them
         self._look_at_tables()
 
     # ------------------------------------------------------------ looking
@@ -292,5 +292,5 @@ def _is_made(extra: str) -> bool:
 
 
 def _is_touched(extra: str) -> bool:
-    """Whether a change of a row sets a column to the time of it."""
+    """Whether each change of a row sets a column to the time of the change."""
     return "ON UPDATE" in extra

@@ -108,7 +108,7 @@ class StatementMaker:
         return literal_maker(column, axis_order=self._axis_order)(value)
 
     def plan(self, batch: ChangeBatch) -> TableStatements:
-        """What the statements of a batch have in common.
+        """What all statements of a batch share.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class TableStatements:
         ]
 
     def statement(self, before: Literals | None, after: Literals | None, *, inverse: bool) -> str:
-        """What turns an image into another; None: there is no row."""
+        """The statement that turns one image into another; None stands for no row."""
         if inverse:
             before, after = after, before
         if before is None:
@@ -350,7 +350,7 @@ class TableStatements:
         return f"{name} = {literal}"
 
     def want_old_values(self, old: Literals, new: Literals) -> None:
-        """Refuse an update of which the log has not all the old values of what it set."""
+        """Refuse an update if the log lacks an old value of a column that it set."""
         for column, before, after in zip(self.columns, old, new, strict=True):
             if before is None and after is not None:
                 raise SchemaError(
@@ -360,7 +360,7 @@ class TableStatements:
                 )
 
     def want_whole(self, row: Literals) -> None:
-        """Refuse a row of which the log has not all values."""
+        """Refuse a row if the log lacks one of its values."""
         missing = next((c for c, value in zip(self.columns, row, strict=True) if value is None), None)
         if missing is None and not self.whole:
             read = set(self.columns)

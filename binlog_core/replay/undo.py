@@ -462,7 +462,7 @@ class _Collector(Script):
 
 
 def ident_of(plan: TableStatements, image: Literals) -> Ident:
-    """What tells a row from others: its primary key, else all of it."""
+    """What identifies a row: its primary key, or else all of its values."""
     return tuple(image) if plan.key is None else tuple(image[i] for i in plan.key)
 
 
@@ -505,7 +505,7 @@ def _check(row: UndoRow) -> None:
 def _find_later(
     open_changes: Opener, rows: list[UndoRow], collector: _Collector, options: dict[str, Any]
 ) -> None:
-    """Mark the rows that logs change after the last change which is reversed."""
+    """Mark the rows that later changes touch after the last change that is reversed."""
     tables: dict[str, TableStatements] = {row.table: row.plan for row in rows}
     tracked: dict[tuple[str, Ident], list[UndoRow]] = {}
     for row in rows:
@@ -518,7 +518,7 @@ def _find_later(
     here = ""
     first = collector.first
     with (
-        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass told
+        warnings.catch_warnings(action="ignore", category=BinlogWarning),  # the first pass reported it
         open_changes(start=first, tables=list(names), columns=columns, **options) as log,
     ):
         maker = StatementMaker(log.format)

@@ -305,7 +305,7 @@ class Alteration:
         return with_keys(after, *self._new_keys(new_names))
 
     def _new_keys(self, new_names: dict[int, str]) -> tuple[tuple[str, ...] | None, list[UniqueKey]]:
-        """The primary key, given again or the old one under new names, and so the UNIQUE indexes."""
+        """The primary key, newly given or the old one under new names; likewise the UNIQUE indexes."""
 
         def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(new_names[i] for i in map(self._find, names) if i in new_names)

@@ -1,4 +1,4 @@
-"""What the text of CREATE TABLE says of its columns, keys and options.
+"""What the text of CREATE TABLE says about its columns, keys and options.
 
 Source: MySQL manual, "CREATE TABLE Statement", "Data Types"; MariaDB knowledge base,
 "CREATE TABLE", "Data Types".
@@ -101,7 +101,7 @@ class _Charset:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column definition: the column, and what it says of its table.
+    """A column definition: the column, and what it says about its table.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ def _comes_key_or_constraint(reader: TokenReader) -> bool:
 
 @dataclass(slots=True)
 class TableOptions:
-    """What the options of CREATE TABLE or ALTER TABLE say that matters here."""
+    """The options of CREATE TABLE or ALTER TABLE that matter here."""
 
     charset: _Charset
     versioned: bool = False

@@ -48,7 +48,7 @@ class Unfollowed:
     position : int
         Of its event.
     table : str or None
-        ``database.table``; None if not even the table could be told.
+        ``database.table``; None if not even the table is known.
     reason : str
     """
 
@@ -142,7 +142,7 @@ class DdlTracker:
             As in `apply_statement`; so is the result.
         """
         status = event.status
-        # One byte more than is read, so that a longer statement is told.
+        # One byte more than is read, so that a longer statement is noticed.
         sql = query_text(event.query_bytes[: self._limits.statement_bytes + 1], status.character_set_client)
         return self.apply_statement(
             event.database,
@@ -420,7 +420,7 @@ class _Statement:
 
     def _database_options(self, *, created: bool, or_replace: bool) -> None:
         reader = self.reader
-        # With IF NOT EXISTS it is not known whether the database was there, and with what.
+        # With IF NOT EXISTS it is not known whether the database existed, and with which defaults.
         certain = not reader.accept("IF", "NOT", "EXISTS")
         options = new_table_options()
         has_name = reader.word() not in ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "ENCRYPTION", "READ")

@@ -184,7 +184,7 @@ _LOB_CAPACITY = (2**8 - 1, 2**16 - 1, 2**24 - 1, 2**32 - 1)
 
 
 def smallest_lob(kind: tuple[str, ...], size: int) -> str:
-    """The smallest TEXT or BLOB type that holds this many bytes."""
+    """The smallest TEXT or BLOB type for a number of bytes."""
     return next((name for name, most in zip(kind, _LOB_CAPACITY, strict=True) if size <= most), kind[-1])
 
 
@@ -240,7 +240,7 @@ def convert_charset(table: TableSchema, charset: str | None) -> TableSchema:
 
 
 def without_assumed_charset(table: TableSchema) -> TableSchema:
-    """The table as its text alone has it; columns that have no character set of their own get none."""
+    """The table as its text alone defines it; columns without their own character set get none."""
     if not table.charset_assumed:
         return table
     assert table.charset is not None

@@ -1,7 +1,7 @@
 """Tokens of MySQL and MariaDB statements, and a reader over them.
 
 Definitions are read token by token because a general SQL parser loses what a binary log
-needs: what stands in ``/*! … */`` comments (INVISIBLE, COMPRESSED), MariaDB's
+needs: what ``/*! … */`` comments contain (INVISIBLE, COMPRESSED), MariaDB's
 ``/* mariadb-5.3 */`` mark, and whole statements such as RENAME TABLE.
 
 Source: MySQL manual, "Language Structure"; MariaDB knowledge base, "Comment Syntax".
@@ -69,7 +69,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def unquote(text: str, escapes: bool) -> str:
-    """What a quoted string or name stands for; escapes: a backslash does."""
+    """The value of a quoted string or name; `escapes`: a backslash escapes."""
     quote = text[0]
     # Doubled quotes and escapes are told apart in one pass: \'' ends no string, '\\' holds one \.
     pattern = f"{quote}{quote}|\\\\(.)" if escapes else quote * 2
@@ -93,7 +93,7 @@ def tokenize_statements(sql: str, sql_mode: int = 0, *, most: int | None = None)
     sql_mode : int
         The server's bit mask; ANSI_QUOTES and NO_BACKSLASH_ESCAPES matter here.
     most : int or None
-        Characters that are read; a text that continues is refused there.
+        Characters that are read; a longer text is refused there.
 
     Yields
     ------
@@ -176,7 +176,7 @@ class TokenReader:
     Parameters
     ----------
     tokens : iterable of Token
-        Taken one by one, so that a statement never lies in memory as tokens.
+        Taken one by one, so that a statement is never in memory as tokens.
     """
 
     def __init__(self, tokens: Iterable[Token]) -> None:

@@ -48,7 +48,7 @@ _LENGTHS |= {name: i + 1 for types in (TEXT_TYPES, BLOB_TYPES) for i, name in en
 
 
 def table_without_rows(schema: TableSchema, *, mariadb: bool) -> Table | None:
-    """The table as `apply` would give it, had the log rows of it.
+    """The table as `apply` would give it if the log had rows of it.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def table_without_rows(schema: TableSchema, *, mariadb: bool) -> Table | None:
     Returns
     -------
     Table or None
-        None if a column is of a type of which only a log knows the layout.
+        None if a column has a type whose layout only a log shows.
     """
     columns = []
     for index, known in enumerate(schema.columns):

@@ -65,7 +65,7 @@ class Timeline:
         return found
 
     def amounts(self, activity: Activity) -> list[int]:
-        """What there was in each bar, of all tables and operations; what lies outside is left out."""
+        """The amounts in each bar, over all tables and operations; what is outside is left out."""
         found = [0] * self.bars
         for counts in activity.counts.values():
             for moment, count in counts.items():
@@ -84,7 +84,7 @@ class Timeline:
         return begin.strftime("%Y-%m-%d %H:%M:%S")
 
     def ticks(self, most: int = _MOST_TICKS) -> list[tuple[int, str]]:
-        """Round moments, and how they are told: a day by its date, what is in between by its time."""
+        """Round moments and their labels: a day by its date, others by their time."""
         length = self.bars * self.width
         steps = (*_STEPS, *(days * _DAY for days in (2, 7, 14, 30, 91, 182, 365)))
         step = next((s for s in steps if length / s <= most), math.ceil(length / most))
@@ -107,7 +107,7 @@ class Marks:
     moments, large : list of (timestamp, text)
         Schema changes; large transactions.
     gaps : list of (first, last timestamp, text)
-        Times of which the logs are missing.
+        Times whose logs are missing.
     """
 
     moments: list[tuple[float, str]] = field(default_factory=list)
@@ -224,7 +224,7 @@ def week_chart(hours: Sequence[int]) -> str:
 
 
 def strip_chart(timeline: Timeline, counts: dict[str, list[int]]) -> str:
-    """A table's rows over time as a small chart of its own scale."""
+    """A table's rows over time as a small chart with its own scale."""
     width = 420.0
     totals = [sum(values) for values in zip(*counts.values(), strict=True)]
     top = max(totals) or 1
@@ -257,7 +257,7 @@ def bar(parts: Sequence[tuple[str, float, str]], whole: float) -> str:
     ----------
     parts : sequence of (CSS background or class name, size, text)
     whole : float
-        What the full width stands for.
+        The amount for the full width.
     """
     cells = []
     for look, amount, text in parts:

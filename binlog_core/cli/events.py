@@ -188,7 +188,7 @@ def _events(log: Log, types: frozenset[int] | None) -> Iterator[tuple[str, Event
 def _of_threads(
     found: Iterator[tuple[str, Event, str, str | None]], threads: list[int]
 ) -> Iterator[tuple[str, Event, str, str | None]]:
-    """Events of some connections: the thread is in a transaction's BEGIN, after its GTID, or in the latter."""
+    """Events of some connections: the thread is in a transaction's BEGIN, after its GTID, or in the GTID."""
     here: int | None = None
     waiting: list[tuple[str, Event, str, str | None]] = []
     for one in found:

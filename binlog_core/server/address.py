@@ -21,7 +21,7 @@ _SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server, or several of which one after the other is tried.
+    """One server, or several that are tried in turn.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Address:
         Host names or addresses, and ports.
     user : str or None
     password : str or None
-        Shown nowhere, and not pickled: who unpickles an address has the password of its own MYSQL_PWD.
+        Never shown, and not pickled: an unpickled address takes the password from MYSQL_PWD.
     server_id : int or None
         Under which we register as a replica; None: a random one, above 2**31.
     ssl_mode : str
@@ -131,7 +131,7 @@ def _unpickled(kept: dict[str, Any]) -> Address:
 
 
 def has_password(url: str) -> bool:
-    """Whether an address names a password, as far as can be told: one too many, if in doubt."""
+    """Whether an address contains a password; if in doubt, True."""
     rest = url.partition("://")[2]
     query = parse_qsl(rest.partition("?")[2], keep_blank_values=True)
     return ":" in rest.rpartition("@")[0] or any(name == "password" for name, _ in query)

@@ -84,7 +84,7 @@ class Frames:
         return memoryview(self._raw)[self._end :]
 
     def received(self, count: int) -> None:
-        """This many bytes came."""
+        """Count received bytes."""
         self._end += count
 
     def take(self, room: memoryview) -> int:

@@ -43,7 +43,7 @@ class _Bounds:
         self.end, self.left = time.monotonic() + seconds, size
 
     def count(self, size: int) -> None:
-        """This many bytes came."""
+        """Count received bytes."""
         if self.end is not None:
             self.left -= size
             if self.left < 0:
@@ -55,7 +55,7 @@ class _TooMuch(OSError):
 
 
 def _bounded(kind: Any, bounds: _Bounds) -> Any:
-    """A class of sockets that keep to bounds, however the bytes trickle in."""
+    """A class of sockets that limit time and size, however slowly bytes arrive."""
 
     class Bounded(kind):  # type: ignore[misc]
         def recv_into(self, *arguments: Any, **keywords: Any) -> int:
@@ -217,7 +217,7 @@ class Connection:
             raise AuthenticationError(f"{option} cannot be read ({value}): {why}", path=self.name) from None
 
     def _socket(self, host: tuple[str, int]) -> socket.socket:
-        """A socket that keeps to our bounds, connected."""
+        """A connected socket that limits time and size."""
         kind = _bounded(socket.socket, self._bounds)
         timeout = self.address.connect_timeout
         if self.address.socket:
@@ -337,7 +337,7 @@ class Connection:
         return found
 
     def facts(self) -> Facts:
-        """Ask the server what it is. None of it takes a right."""
+        """Ask the server what it is. This needs no privilege."""
         version = str(self.query("SELECT VERSION()")[0][0])
         mariadb = "mariadb" in version.lower()
         names = ["server_id", "log_bin", "binlog_checksum"]

@@ -1,7 +1,7 @@
 """``schema="server"``: a server's definitions at a known place, and the statements of its logs around that.
 
 The tables are asked for between two looks at the logs. Where no statement that changes a table comes between
-the two, what was told is true there. What no statement changes from where reading begins up to there is true
+the two, the answer is true there. What no statement changes from the start of reading up to there is true
 from the beginning on. A table that is changed in between is known from the last of those statements on, and
 before it as far as the statements themselves tell.
 """
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from ..schema.table_definitions import TableSchema
 
 _STATEMENTS = frozenset((EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED))
-_MOST_TRIES = 5  # to ask for the tables while nobody changes one
+_MOST_TRIES = 5  # seconds in which to ask for the tables while none is changed
 
 
 class _Statement(NamedTuple):
-    """A statement that changes tables; `tables` in small letters, None: it is not known which."""
+    """A statement that changes tables; `tables` in lower case, None if they are not known."""
 
     file: str
     place: tuple[int, int]  # number of the log among those looked at, position
@@ -61,11 +61,11 @@ class History:
     """
 
     def __init__(self, address: Address, limits: Limits) -> None:
-        # A server id of its own: the stream beside it continues.
+        # With its own server id, so that the stream beside it continues.
         self._address = replace(address, server_id=None, semi_sync=False)
         self._limits = limits
         self._lock = threading.Lock()
-        self._of: tuple[Any, ...] | None = None  # the server, and the GTIDs that said where the look began
+        self._of: tuple[Any, ...] | None = None  # the server, and the GTIDs at which reading statements began
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -81,7 +81,7 @@ class History:
         self._asked = 0  # statements that `_tables` knows of
 
     def from_place_of(self, source: ServerSource) -> tuple[DdlTracker, list[_Later]]:
-        """What is known where a source begins, and what becomes known with statements after it.
+        """What is known where a source begins, and what the statements after it add.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class History:
                 decoder = LogDecoder(
                     source,
                     selection=Selection(),
-                    report=Report(warn=False),  # who reads the rows is told
+                    report=Report(warn=False),  # the reader of the rows reports it
                     verify_checksum=False,
                     skip_errors=True,
                 )
@@ -189,7 +189,7 @@ class History:
 
 
 class _Touching(DdlTracker):
-    """Tells which tables a statement changes, whatever is known of them."""
+    """Finds the tables that a statement changes, whatever is known about them."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits=limits, keep_timeline=False)
@@ -200,7 +200,7 @@ class _Touching(DdlTracker):
         return super().definition(database, table)
 
     def touched_by(self, event: QueryEvent, *, mariadb: bool) -> frozenset[TableKey] | None:
-        """The tables that a statement may change; None: it is not known which."""
+        """The tables that a statement may change; None if they are not known."""
         self._touched = set()
         self.unfollowed.clear()
         self.apply_event(event, mariadb=mariadb)

@@ -90,7 +90,7 @@ def examine(address: Address, archive: str | os.PathLike[str] | None = None) -> 
     Returns
     -------
     list of Finding
-        Reading works if none of them "fails".
+        Reading works if no finding "fails".
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _logs(connection: Connection, settings: dict[str, str]) -> list[Finding]:
         seconds = 0
     cure = f"SET GLOBAL binlog_expire_logs_seconds = {7 * 86400}"
     managed = settings.get("basedir", "").startswith("/rdsdbbin")
-    if managed:  # these servers purge by a setting of their own; the server's is of no account
+    if managed:  # these servers purge by their own setting; the usual one does not count
         cure = "CALL mysql.rds_set_configuration('binlog retention hours', 168)"
         seconds = _hours_on_rds(connection) * 3600
     kept = f"logs are kept for {seconds / 3600:g} h" if seconds else "logs are not purged by their age"
@@ -227,7 +227,7 @@ def _number(text: str | None, times: int = 1) -> int:
 
 
 def _hours_on_rds(connection: Connection) -> int:
-    """What "binlog retention hours" is there; 0: not set, or the user may not look."""
+    """The value of "binlog retention hours"; 0 if it is not set, or the user may not read it."""
     try:
         rows = connection.query(
             "SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'"
@@ -238,7 +238,7 @@ def _hours_on_rds(connection: Connection) -> int:
 
 
 def _archive(connection: Connection, settings: dict[str, str], path: str) -> list[Finding]:
-    """Whether an archive can continue, and its disk takes what comes."""
+    """Whether an archive can continue, and its disk has room for what comes."""
     out = []
     there = os.path.abspath(path)
     while not os.path.isdir(there):  # it is made where it is missing
@@ -279,7 +279,7 @@ def _history(facts: Facts, path: str) -> list[Finding]:
         with resolve(path)[-1].open() as source:
             events = islice(events_of(Track(source, Report(warn=False))), _HEAD)
             head = next((event for event in events if isinstance(event, _TELLING)), None)
-    except BinlogError:  # told already, or there is none yet
+    except BinlogError:  # reported already, or there is none yet
         return []
     if isinstance(head, PreviousGtidsEvent):
         gtids: AnyGtidSet = head.gtid_set

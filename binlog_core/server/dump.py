@@ -1,4 +1,4 @@
-"""One dump: what a server sends on one connection after it was told where to begin.
+"""One dump: what a server sends on one connection after it was asked to start at a place.
 
 Source: MySQL server, sql/rpl_binlog_sender.cc, sql/rpl_replica.cc; MariaDB, sql/sql_repl.cc.
 """
@@ -36,14 +36,14 @@ COM_BINLOG_DUMP = 0x12
 COM_BINLOG_DUMP_GTID = 0x1E
 NON_BLOCK = 1  # end where the logs end
 SEND_ANNOTATE_ROWS = (
-    2  # of MariaDB; without it the logs have gaps. (On MySQL 2 stands for longer heartbeats.)
+    2  # for MariaDB; without it the logs have gaps. (On MySQL, 2 means longer heartbeats.)
 )
 _ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # after the position
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20
 _GTID = struct.Struct("<IIQ")  # of a GTID_LIST: domain, server, number
 _MOST_POSITION = 2**32 - 1
-_SLICE = 0.2  # seconds between two looks at whether somebody wants us to stop
+_SLICE = 0.2  # seconds between two checks for a request to stop
 _WRITE_TIMEOUT = 3600  # seconds that the server waits for a reader who is busy elsewhere
 
 
@@ -58,7 +58,7 @@ class Begin:
     Parameters
     ----------
     file : str
-        "" stands for the oldest log that the server has.
+        "" means the oldest log that the server has.
     position : int
     gtids : bytes or str or None
         MySQL's encoded set of what not to send, or MariaDB's list of where to continue; None: everything.
@@ -91,7 +91,7 @@ class Dump:
     Attributes
     ----------
     file : str
-        The log that the events are of; "" before the server has said it.
+        The log of the events; "" until the server has named it.
     host : (str, int)
     ended : bool
         The server has sent all.
@@ -126,7 +126,7 @@ class Dump:
             numbered=connection.frames is None,
         )
         self._buffer = bytearray(_BUFFER)
-        self._handed = False  # the events in the buffer are somebody else's until the next call
+        self._handed = False  # the caller has the events in the buffer until the next call
         self._pending = _packets.MORE
         self._behind: tuple[str, int] | None = None  # what comes before it is dropped
         self._described = False  # except for what describes the log
@@ -138,7 +138,7 @@ class Dump:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
-        self._line = threading.Lock()  # TLS cannot be read and written at once: who stores may be a thread
+        self._line = threading.Lock()  # TLS cannot be read and written at the same time, as by two threads
         self._heard = time.monotonic()
 
     # ------------------------------------------------------------ before
@@ -280,7 +280,7 @@ class Dump:
         return state, packets.take_gtids()
 
     def running_gtid(self) -> tuple[int, bytes, bytes, int, int, int] | None:
-        """Of the transaction that may still continue (see `gtid_of`)."""
+        """The GTID of the transaction that may still continue (see `gtid_of`)."""
         return self._packets.running_gtid() if self._packets.begun == 1 else None
 
     @property
@@ -292,9 +292,9 @@ class Dump:
         packets = self._packets
         position, gap = packets.position, packets.gap
         if type_of(self._buffer) == EventType.MARIADB_START_ENCRYPTION:
-            packets.drop()  # sent again, before what is asked for
+            packets.drop()  # sent again, before what was requested
         elif gap - position < 2**31:
-            packets.accept(self._buffer, gap)  # withheld: transactions that we said that we have
+            packets.accept(self._buffer, gap)  # withheld: transactions that we reported to have
         else:
             packets.accept(
                 self._buffer, position
@@ -360,7 +360,7 @@ class Dump:
     # ------------------------------------------------------------ bytes
 
     def _forget(self) -> None:
-        """Make room: what is after the whole events moves to the front."""
+        """Make room: what follows the complete events moves to the front."""
         packets = self._packets
         rest = packets.written - packets.whole + packets.fill - packets.unread
         target = self._buffer
@@ -375,7 +375,7 @@ class Dump:
         if packets.written < packets.unread:
             packets.compact(self._buffer, self._buffer)
         if len(self._buffer) - packets.fill < _BUFFER // 4:
-            # All of a large event at once: to double step by step would hold it twice while it is moved.
+            # Room for a whole large event: doubling step by step would hold it twice while it is moved.
             larger = bytearray(max(2 * len(self._buffer), packets.event_length + _BUFFER))
             packets.compact(self._buffer, larger)
             self._buffer = larger
@@ -407,7 +407,7 @@ class Dump:
         return got
 
     def _take_into(self, room: memoryview) -> int:
-        """Bytes of the line that are there now; 0: none."""
+        """The number of bytes on the connection now."""
         got = 0
         try:
             while got < len(room):

@@ -68,7 +68,7 @@ def _read(path: str, found: dict[str, str], depth: int) -> None:
 
 
 def _unquoted(value: str) -> str:
-    """A value as its writer meant it: a comment after it, quotes and escapes are not part of it."""
+    """A value without its quotes, escapes and a comment after it."""
     if value[:1] in ("'", '"') and (end := value.find(value[0], 1)) > 0:
         value = value[1:end]
     else:

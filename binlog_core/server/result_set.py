@@ -1,4 +1,4 @@
-"""Rows of a statement as they come over the line: many at a time, and columns of them."""
+"""Rows of a result as they arrive over the connection: many at a time, as columns."""
 
 from __future__ import annotations
 

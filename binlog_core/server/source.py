@@ -25,7 +25,7 @@ class ServerSource(Source):
     stream : ServerStream
         It stands where the log begins, or is taken up.
     follow : bool
-        `read` gives nothing when nothing is there; else it waits for more.
+        `read` returns nothing if nothing is there; otherwise it waits for more.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ServerSource(Source):
                 self.begin = run.position
                 self._head = MAGIC + bytes(run.events[:_LONGEST_DESCRIPTOR])
                 return
-            if run.kind in ("file", "failover"):  # nothing is in this log after the position
+            if run.kind in ("file", "failover"):  # this log has nothing after the position
                 self._end(run)
                 return
         self._end(None)
@@ -107,7 +107,7 @@ class ServerSource(Source):
         self.position = position
 
     def wait_for_more(self) -> bool:
-        """Wait until `read` has something to give; False: the log is over, or somebody wants us to stop."""
+        """Wait until `read` has something; False: the log has ended, or reading was stopped."""
         return bool(self._pending) or self._take(wait=True)
 
     def _take(self, *, wait: bool) -> bool:
@@ -156,7 +156,7 @@ class ServerFollower:
     stop : threading.Event
         Ends the waiting when set.
     report : Report
-        Told of connections that were lost and repaired.
+        Called with lost and restored connections.
     """
 
     def __init__(self, source: ServerSource, stop: threading.Event, report: Report) -> None:

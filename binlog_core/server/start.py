@@ -32,7 +32,7 @@ class Start:
     records : int
         Row images after that place that were read before.
     transaction : Gtid, MariadbGtid or None
-        Of which they are; None: the first that comes.
+        The server that they are from; None for the first one.
     """
 
     begin: Begin
@@ -83,7 +83,7 @@ def start_of(connection: Connection, facts: Facts, start: Any) -> Start:
 
 
 def by_gtids(connection: Connection, facts: Facts, gtids: AnyGtidSet) -> Start:
-    """Everything that is not in a set (on MariaDB: after the last GTID of each domain)."""
+    """Start with everything that is not in a set (on MariaDB: after the last GTID of each domain)."""
     if not gtids:  # an empty set is of both vendors
         gtids = _nothing(facts)
     if facts.mariadb != isinstance(gtids, MariadbGtidSet):
@@ -114,7 +114,7 @@ def lacking(facts: Facts, gtids: AnyGtidSet) -> str | None:
 
 
 def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
-    """Whose transactions in a set a server has never had: a UUID, or MariaDB's domain; None: nobody's."""
+    """A UUID or MariaDB domain in a set whose transactions a server has never had; None if there is none."""
     executed = _had(facts)
     known: set[Any] = {source[0] for source, _ in executed.intervals()} | {facts.uuid}
     unknown = list(dict.fromkeys(source[0] for source, _ in gtids.intervals() if source[0] not in known))
@@ -253,7 +253,7 @@ def _log_of(connection: Connection, facts: Facts, moment: dt.datetime) -> str:
     wanted = timestamp_of(moment)
     if not logs:
         return ""
-    low, high = 0, len(logs) - 1  # the first may have been begun later: then it is the one
+    low, high = 0, len(logs) - 1  # the first may have begun later: then it is this one
     while low < high:
         middle = (low + high + 1) // 2
         if _begin_of(connection, logs[middle][0]) <= wanted:

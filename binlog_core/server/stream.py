@@ -57,7 +57,7 @@ class ServerStream:
     ----------
     address : Address
     file : str
-        The log to begin with; "" stands for the oldest that the server has.
+        The log to begin with; "" means the oldest that the server has.
     position : int
         Of the first event, 4 for the log's first.
     start : optional
@@ -69,7 +69,7 @@ class ServerStream:
     limits : Limits, optional
         `event_bytes` bounds one event.
     told : callable, optional
-        Is given a text for each line that was lost and repaired.
+        Called with a text for each connection that was lost and restored.
     stopping : threading.Event, optional
         Ends the stream when set.
 
@@ -78,9 +78,9 @@ class ServerStream:
     file, position : str, int
         Everything before it has been handed out.
     facts : Facts
-        What the server said of itself when it was last connected to.
+        What the server said about itself on the last connection.
     reconnects : int
-        Lines that were lost and repaired.
+        Connections that were lost and restored.
     ended : bool
         All that was asked for has been handed out.
 
@@ -131,10 +131,10 @@ class ServerStream:
         self._lost_at: float | None = None  # nothing has come since
         self._pause = 0.0  # seconds before the next try to connect
         self._dump: Dump | None = None
-        self._running: Gtid | MariadbGtid | None = None  # may have begun and not ended
+        self._running: Gtid | MariadbGtid | None = None  # may have begun without having ended
         self._known_descriptor = False
         self._successor: tuple[Connection, Facts] | None = None
-        self._succeeding = False  # who reads has left the lost server's log
+        self._succeeding = False  # the reader has left the lost server's log
         with _ClosingOnError(Connection(address)) as connection:
             self.facts = connection.facts()
             begin = start_of(connection, self.facts, start if start is not None else (file, position))
@@ -160,7 +160,7 @@ class ServerStream:
         Parameters
         ----------
         timeout : float or None
-            Seconds to wait; 0 takes what is there. None: as long as it takes.
+            Seconds to wait; 0 takes what is there. None waits without limit.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class ServerStream:
 
     @property
     def begun_at(self) -> AnyGtidSet | None:
-        """The GTIDs that said where to begin: more may be left out later on."""
+        """The GTIDs at which reading began: more may be left out later."""
         return self._from_gtids
 
     @property
@@ -237,7 +237,7 @@ class ServerStream:
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """What has been handed out, without the transaction that may still continue; None: not known.
+        """What has been delivered, without the transaction that may still continue; None if not known.
 
         Who decodes the events knows better: set it after a run "failover" to say what is done with.
         """
@@ -291,7 +291,7 @@ class ServerStream:
                 )
             self._files += 1
             if known:
-                return None  # the line was repaired
+                return None  # the connection was restored
             self._identity = None
             return run
         if run.kind == "descriptor" or (run.kind == "events" and run.position == FIRST_EVENT):
@@ -340,7 +340,7 @@ class ServerStream:
             self._running = gtid_of(found) if found is not None else None
 
     def _reaches_stop(self, file: str, position: int) -> bool:
-        """Whether a place is `stop`, or after it; of logs under another name it cannot be known."""
+        """Whether a place is `stop`, or after it; this cannot be known for logs of another name."""
         if self._stop is None:
             return False
         (base, number), (last_base, last_number) = _number(file), _number(self._stop[0])
@@ -400,7 +400,7 @@ class ServerStream:
         return self._dump.host if self._dump is not None else self.address.hosts[0]
 
     def _try(self, hosts: list[tuple[str, int]]) -> ServerError | None:
-        """Continue with the first host that can; what is wrong with the last, if none can."""
+        """Continue with the first possible host; the error of the last one if none is."""
         problem: ServerError | None = None
         for host in hosts:
             try:
@@ -422,13 +422,13 @@ class ServerStream:
         return problem
 
     def _is_same(self, facts: Facts) -> bool:
-        """Whether this is the server that we have been reading, by what it says of itself."""
+        """Whether this is the server that was read, by what it says about itself."""
         if facts.mariadb or self.facts.mariadb:
             return facts.mariadb == self.facts.mariadb and facts.server_id == self.facts.server_id
         return facts.uuid == self.facts.uuid
 
     def _again(self) -> Begin:
-        """Where the same server is to continue."""
+        """The place at which the same server continues."""
         if self._from_gtids is None:
             return Begin(self.file, self.position)
         if isinstance(self._from_gtids, MariadbGtidSet):
@@ -437,7 +437,7 @@ class ServerStream:
         return Begin(self.file, self.position, encoded(self._from_gtids, tags=tags))
 
     def _check_successor(self, connection: Connection, facts: Facts) -> None:
-        """Whether another server can continue: it has all that we have, which GTIDs tell."""
+        """Whether another server can continue: by its GTIDs it has everything that was read."""
         if self._stop_given:
             raise DivergedError(
                 "another server has taken over, but stop= is a place in the logs of the one that was lost:"
@@ -488,13 +488,13 @@ class ServerStream:
 
     @property
     def _begun(self) -> AnyGtidSet | None:
-        """The transaction of which rows were handed out, and that has not ended."""
+        """The transaction whose rows were delivered and that has not ended."""
         if not self.done_records or self.done_gtid is None:
             return None
         return set_of_one(self.done_gtid)
 
     def _other_identity(self, error: IdentityError) -> None:
-        """Another replica has our server id: if nobody gave it to us, take another one."""
+        """Another replica has our server id: take another one, unless the user gave it."""
         if self.address.server_id is not None or self._identities >= _MOST_IDENTITIES:
             raise error
         self._identities += 1

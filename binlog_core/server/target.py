@@ -42,7 +42,7 @@ class ServerLog(LogFile):
     options : mapping
         Of `ServerStream`.
     streams : list of ServerStream
-        The one to continue with, until it is taken.
+        The stream to continue with, until it is taken.
     history : list of History
         Of ``schema="server"``, once that was asked for.
     """
@@ -96,7 +96,7 @@ class ServerLog(LogFile):
         return self.behind(source)
 
     def behind(self, source: Source) -> ServerLog | None:
-        """The log that comes after the one that was read."""
+        """The log after the one that was read."""
         assert isinstance(source, ServerSource)
         if source.next_file is None:
             return None
@@ -115,7 +115,7 @@ def server_logs(
     password_file: str | os.PathLike[str] | None = None,
     defaults_file: str | os.PathLike[str] | None = None,
 ) -> tuple[LogFiles, dt.datetime | None, dt.datetime | None]:
-    """A server's logs from ``start`` to ``stop``, and what of the two is left to whoever reads the events.
+    """A server's logs from ``start`` to ``stop``, and what the reader of the events has to do for these.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from .._sources.log_files import LogFile
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What it takes to open logs; travels to the workers.
+    """What is needed to open logs; sent to the workers.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def test_a_wrong_address_is_wrong_usage(address: str, told: str) -> None:
 
 def test_a_server_is_read_alone() -> None:
     server = "mysql://u@127.0.0.1:1"
-    assert "read alone" in run("rows", LOG, server).err
+    assert "together with other logs" in run("rows", LOG, server).err
     assert "--keys is for files" in run("rows", server, "--keys", LOG).err
     for command in (("rows", LOG), ("history", "a.b", "id=1", LOG), ("undo", LOG, "--table", "a.b")):
         found = run(*command, "--schema", "server")

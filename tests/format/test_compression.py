@@ -144,13 +144,13 @@ def broken(data: bytes, at: int) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "claimed", "says"),
     [
-        (b"", None, "cut after 0"),
+        (b"", None, "cut off after 0"),
         (frame(PLAIN)[:-1], None, "cut"),
         (frame(PLAIN)[:-1], len(PLAIN), "cut"),
         (frame(PLAIN)[:3], None, "cut"),
-        (frame(PLAIN) + b"rest", None, "broken"),
-        (broken(frame(PLAIN), 0), None, "broken"),
-        (broken(frame(PLAIN, write_checksum=True), -2), None, "broken"),
+        (frame(PLAIN) + b"rest", None, "damaged"),
+        (broken(frame(PLAIN), 0), None, "damaged"),
+        (broken(frame(PLAIN, write_checksum=True), -2), None, "damaged"),
         (frame(PLAIN), len(PLAIN) + 1, f"claims {len(PLAIN) + 1} bytes and has {len(PLAIN)}"),
         (frame(PLAIN), len(PLAIN) - 1, "has more"),
         (frame(PLAIN), 0, "has more"),
@@ -259,8 +259,8 @@ def test_compressed_queries_of_a_server(log):
         (block(PLAIN)[:-1], "cut"),
         (block(PLAIN)[:100], "cut"),
         (block(PLAIN) + b"\0", "follow"),
-        (broken(block(PLAIN), 5), "broken"),
-        (broken(block(PLAIN), -1), "broken"),
+        (broken(block(PLAIN), 5), "damaged"),
+        (broken(block(PLAIN), -1), "damaged"),
         (block(PLAIN, claimed=len(PLAIN) - 1), "has more"),
         (block(PLAIN, claimed=0), "has more"),
         (block(PLAIN, claimed=len(PLAIN) + 1), f"has {len(PLAIN)}"),
@@ -389,7 +389,7 @@ def test_a_projection_without_the_compressed_column():
         (SERVER_Z300 + b"\0", "follow"),
         (b"\x8a\x01\x2b" + SERVER_Z300[3:], "has more"),
         (b"\x8a\x01\x2d" + SERVER_Z300[3:], "has 300"),
-        (b"\x82" + SERVER_Z300[1:], "broken"),  # raw deflate announced as zlib
+        (b"\x82" + SERVER_Z300[1:], "damaged"),  # raw deflate announced as zlib
         (b"\x8c\xff\xff\xff\xff" + SERVER_Z300[3:], "are allowed"),
     ],
 )

@@ -23,5 +23,5 @@ def test_what_is_not_a_place_on_a_server_says_so(place):
 
 
 def test_a_server_among_logs_is_refused() -> None:
-    with pytest.raises(ValueError, match="read alone"):
+    with pytest.raises(ValueError, match="together with other logs"):
         binlog_core.open(["mysql://repl:s3cret@db1", "bin.000001"])

@@ -225,7 +225,7 @@ def test_a_log_that_was_removed_before_it_was_read_is_an_error(tmp_path: Path, w
     finally:
         reading.stop()
     assert isinstance(reading.error, binlog_core.BinlogError)
-    assert "number 2 and is not there, but bin.000003 is" in str(reading.error)
+    assert "number 2, is missing, but bin.000003 exists" in str(reading.error)
 
 
 def test_renamed_copies_follow_by_their_own_numbers(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an ALTER TABLE does to the rows that are there: the part of it that no row in the log tells."""
+"""What an ALTER TABLE does to existing rows, as far as the log has no rows for it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Check(NamedTuple):
 
 
 class From(NamedTuple):
-    """A column takes the values that another had."""
+    """A column that takes the values of another."""
 
     column: str
 
 
 @dataclass
 class Alteration:
-    """What becomes of the columns of the rows that are there; all of it at once.
+    """What happens to the columns of existing rows, all at the same time.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Alteration:
     types : dict of name to pyarrow.DataType
         Of columns that are added, or have another type.
     checks : list of Check
-        Else a value would change that no row in the log tells of.
+        Otherwise a value would change without a row in the log.
     defaults : dict of name to value
         Of columns that are added.
     """
@@ -78,7 +78,7 @@ def read_alteration(sql: str, known: Mapping[str, pa.DataType]) -> Alteration:
     Raises
     ------
     SchemaError
-        What it does to rows cannot be told.
+        Its effect on rows cannot be known.
     """
     reader = TokenReader(next(tokenize_statements(sql), ()))
     if reader.accept("SET", "STATEMENT"):
@@ -278,7 +278,7 @@ class _Reading:
 
 
 def lake_type_of(column: ColumnSchema) -> pa.DataType | None:
-    """The type of `schema.lake_type`, told from a definition; None: of a type that is not looked at here."""
+    """The type that `schema.lake_type` gives, from a definition; None for types that are not handled here."""
     pa = import_pyarrow()
     name = column.type_name
     if name in INTEGER_TYPES:
@@ -305,7 +305,7 @@ def lake_type_of(column: ColumnSchema) -> pa.DataType | None:
 
 
 def _first_value(column: ColumnSchema, tokens: list[Token], kind: pa.DataType) -> Any:
-    """What rows that are there have in a new column."""
+    """The value of existing rows in a new column."""
     reader = TokenReader(tokens)
     while not reader.done and not reader.accept("DEFAULT"):
         if not reader.skip_parens():

@@ -137,7 +137,7 @@ class FileTarget:
         """Delete an attempt's files that no commit names: one that failed or was interrupted may be made."""
         from pyarrow.fs import FileSelector
 
-        # What nobody knows stays.
+        # Unknown values stay.
         with contextlib.suppress(Exception):  # of the store
             named = {file.name for file in self._table.reopened().files()}
             filesystem = place.open()

@@ -20,7 +20,7 @@ _MAX_STATISTIC = 64  # characters
 
 
 class FileWriter:
-    """Writes rows of a table into one Parquet file, of which nothing is left where an error ends its block.
+    """Writes rows of a table into one Parquet file, which is removed if an error ends its block.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class FileWriter:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None or self._sink is None:
             return
-        with contextlib.suppress(Exception):  # what failed once may fail again, in words of its own
+        with contextlib.suppress(Exception):  # removal may fail too, with its own error
             self._writer.close()
         with contextlib.suppress(OSError):
             self._sink.close()

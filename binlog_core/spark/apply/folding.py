@@ -150,13 +150,13 @@ class Folding:
     ----------
     stager : Stager
     altered : tuple of Altered
-        What is done to images before them.
+        What is done to the images before them.
     defaults : mapping of name to value
         Of columns that inserts lack.
     since, until : (int, int) or None
         RowImages between these places only.
     added : tuple of pyarrow.Field
-        Columns that images do not have, after the others.
+        Columns that the images lack, after the others.
     """
 
     stager: Stager
@@ -245,7 +245,7 @@ class Folding:
         )
 
     def _after(self, altered: Altered, images: RowImages) -> RowImages:
-        """RowImages from before an ALTER TABLE as they are after it."""
+        """RowImages from before an ALTER TABLE in the form that they have after it."""
         end = _before(images, altered.place)
         if not end:
             return images

@@ -1,4 +1,4 @@
-"""A table that is a set of Parquet files: those that have rows of some keys are rewritten without them."""
+"""A table of Parquet files: the files that have rows with some keys are rewritten without these."""
 
 from __future__ import annotations
 

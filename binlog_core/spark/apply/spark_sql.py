@@ -60,7 +60,7 @@ class SparkTarget:
     def __init__(
         self, spark: SparkSession, table: str, *, using: str = "delta", workspace: str | None = None
     ) -> None:
-        # What a commit is told goes through settings of the session: shared, they would meet.
+        # A commit's properties go through settings of the session: in a shared one they would mix.
         self._spark, self._table, self._using = _like(spark), table, using.lower()
         self._given = spark
         self._workspace = workspace
@@ -113,7 +113,7 @@ class SparkTarget:
         return all(OnSpark(self._spark, self._frame().select(quoted(check.column))).stage(look))
 
     def merge(self, changes: Changes, schema: pa.Schema) -> tuple[int, int]:
-        """Write what changes were folded to: one MERGE, after what changes the table's columns."""
+        """Write the folded changes in one MERGE, after the changes of the table's columns."""
         self._fit_columns(schema)
         if not isinstance(changes.jobs, Here):
             return self._merge(changes, self.columns, changes.stager.place)

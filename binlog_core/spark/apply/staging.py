@@ -48,7 +48,7 @@ class AppliedStatement(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in the order of the changes."""
+        """Its place in the order of the changes."""
         return self.version, self.ordinal
 
 
@@ -140,7 +140,7 @@ class Stager:
     extra : int
     buckets : int
     labels : (ndarray, ndarray) or None
-        Hashes of keys, sorted, and those that their buckets are told by instead.
+        Sorted hashes of keys, and the hashes that choose their buckets instead.
     """
 
     place: Folder
@@ -317,7 +317,7 @@ class Stager:
 def _completed(
     columns: list[pa.Array], lacks: NDArray[np.bool_], before: NDArray[np.int64]
 ) -> list[pa.Array]:
-    """An image from after an update has what only the one from before it has."""
+    """A postimage, completed with what only the preimage has."""
     pa = import_pyarrow()
     found = []
     for j, column in enumerate(columns):

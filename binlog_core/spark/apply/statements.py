@@ -1,4 +1,4 @@
-"""What the statements among changes do to the rows before them: told by the driver, before any is folded."""
+"""What the statements among changes do to the rows before them: decided by the driver, before folding."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Effects:
         The last that emptied the table: what comes before is gone, in the target too.
     altered : tuple of Altered
     values : dict of name to From or a value
-        Columns that change in rows that the target has; From: of which of the target's.
+        Columns that change in the target's rows; a `From` names the source column.
     types : dict of name to pyarrow.DataType
         Of columns that were added or have another type.
     checks : tuple of Check
@@ -92,7 +92,7 @@ class Effects:
         return replace(self, cleared=place, values={}, checks=())
 
     def alter(self, place: Position, change: Alteration) -> Effects:
-        """The rows that are there change their columns."""
+        """The existing rows change their columns."""
         values = dict(self.values)
         for name, value in change.values.items():
             source = value.column if isinstance(value, From) else None

@@ -134,7 +134,7 @@ def check_columns(
 
 
 def _check_condition(found: Found, paths: Iterable[str], options: SourceOptions) -> None:
-    """Refuse a condition that no definition of the table fits: of parts that have none nobody would know."""
+    """Refuse a condition that fits no definition of the table: parts without one would not notice."""
     if options.where is None:
         return
     misfit: ConditionError | None = None
@@ -203,7 +203,7 @@ class ChangeReader:
         return replace(self, reading=replace(self.reading, pushed=PushedFilters(found)))
 
     def wanted(self, parts: list[Part]) -> list[Part]:
-        """Without those of which indexes beside the logs show that nothing is to be read."""
+        """Without the splits in which, by the indexes beside the logs, nothing has to be read."""
         reading = self.reading
         if reading.statements or not reading.index or not selection_of(reading, Split("")).narrows:
             return parts

@@ -239,7 +239,7 @@ def _destination(
 
 
 def _loaded(options: ReadOptions, logs: list[Split], run: Run) -> ReadOptions:
-    # Workers may not see the file, and a server should be asked once.
+    # Workers may not see the file, and a server should be asked only once.
     if isinstance(options.schema, Timeline | None):
         return options
     if not options.follows:

@@ -46,7 +46,7 @@ def pushed_predicate(one: Filter, options: SourceOptions) -> Predicate | None:
     if op is None or len(attribute) != 1 or None in values or not values:
         return None
     if negated:
-        if kind == "EqualNullSafe" or op not in _OPPOSITES:  # the opposite of which holds for NULL, too
+        if kind == "EqualNullSafe" or op not in _OPPOSITES:  # whose negation is true for NULL, too
             return None
         op = _OPPOSITES[op]
     (name,) = attribute

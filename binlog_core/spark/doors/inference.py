@@ -1,4 +1,4 @@
-"""What a table of the logs looks like: its definitions, told before its rows are read."""
+"""The definitions of a table, found before its rows are read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GROUPS_LOOKED_AT = 256
 
 @dataclass(slots=True)
 class Found:
-    """What the logs tell of a table.
+    """What the logs contain about a table.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def find_definitions(
     paths : iterable of str
     options : SourceOptions
     every : bool
-        All of them, for which all logs are read; else the first.
+        All of them, which means reading all logs; otherwise the first.
     required : bool
         That no log has rows of the table is an error.
 
@@ -158,7 +158,7 @@ def find_definitions(
 
 
 def _logs_of(paths: Iterable[str], options: SourceOptions) -> tuple[list[Split], int]:
-    """All logs, and the place of the first of which rows are read."""
+    """All logs, and the index of the first one whose rows are read."""
     logs = plan_logs(paths, replace(options, start_offset=None))
     if options.start_offset is None:
         return logs, 0

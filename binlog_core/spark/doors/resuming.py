@@ -1,4 +1,4 @@
-"""An export that continues where the last one stopped: what it has done is in a file, and what it is doing.
+"""An export that continues where the last one stopped: a file records what it has done and is doing.
 
 A run is planned up to the last transaction boundary there is, the plan is written down, then the run, then
 that it is done. A run that was killed is done again with the same plan under the same name, and an output
@@ -186,7 +186,7 @@ class Resuming:
         self._save()
 
     def measure(self, splits: Sequence[Split]) -> ExportState:
-        """See what is there now and not exported."""
+        """Measure what is not yet exported."""
         state, logs = self.state, whole_logs(splits)
         first = 0 if state.file is None else index_of(logs, state.file)
         state.bytes_behind = 0
@@ -203,7 +203,7 @@ class Resuming:
 
 
 def gtids_behind(there: str | None, done: str | None) -> int | None:
-    """How many transactions are there and not done; None: the logs do not tell."""
+    """How many transactions are not yet exported; None if the logs do not show it."""
     if there is None:
         return None
     more: Any = parse_gtid_set(there)

@@ -70,7 +70,7 @@ def run_splits(
     progress: Callable[[Progress], None] | None,
     done: list[SplitResult],
 ) -> tuple[list[WrittenSplit], int]:
-    """The results of all splits, and how many were read again; `done`: what lies before them."""
+    """The results of all splits, and how many were read again; `done`: what comes before them."""
     if not hasattr(session, "sparkContext"):
         return _run_connected(session, writer, splits, progress, done)
     context = session.sparkContext
@@ -87,7 +87,7 @@ def run_splits(
             lambda todo: context.parallelize(todo, len(todo)).mapPartitions(writer).collect(), splits, done
         )
     except BaseException:
-        context.cancelJobGroup(group)  # also on Ctrl-C: no task continues writing
+        context.cancelJobGroup(group)  # also on Ctrl-C: no task keeps writing
         raise
     finally:
         stop.set()

@@ -49,7 +49,7 @@ class SplitWriter:
     logs : mapping of str to int
         Numbers of the logs by path.
     done : Accumulator or None
-        Told of each split that is written: (splits, bytes of the log, rows).
+        Called for each written split with (splits, bytes of the log, rows).
     exact : bool
         Splits begin and end at transaction boundaries.
     exact_splits : frozenset of int
@@ -114,7 +114,7 @@ class SplitWriter:
             trusted = trust_split(split, storage_options=access.storage_options)
             with access.file(split.path).open() as source:
                 believed = SplitBounds(split, source).first_anchor
-        except BinlogError:  # there is damage before it, of which the split that has it tells
+        except BinlogError:  # there is damage before it, which the split that contains it reports
             return None
         return trusted if trusted.anchor != believed else None
 
@@ -135,7 +135,7 @@ class SplitWriter:
         statements: list[ToldStatement] = []
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", BinlogWarning)  # counted, and told once by the driver
+                warnings.simplefilter("ignore", BinlogWarning)  # counted, and reported once by the driver
                 for piece in reader.pieces():
                     if isinstance(piece, Chunk):
                         with self._writing():

@@ -51,7 +51,7 @@ LogPlace = tuple[int, int]  # number of the log in the listing, position in it
 
 
 class _Followed(NamedTuple):
-    """What is known of a range between two offsets, and what is kept at its end."""
+    """What is known about a range between two offsets, and what is kept at its end."""
 
     timeline: Timeline | None
     xa: XaHistory | None
@@ -63,7 +63,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     What a range of the logs means depends on what came before it: with ``schema=ddl`` the definitions of the
     tables, with ``xa=committed`` the transactions that are prepared. Both are kept in the offsets, so that a
-    restart needs no log that lies before its checkpoint, and is not deceived where one is gone.
+    restart needs no log before its checkpoint, and is not misled if one is gone.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._run = run
         self._options = replace(changes.options, start_offset=None)
         self._paths = paths
-        self._until: tuple[str, int] | None = None  # of a query that takes what is there now: log and size
+        self._until: tuple[str, int] | None = None  # for a query that takes what is there now: log and size
         self._target: LogPlace | None = None  # the boundary there
-        self._known: Offset | None = None  # the last offset that was asked for or told
+        self._known: Offset | None = None  # the last offset that was requested or reported
         self._last: tuple[LogPlace, LogPlace, _Followed] | None = None  # a range that was followed
         self._keeper: ArchiveKeeper | None = None  # made where the stream is, never pickled
 
@@ -113,7 +113,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ----------
         start : dict
         limit : ReadLimit
-            Bytes are kept to, except for the transaction that goes beyond them.
+            The number of bytes is respected, except for the transaction that goes beyond it.
         """
         if self._until is None and (keeper := self._kept_archive()) is not None:
             keeper.keep()
@@ -240,7 +240,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return logs
 
     def _end(self, logs: list[Split], begin: LogPlace, until: tuple[str, int] | None = None) -> LogPlace:
-        """The last boundary there is; with `until` none beyond that log, and that many bytes of it."""
+        """The last boundary; with `until`, not beyond a number of bytes of that log."""
         last = len(logs) - 1 if until is None else index_of(logs, until[0])
         most = None if until is None else until[1]
         if last < begin[0]:

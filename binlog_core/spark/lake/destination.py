@@ -97,7 +97,7 @@ def write_whole(filesystem: Any, path: str, data: bytes) -> None:
 
 
 def renames(filesystem: Any) -> bool:
-    """Whether a file, or a directory, gets another name at once; elsewhere an object appears whole."""
+    """Whether files and directories can be renamed atomically; elsewhere, whole objects appear."""
     return filesystem.type_name in ("local", "hdfs")
 
 
@@ -155,7 +155,7 @@ class Destination(ABC):
         """The directory where workers leave notes of errors."""
 
     def failure(self) -> BinlogError | None:
-        """The error that the last failed attempt noted, with all that it knew; None if none did."""
+        """The error that the last failed attempt noted, with its attributes; None if there is none."""
         from pyarrow.fs import FileSelector
 
         try:
@@ -177,7 +177,7 @@ class Destination(ABC):
         return error
 
     def refuse_inputs(self, paths: Iterable[str]) -> None:
-        """Refuse an output that the logs themselves lie in."""
+        """Refuse an output that contains the logs."""
         for path in paths:
             place = open_filesystem(path)[1] if is_url(path) and is_url(self.output) else path
             if place == self.path or place.startswith(self.path + "/"):
@@ -188,7 +188,7 @@ class Destination(ABC):
         write_whole(self.filesystem, path, json.dumps(value, indent=1, ensure_ascii=True).encode())
 
     def read_json(self, path: str) -> Any:
-        """What `write_json` wrote; None: there is no such file."""
+        """What `write_json` wrote; None if there is no file."""
         from pyarrow.fs import FileType
 
         try:

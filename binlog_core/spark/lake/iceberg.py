@@ -41,7 +41,7 @@ _PLAIN = frozenset(
     )
 )
 _MERGED = "commit.manifest.min-count-to-merge"
-_MOST_MANIFESTS = "16"  # of a table that we make, before they are merged
+_MOST_MANIFESTS = "16"  # of a table that we create, before they are merged
 
 
 class IcebergLakeTable:
@@ -284,7 +284,7 @@ class IcebergLakeTable:
                 applied = dict([*others[1 - _MOST_APPS :], app])
                 transaction.set_properties({_APPLIED: json.dumps(applied)})
             update = transaction.update_snapshot(snapshot_properties=told)
-            # What overwrites holds what others have committed in the meantime against what it was made of.
+            # An overwrite compares what others have committed in the meantime with what it was made from.
             with update.overwrite() if alone else update.merge_append() as snapshot:
                 for data_file in self._described(transaction, added):
                     snapshot.append_data_file(data_file)

@@ -175,7 +175,7 @@ class ParquetDirectory(Destination):
         try:
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
-            # Who begins takes a lock first and looks for others then: of two at once at most one continues.
+            # A run first takes a lock and then looks for others: of two at a time, at most one continues.
             self._lock = self._locked(self._staging)
             self._replaces = self._check(self._overwrite)
             self._delete_remains()
@@ -239,7 +239,7 @@ class ParquetDirectory(Destination):
             self.filesystem.move(target, self.path)
             return
         if self.filesystem.type_name == "local" and exchanged(target, self.path):
-            return  # nobody ever saw none
+            return  # the output never disappeared
         replaced = f"{self._staging}/{_REPLACED}"
         try:
             self.filesystem.move(self.path, replaced)
@@ -255,7 +255,7 @@ class ParquetDirectory(Destination):
         return bool(self.filesystem.get_file_info(path).type is FileType.Directory)
 
     def _remains(self) -> list[str]:
-        """Staging directories of other runs, which were killed where nobody keeps them."""
+        """Staging directories of other runs: left by killed runs if no process holds their lock."""
         from pyarrow.fs import FileSelector
 
         parent, _, name = self.path.rpartition("/")

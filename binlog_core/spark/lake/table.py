@@ -1,6 +1,6 @@
-"""A table of a lake, whatever its format: what it has, what was committed to it, and how rows join it.
+"""A table of a lake, whatever its format: its content, its commits, and how rows are added.
 
-Export, apply and mirror know tables by this. How changes are merged into one is told in ``apply.batch``.
+Export, apply and mirror use tables through this. ``apply.batch`` describes how changes are merged.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GrowingTable(LakeTable, Protocol):
 
 
 class FileTable(LakeTable, Protocol):
-    """One whose files are added and removed by name, each time in one commit; `told`: what that says besides.
+    """A table whose files are added and removed by name, in one commit each; `told`: the commit's properties.
 
     It is seen as it was when opened, or after its own last commit. If another writer has committed in the
     meantime, a commit is an error, and nothing of it is in the table.
@@ -68,7 +68,7 @@ class FileTable(LakeTable, Protocol):
 
     @property
     def uri(self) -> str:
-        """Where its files lie."""
+        """Where its files are."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class FileTable(LakeTable, Protocol):
 
     @property
     def special(self) -> list[str]:
-        """What only Spark writes of it."""
+        """Its features that only Spark can write."""
         ...
 
     @property

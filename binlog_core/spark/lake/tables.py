@@ -1,6 +1,6 @@
 """An export into tables of a lake: Delta through deltalake, Iceberg through pyiceberg, neither needs a JVM.
 
-Workers write into the tables' directories, where nobody looks at a file that no commit names. The driver
+Workers write into the tables' directories, where files without a commit are ignored. The driver
 commits what came back, one commit for each table, and deletes the rest.
 """
 
@@ -58,7 +58,7 @@ class LakeTables(Destination):
     def __init__(self, output: str, run_id: str, *, storage_options: dict[str, Any] | None = None) -> None:
         super().__init__(output, run_id, storage_options=storage_options)
         self.staging = output
-        # Task attempts are counted again in each session: a run that is repeated must not write over its own.
+        # Task attempts count from 0 in each session: a repeated run must not overwrite its own files.
         self.prefix = f"{uuid.uuid4().hex[:12]}-"
         self._marker = f"{self.path}/{RUNS}/{quote(run_id, safe='')}.json"
         self._kept: set[str] = set()
@@ -237,7 +237,7 @@ class LakeTables(Destination):
 
     @abstractmethod
     def _placed(self, file: FileStatistics, place: int) -> str:
-        """A file's name in its table, where it lies from now on."""
+        """A file's name in its table, where it is from now on."""
 
     @abstractmethod
     def _told(self, database: str, table: str, place: int) -> str:

@@ -35,9 +35,7 @@ COM_REGISTER_SLAVE = 0x15
 COM_BINLOG_DUMP = 0x12
 COM_BINLOG_DUMP_GTID = 0x1E
 NON_BLOCK = 1  # end where the logs end
-SEND_ANNOTATE_ROWS = (
-    2  # for MariaDB; without it the logs have gaps. (On MySQL, 2 means longer heartbeats.)
-)
+SEND_ANNOTATE_ROWS = 2  # for MariaDB; without it the logs have gaps. (On MySQL, 2 means longer heartbeats.)
 _ROTATE_NAME_AT = HEADER_LENGTH_V3 + 8  # after the position
 _MARIADB_CAPABILITY = 4  # GTID events as they are in the logs
 _BUFFER = 1 << 20

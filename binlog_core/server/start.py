@@ -122,7 +122,7 @@ def unknown_sources(facts: Facts, gtids: AnyGtidSet) -> str | None:
         return None
     what = "domain" if isinstance(gtids, MariadbGtidSet) else "server"
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-    return f"start= has transactions of {what} {unknown[0]}{more}, and this server never had one of them"
+    return f"transactions of {what} {unknown[0]}{more} are expected, but this server never had one of them"
 
 
 def _at_position(connection: Connection, facts: Facts, position: Position) -> Start:

@@ -136,7 +136,7 @@ def test_a_claim_that_cannot_be_read_is_not_passed_over(
         return read(self, name)
 
     monkeypatch.setattr(Store, "read", failing)
-    with pytest.raises(ArchiveError, match="fails to read"):
+    with pytest.raises(ArchiveError, match="cannot read"):
         archive(busy(FakeServer(), 3), target, tmp_path)
 
 

@@ -186,7 +186,7 @@ def apply_images(
     here = into.columns
     jobs = _respelt(_jobs_of(batch), here.names)
     own, keys = own_schema(jobs), tuple(respelt(keys, here.names))
-    # What only the target has is its own business, except for rows that change: they keep it.
+    # Columns that only the target has do not concern us, but changed rows keep their values.
     extra = [field for field in here if field.name not in own.names]
     staged = pa.schema([*own, *extra])
     place: AbstractContextManager[Any]

@@ -168,7 +168,7 @@ class PartWriter:
     def abort(self) -> None:
         """Close and delete the files, as far as they can be."""
         for part in self._parts.values():
-            if part.writer is not None:  # which would tell of a closed sink when it is collected
+            if part.writer is not None:  # which would complain about a closed sink when it is collected
                 quietly(part.writer.close)
             if part.sink is not None:
                 quietly(part.sink.close)
@@ -237,7 +237,7 @@ class PartWriter:
 
 def quietly(action: Any, *arguments: Any) -> None:
     """Call it, whatever it raises."""
-    # What is left over lies in the staging directory, which is deleted as a whole.
+    # What remains is in the staging directory, which is deleted as a whole.
     import pyarrow
 
     with contextlib.suppress(OSError, pyarrow.ArrowException):

@@ -196,13 +196,15 @@ def differences(port: int, lake: Path, form: str = "delta") -> list[str]:
 
 def history_differences(port: int, lake: Path, form: str) -> list[str]:
     """Tables whose history, replayed row by row, does not end with what a plain SELECT has."""
+    from binlog_core.spark.lake.destination import directory_name
+
     wrong, columns = [], ("id", "note", "amount", "at")
     with closing(connect(port)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW TABLES")
         for (name,) in list(cursor.fetchall()):
             changes: list[dict[str, Any]] = []
-            for folder in (lake / "history").glob(f"{DATABASE}.{name}*"):
-                if folder.name.partition(".v")[0] == f"{DATABASE}.{name}":
+            for folder in (lake / "history").glob(directory_name(DATABASE, name) + "*"):
+                if folder.name.partition(".v")[0] == directory_name(DATABASE, name):
                     changes += form_of(lake, form).read(folder).to_pylist()
             names = ("_commit_version", "_change_ordinal", "_change_type", "id")
             logged = [tuple(map(one.get, names)) for one in changes if one["_commit_timestamp"]]

@@ -198,11 +198,13 @@ def _gtids_at(connection: Connection, facts: Facts, file: str, offset: int) -> A
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a server writes now."""
+    """Where a server writes now, and the databases that it alone logs, if any, and that it does not log."""
 
     file: str
     offset: int
     gtids: AnyGtidSet | None
+    logged: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def status_of(connection: Connection) -> Status | None:
@@ -221,7 +223,8 @@ def status_of(connection: Connection) -> Status | None:
             return None
         file, offset, *rest = rows[0]
         text = "".join((rest[2] or "").split()) if len(rest) > 2 else ""
-        return Status(str(file), int(offset or 0), parse_gtid_set(text) if text else None)
+        filters = [tuple(names.split(",")) if names else () for names in rest[:2]]
+        return Status(str(file), int(offset or 0), parse_gtid_set(text) if text else None, *filters)
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..._decode.boundaries import last_boundary
 from ..._format.event_types import EventType
 from ..._sources.log_names import name_within
-from ...errors import MirrorError, PrivilegeError, UnsafeServerError
+from ...errors import MirrorError, PrivilegeError
 from ...events import GtidEvent, PreviousGtidsEvent
 from ...gtids import GtidSet
 from ...server.address import Address
@@ -20,8 +20,6 @@ from ...server.refusals import clean_text
 from ...server.start import status_of
 from ...splits import Split
 from ..access import Access
-
-_SETTINGS = ["binlog_format", "binlog_row_image"]
 
 
 @dataclass(frozen=True)
@@ -80,25 +78,6 @@ def check_server(server: str, here: str) -> None:
             f"the server {clean_text(server)} was read, and now it is {clean_text(here)}: expected one that"
             " stays the same while its tables are read"
         )
-
-
-def check_settings(connection: Connection) -> None:
-    """Refuse a server whose log cannot tell all changes.
-
-    Raises
-    ------
-    UnsafeServerError
-        A setting loses changes.
-    """
-    found = connection.variables(_SETTINGS)
-    for name, wanted in (("binlog_format", "ROW"), ("binlog_row_image", "FULL")):
-        value = found.get(name, wanted).upper()
-        if value != wanted:
-            raise UnsafeServerError(
-                f"{name} is {value}: expected {wanted}; set it in the server's option file and with SET"
-                " GLOBAL, and let its clients reconnect",
-                path=connection.name,
-            )
 
 
 def take_mark(connection: Connection, facts: Facts) -> Mark:

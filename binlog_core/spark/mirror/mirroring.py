@@ -23,7 +23,8 @@ from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
 from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, selected
 from .history import History
 from .joining import compact
-from .marks import Mark, check_server, check_settings, identity, place_of, take_mark
+from .losses import check_filters, check_settings, warn_of_cascades
+from .marks import Mark, check_server, identity, place_of, take_mark
 from .state import GTIDS, Lake, MirrorState, Offset, TableState
 from .values import SESSION
 
@@ -101,19 +102,26 @@ class Mirroring:
         """Bring all tables to where the server stands now, or after it."""
         self._examine()
         if time.monotonic() >= self._again_at:
+            self._warn_of_cascades()
             for one in self.state.tables.values():
                 one.try_again()
             self._again_at = time.monotonic() + _AGAIN
         asked = time.time()
         self.archive()
+        end: int | None = None
         while True:
             self._look()
             self._copy()
             self.replay(None, asked)
             self._compact()
             self._passed(self.state)
-            if not any(one.stage == "copying" for one in self.state.tables.values()) or self._stop.is_set():
+            copying = [one for one in self.state.tables.values() if one.stage == "copying"]
+            if not copying or self._stop.is_set():
                 return
+            # Without a key each change makes a new copy: who changes a table all the time would keep us here.
+            if end is not None and all(one.keyless and (one.place or 0) >= end for one in copying):
+                return
+            end = end or self.plan(()).end()
             asked = time.time()
             self.archive()
 
@@ -149,6 +157,10 @@ class Mirroring:
             check_settings(connection)
             self._by_case = connection.variables([_CASE]).get(_CASE) == "0"
 
+    def _warn_of_cascades(self) -> None:
+        with Connection(self.address) as connection:
+            warn_of_cascades(connection, connection.facts(), self.state.wants)
+
     def _look(self) -> None:
         """Tables that are new, or there again."""
         self._tidy()
@@ -161,10 +173,14 @@ class Mirroring:
                     right="SELECT",
                 )
             }
+            wanted = {
+                name: place
+                for name, place in sorted(here.items())
+                if place[0].lower() not in _SYSTEM and self.state.wants(name)
+            }
+            check_filters(connection, {database for database, _ in wanted.values()})
         tables = self.state.tables
-        for name, (database, table) in sorted(here.items()):
-            if database.lower() in _SYSTEM or not self.state.wants(name):
-                continue
+        for name, (database, table) in wanted.items():
             if name not in tables:
                 tables[name] = TableState(database, table)
             elif tables[name].stage == "dropped":

@@ -8,33 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.answering import Server
 from support.writer import Log, Table
 
-from binlog_core import MirrorError, UnsafeServerError
+from binlog_core import MirrorError
 from binlog_core.server.connection import Facts
 from binlog_core.spark.access import Access
-from binlog_core.spark.mirror.marks import Mark, check_settings, place_of, take_mark
+from binlog_core.spark.mirror.marks import Mark, place_of, take_mark
 from binlog_core.splits import Split
 
 PREVIOUS_GTIDS = 35
 GTIDS = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 T = Table("shop", "t", [("id", "INT")], primary_key=["id"])
-
-
-class Server:
-    """Gives answers by the beginning of a statement, and keeps what it was asked."""
-
-    name = "db1:3306"
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers, self.asked = answers, list[str]()
-
-    def query(self, sql: str, right: str | None = None) -> Any:
-        self.asked.append(sql)
-        return next((rows for start, rows in self.answers.items() if sql.startswith(start)), [])
-
-    def variables(self, names: list[str]) -> dict[str, str]:
-        return {name: self.answers[name] for name in names if name in self.answers}
 
 
 def facts(*, mariadb: bool, gtids: bool, executed: str = "") -> Facts:
@@ -54,14 +39,6 @@ def test_a_mark_is_what_every_later_select_sees() -> None:
     server = Server({"SHOW BINARY LOG STATUS": [("bin.000008", "55", "", "", "")]})
     assert take_mark(server, facts(mariadb=False, gtids=False)) == Mark("1", file="bin.000008", offset=55)
     assert (server.asked[0], server.asked[-1]) == ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES")
-
-
-def test_settings_that_lose_changes_are_refused() -> None:
-    server: Any = Server({"binlog_format": "row", "binlog_row_image": "FULL"})
-    check_settings(server)
-    server.answers["binlog_format"] = "MIXED"
-    with pytest.raises(UnsafeServerError, match="binlog_format is MIXED: expected ROW"):
-        check_settings(server)
 
 
 def archive(folder: Path) -> tuple[list[Split], list[int]]:

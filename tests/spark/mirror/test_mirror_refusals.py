@@ -25,7 +25,7 @@ pytest.importorskip("pymysql")
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from binlog_core import BinlogError, DivergedError, MirrorError, PurgedError
+from binlog_core import BinlogError, BinlogWarning, DivergedError, MirrorError, PurgedError
 from binlog_core.archive import archive
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
@@ -217,6 +217,41 @@ def test_a_table_without_a_key_is_copied_when_it_has_changed(url: str, sql: Sql,
     assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
     assert rows_of(tmp_path, "keyless") == [(1,), (1,), (1,)]
     assert rows_of(tmp_path) == [(1, 7), (2, 2)]
+
+
+def test_a_table_without_a_key_that_is_written_to_all_the_time_keeps_nobody_waiting(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE keyless (a INT)")
+    copy, copies = mirroring.run_copies, list[int]()
+
+    def writing(*arguments: Any, **rest: Any) -> Any:
+        found = copy(*arguments, **rest)
+        copies.append(len(copies))
+        assert len(copies) < 5, "it goes on for ever"
+        sql(f"INSERT INTO keyless VALUES ({len(copies)})")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mirroring, "run_copies", writing)
+        keyless, t = mirrored(url, tmp_path)
+        assert (keyless.stage, t.stage) == ("copying", "following")
+        assert rows_of(tmp_path, "keyless") == [(number,) for number in copies[1:]]
+    assert {one.stage for one in mirrored(url, tmp_path)} == {"following"}
+    assert rows_of(tmp_path, "keyless") == sorted(sql("SELECT * FROM keyless"))
+
+
+def test_rows_that_a_foreign_key_deletes_are_warned_of(url: str, sql: Sql, tmp_path: Path) -> None:
+    sql("CREATE TABLE child (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)")
+    sql("INSERT INTO child VALUES (1, 1), (2, 2)")
+    with pytest.warns(BinlogWarning, match=r"foreign keys change rows of refused\.child \(ON DELETE"):
+        mirrored(url, tmp_path)
+    sql("DELETE FROM t WHERE id = 1")
+    assert sql("SELECT id FROM child") == ((2,),)
+    with pytest.warns(BinlogWarning, match="foreign keys"):
+        mirrored(url, tmp_path)
+    assert rows_of(tmp_path) == [(2, 2)]
+    assert rows_of(tmp_path, "child") == [(1, 1), (2, 2)]  # as the server logs it
 
 
 def test_statements_are_of_the_table_that_is_spelt_so(url: str, sql: Sql, tmp_path: Path) -> None:

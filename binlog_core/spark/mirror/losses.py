@@ -1,0 +1,105 @@
+"""What a server's log does not tell: settings that lose changes are refused, and cascades are warned of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+
+from ..._tables.full_names import full_name
+from ...errors import ServerError, UnsafeServerError
+from ...report import BinlogWarning
+from ...server.connection import Connection, Facts
+from ...server.start import status_of
+
+_WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
+_UPDATES = ("log_replica_updates", "log_slave_updates")
+_CASCADES = "innodb_native_foreign_keys"
+_SYNTAX_ERROR = 1064
+_APPLYING = 11  # the column of SHOW REPLICA STATUS that says whether it applies transactions
+
+
+def check_settings(connection: Connection) -> None:
+    """Refuse a server whose log cannot tell all changes.
+
+    Raises
+    ------
+    UnsafeServerError
+        A setting loses changes.
+    """
+    found = connection.variables([*_WANTED, *_UPDATES])
+    for name, wanted in _WANTED.items():
+        value = found.get(name, wanted).upper()
+        if value != wanted:
+            raise UnsafeServerError(
+                f"{name} is {value}: expected {wanted}; set it in the server's option file and with SET"
+                " GLOBAL, and let its clients reconnect",
+                path=connection.name,
+            )
+    for name in _UPDATES:
+        if found.get(name) == "OFF" and _replicates(connection):
+            raise UnsafeServerError(
+                f"{name} is OFF on a replica: what it replicates is not in its log; mirror its primary, or"
+                " set it to ON in the replica's option file",
+                path=connection.name,
+            )
+
+
+def _replicates(connection: Connection) -> bool:
+    """Whether the server applies transactions of another one, as far as the user may know."""
+    # MariaDB, and MySQL before 5.7, tell everybody; there the other question takes a right of its own.
+    running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'")
+    if running:
+        return any(value not in ("OFF", "0") for _, value in running)
+    for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
+        try:
+            rows = connection.query(statement, right="REPLICATION CLIENT")
+        except ServerError as error:
+            if error.code != _SYNTAX_ERROR:
+                raise
+        else:
+            return any(row[_APPLYING] == "Yes" for row in rows)
+    return False
+
+
+def check_filters(connection: Connection, databases: Iterable[str]) -> None:
+    """Refuse a server that leaves some databases out of its log.
+
+    Raises
+    ------
+    UnsafeServerError
+        It leaves out one of these.
+    """
+    status = status_of(connection)
+    if status is None:
+        return
+    for name in databases:
+        if name in status.ignored or (status.logged and name not in status.logged):
+            option = "binlog_ignore_db" if name in status.ignored else "binlog_do_db"
+            raise UnsafeServerError(
+                f"{option} leaves the database {name} out of the server's log: expected one that is logged",
+                path=connection.name,
+            )
+
+
+def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str], bool]) -> None:
+    """Warn of tables that a foreign key changes without a word in the log."""
+    if (
+        not facts.mariadb
+        and facts.number >= (9, 6)
+        and connection.variables([_CASCADES]) != {_CASCADES: "ON"}
+    ):
+        return
+    acts = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
+    rows = connection.query(
+        "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        f" WHERE DELETE_RULE IN {acts} OR UPDATE_RULE IN {acts}",
+        right="SELECT",
+    )
+    names = sorted(filter(wants, (full_name(str(database), str(table)) for database, table in rows)))
+    if names:
+        warnings.warn(
+            f"foreign keys change rows of {', '.join(names)} (ON DELETE, ON UPDATE): the server does not log"
+            " these changes, so that the lake lacks them until resync copies the table; verify tells",
+            BinlogWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,24 @@
+"""A server that a few questions are put to, without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Server:
+    """Gives answers by the beginning of a statement, and keeps what it was asked."""
+
+    name = "db1:3306"
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def query(self, sql: str, right: str | None = None) -> Any:
+        self.asked.append(sql)
+        answer = next((rows for start, rows in self.answers.items() if sql.startswith(start)), [])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def variables(self, names: list[str]) -> dict[str, str]:
+        return {name: self.answers[name] for name in names if name in self.answers}

@@ -190,7 +190,7 @@ def describe(log: Log, chosen: Iterable[Transaction]) -> None:
 
 
 class Heads:
-    """The beginnings of some transactions of one file, where user and statement are told.
+    """The beginnings of some transactions of one file, which have the user and the statement.
 
     Parameters
     ----------
@@ -207,14 +207,14 @@ class Heads:
         return len(self._chosen)
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Where events are to be read: those that lie near each other as one."""
+        """Ranges of events to read; neighbouring ones are joined."""
         apart = self._begins[1:] > np.maximum.accumulate(self._ends)[:-1] + np.uint64(_NEAR)
         edges = [0, *(np.flatnonzero(apart) + 1).tolist(), len(self)]
         for first, last in pairwise(edges):
             yield int(self._begins[first]), int(self._ends[first:last].max())
 
     def mask(self, headers: NDArray[np.void]) -> NDArray[np.bool_]:
-        """Which of some events are in one of them."""
+        """Which of some events are in one of the ranges."""
         if not len(self):
             return np.zeros(len(headers), bool)
         at = np.searchsorted(self._begins, headers["position"], side="right")
@@ -222,7 +222,7 @@ class Heads:
         return inside
 
     def take(self, event: Event) -> bool:
-        """Learn from an event, if it is in one of them."""
+        """Learn from an event, if it is in one of the ranges."""
         i = int(np.searchsorted(self._begins, event.position, side="right")) - 1
         if i < 0 or event.position >= self._ends[i]:
             return False
@@ -259,7 +259,7 @@ class Block:
         return len(self.transactions)
 
     def last(self) -> NDArray[np.int64]:
-        """When they were committed, in whole seconds, as the first change is told."""
+        """When they were committed, in whole seconds, like the time of the first change."""
         # Fractions of a second on one side only would make up a duration.
         commit = self.transactions["commit_time"]
         found: NDArray[np.int64] = np.where(commit >= 0, commit // 1_000_000, self.transactions["timestamp"])
@@ -287,7 +287,7 @@ class Block:
         return found if count else []
 
     def tables(self, i: int) -> dict[str, int]:
-        """Changed rows by table of one of them."""
+        """Changed rows by table of one transaction."""
         found = dict(self._before) if i == 0 else {}
         first, last = np.searchsorted(self._counts[:, 0], (i, i + 1)).tolist()
         for _, table, count in self._counts[first:last].tolist():
@@ -331,7 +331,7 @@ class Tallies:
         self._open: Block | None = None  # the transaction in which the last group ended
 
     def add(self, group: Group) -> Iterator[Block]:
-        """Those that are over: all of a group but the last, if that continues."""
+        """Add finished transactions: all of a group except the last, if that continues."""
         found = group.transactions
         if not len(found):
             return
@@ -366,7 +366,7 @@ def _tally(path: str, group: Group) -> Block:
     counts = np.zeros((0, 3), np.int64)
     if group.batches:
         numbers = {name: i for i, name in enumerate(names)}
-        # Of all tables at once: there may be as many as transactions.
+        # For all tables together: there may be as many as transactions.
         image = np.concatenate([b.array["image"][["transaction", "timestamp", "op"]] for b in group.batches])
         table = np.repeat(
             [numbers[batch.table.full_name] for batch in group.batches], [len(b) for b in group.batches]

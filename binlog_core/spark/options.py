@@ -313,7 +313,7 @@ def _absent(text: str) -> bool | None:
 
 
 def _plain_address(text: str) -> str:
-    """An address as it may stand in a plan, which Spark shows and writes to its logs."""
+    """An address that may be in a plan, which Spark shows and writes to its logs."""
     if is_server(text) and has_password(text):
         raise ValueError(
             "a password would be in Spark's plan: give it as MYSQL_PWD, or a server's in passwordFile or"
@@ -381,7 +381,7 @@ def split_size_of(text: str) -> int | None:
     Raises
     ------
     ValueError
-        It is no such number.
+        It is not a number in this range.
     """
     return None if text.strip() == "0" else _size(text)
 

@@ -64,7 +64,7 @@ def start_session(
         builder = builder.config(name, value)
     try:
         session: SparkSession = builder.getOrCreate()
-    except Exception as error:  # py4j and Java each have errors of their own
+    except Exception as error:  # py4j and Java each have their own errors
         reason = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         raise BinlogError(f"Spark does not start with master {master!r}: {reason}") from error
     return session

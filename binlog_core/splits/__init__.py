@@ -1,4 +1,4 @@
-"""Parts of a log that several workers read at once, found without an index.
+"""Parts of a log that several workers read in parallel, found without an index.
 
 A plan is made from file sizes alone. The worker of a part finds the first transaction that begins in
 it by itself (see ``_walk/anchors.py``) and reads up to the first that begins at or after its end::

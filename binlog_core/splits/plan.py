@@ -110,7 +110,7 @@ def plan_splits(
     list of Split
         The splits by base name and number, then by position. A file's number is the digits at the end of its
         name (42 for ``mysql-bin.000042``), or without digits its place in this order, from 1. If a log has
-        several splits, what is written to it after planning belongs to none of them.
+        several splits, what is written to it after planning belongs to no split.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _epoch(file: LogFile) -> int:
 
 
 def _splittable_size(file: LogFile) -> int | None:
-    """Bytes of a log that can be split; of others None. What the log is is told by who reads it."""
+    """The size of a log that can be split, otherwise None. The reader of the log reports what it is."""
     with file.open_stored() as source:
         try:
             head = Head.of(source)

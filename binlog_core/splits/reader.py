@@ -1,4 +1,4 @@
-"""Reading one split: where its transactions lie, and their groups."""
+"""Reading one split: where its transactions are, and their groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SplitBounds:
-    """Where a split's transactions lie in its log.
+    """Where a split's transactions are in its log.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class SplitBounds:
         here, end = decoder.stopped_at, self.split.end
         if not self._splittable or here is None or end is None:
             return
-        # It stands at the anchor, unless it was a time that it was to stop at.
+        # The decoder is at the anchor, unless it stopped at a time.
         assert self._head is not None
         source = decoder.source
         window, base, offset = window_at(source, here)

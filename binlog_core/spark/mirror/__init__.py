@@ -350,7 +350,7 @@ def _working(
 
 
 class _Telling:
-    """Writes the state of the tables into files, not more often than somebody looks."""
+    """Writes the state of the tables into files, but not more often than it is needed."""
 
     def __init__(self, lake: Lake, paths: Sequence[str]) -> None:
         self._lake, self._paths, self._next = lake, paths, 0.0

@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     Parameters
     ----------
     below : int
-        The place after it: changes of versions below it are in it, as far as none before has them.
+        The place after the round: changes of lower versions are in it, unless an earlier round has them.
     statements : list of ToldStatement
     files : list of FileStatistics
     """
@@ -66,7 +66,7 @@ def apply_round(
     end: int,
     told: dict[str, str],
 ) -> None:
-    """Bring a table up to the end of a round; `told`: what the commit that does so says besides.
+    """Bring a table up to the end of a round; `told`: the properties of the commit.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def apply_round(
     """
     statements = [one for one in decoded.about(state.full_name) if one.kind in _APPLIED]
     table, place = lake.opened(state), lake.folder(state)
-    # What is not told of a commit that was made is in the table, however far this round goes.
+    # A commit that was made but not reported is in the table, however far this round goes.
     since = max(state.place or 0, table.applied(app_id) or 0)
     for batch in batches(decoded.files.get(state.full_name, []), statements, end):
         if batch.below <= since:

@@ -132,7 +132,7 @@ class LogPlan(BinlogStreamReader):
             A version.
         """
         with warnings.catch_warnings():
-            # What cannot be followed of tables that are not ours is nobody's concern; of ours it is an error.
+            # Statements that cannot be followed do not matter for other tables; for ours they are an error.
             warnings.simplefilter("ignore", BinlogWarning)
             return self._with_gtids(self._behind(start, most, last), start)
 
@@ -167,7 +167,7 @@ class LogPlan(BinlogStreamReader):
 
 
 def walking(session: SparkSession) -> Run:
-    """`Run` by the workers where there are so many logs that it is worth a job."""
+    """`Run` by the workers if there are enough logs to be worth a job."""
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
         if len(tasks) < _JOB_LOGS:
@@ -183,7 +183,7 @@ def definitions_at(offset: Offset) -> DdlTracker:
 
 
 def merged(offset: Offset, other: Offset, tables: Iterable[tuple[str, str]]) -> Offset:
-    """Two offsets of one place, of which the second knows of these tables."""
+    """Two offsets of one place, the second with these tables."""
     mine, theirs = from_text(offset[_DEFINITIONS]), from_text(other[_DEFINITIONS])
     names = set(tables)
     definitions = [one for one in mine if (one.database, one.name) not in names]

@@ -33,7 +33,7 @@ _KINDS = ("missing", "extra", "changed")
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison of a table found.
+    """The result of comparing a table.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Copier:
-    """The function for ``mapPartitions``: reads chunks over a connection of its own, writes Parquet.
+    """The function for ``mapPartitions``: reads chunks over its own connection and writes Parquet.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class Copier:
             with (
                 ExitStack() as undone,
                 filesystem.open_output_stream(path) as sink,
-                ExitStack() as written,  # before its file, or it would tell of that when collected
+                ExitStack() as written,  # before its file, or it would complain when collected
             ):
                 undone.callback(_delete, filesystem, path)
                 for rows in _groups(_ahead(batches_of(connection, sql, selection, rate=self.rate))):
@@ -295,7 +295,7 @@ def batches_of(
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each comes while what was made of those before it is written."""
+    """Read each item while the results of those before it are written."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -341,7 +341,7 @@ def run_copies(
     mariadb: bool,
     rate: float | None = None,
 ) -> dict[str, list[Copied] | BinlogError]:
-    """Read what is missing of some copies; the files of each table, or why it failed."""
+    """Read the missing chunks of some copies; returns the files of each table, or why it failed."""
     chunks: list[CopyChunk] = []
     found: dict[str, list[Copied]] = {}
     for name, (state, copy) in copies.items():
@@ -369,7 +369,7 @@ def run_copies(
 
 
 def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copied]:
-    """Chunks of an earlier run, by number, whose files are there: what no commit names is cleaned away."""
+    """Chunks of an earlier run, by number, whose files exist: files without a commit may be removed."""
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
@@ -420,7 +420,7 @@ def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | 
     """Remove what a copy left besides some files; None: those that the table has."""
     from pyarrow.fs import FileSelector
 
-    # Not those that were read: a run that was killed after its commit comes to the copy again.
+    # Not those that were read: a run killed after its commit copies again.
     kept = {one.name for one in lake.opened(state).files()} if kept is None else kept
     folder = f"{lake.path}/{directory_name(state.database, state.name)}"
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BEGAN = "binlog_core.history"  # in a commit
-_COPY = "copy"  # a `_change_type`: what comes before it is no more
+_COPY = "copy"  # a `_change_type`: rows before it no longer exist
 _TYPE, _VERSION, _TIME, _ORDINAL = LAKE_COLUMNS
 
 
@@ -45,7 +45,7 @@ class History:
         self._session, self._lake, self._mirror = session, lake, mirror
 
     def begin(self, state: TableState) -> None:
-        """Take the rows that a table has now as the versions from which its history continues."""
+        """Take a table's present rows as the versions with which its history begins."""
         place = state.place
         assert place is not None
         current, special = self._lake.opened(state), special_fields()

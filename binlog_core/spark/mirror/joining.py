@@ -63,7 +63,7 @@ class Joiner:
     read: Callable[[Folder, Iterable[str]], Iterator[pa.Table]] = tables_of
 
     def __call__(self, names: Sequence[str]) -> DataFile | None:
-        """Write them; None: there are no rows."""
+        """Write them; None if there are no rows."""
         pa = import_pyarrow()
         waiting: list[Any] = []
         size = 0

@@ -1,7 +1,7 @@
 """Safe marks: places in a server's log whose transactions every later SELECT sees.
 
 A server shows a transaction in its log before it shows it to others, so that the position it tells at a
-moment is not such a place, except for a consistent snapshot of MariaDB or while nobody can commit.
+moment is not such a place, except for a consistent snapshot of MariaDB or while no one can commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Mark:
     Parameters
     ----------
     server : str
-        Whose it is, see `identity`: another one may lack what this one had shown, or call its logs the same.
+        The server, see `identity`: another one may lack what this one had, or use the same names of logs.
     gtids : str or None
         MySQL with GTIDs: what it has executed.
     file, offset : str and int, or None
@@ -66,7 +66,7 @@ def connected(address: Address, server: str) -> Connection:
 
 
 def check_server(server: str, here: str) -> None:
-    """What is read of a server's tables fits only its own log.
+    """Check that a server is still the one whose tables were read: they fit only its own log.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def take_mark(connection: Connection, facts: Facts) -> Mark:
 
 
 def position_mark(connection: Connection, server: str) -> Mark:
-    """Where the server stands: a safe mark only while nobody can commit."""
+    """The server's position: a safe mark only while no one can commit."""
     status = status_of(connection)
     if status is None:
         raise PrivilegeError(
@@ -126,7 +126,7 @@ def position_mark(connection: Connection, server: str) -> Mark:
 def place_of(mark: Mark, logs: list[Split], access: Access) -> tuple[int, int]:
     """Where a mark is in an archive: the log's number in the list, and a transaction boundary in it.
 
-    What is before it, every SELECT after the mark sees.
+    Every SELECT after the mark sees what is before it.
 
     Raises
     ------

@@ -99,7 +99,7 @@ class Mirroring:
     # ------------------------------------------------------------ runs
 
     def until_now(self) -> None:
-        """Bring all tables to where the server stands now, or after it."""
+        """Bring all tables to the server's present position, or beyond it."""
         self._examine()
         if time.monotonic() >= self._again_at:
             self._warn_of_cascades()
@@ -351,7 +351,7 @@ class Mirroring:
     # ------------------------------------------------------------ the log
 
     def replay(self, last: int | None, asked: float) -> None:
-        """Replay the archive up to a place; those that are furthest behind go first.
+        """Replay the archive up to a place; tables that are furthest behind go first.
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ class Mirroring:
                 self._save()
 
     def stands_at(self, state: TableState, place: int) -> bool:
-        """Whether what a table has is the log up to a place, and no more."""
+        """Whether a table has exactly the log up to a place."""
         if state.place is None or state.place >= place:
             return state.place == place
         plan = self.plan([state])

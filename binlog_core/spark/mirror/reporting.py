@@ -36,7 +36,7 @@ class TableStatus:
     uri : str
         Where the table is in the lake.
     lag_seconds : float or None
-        The table has everything that the server had committed this long ago; None if not known yet.
+        The table has everything that the server had committed this long ago; None if not yet known.
     lag_bytes, lag_transactions : int or None
         How much of the archive's logs is not in the table yet; None if the logs do not tell.
     log, position : int or None
@@ -122,7 +122,7 @@ class MirrorStatus:
 
 
 class _ArchiveEnd:
-    """How much of an archive comes behind places in it.
+    """How much of an archive comes after places in it.
 
     Parameters
     ----------
@@ -182,11 +182,11 @@ def statuses(lake: Lake, state: MirrorState, *, quick: bool = False) -> list[Tab
     now = time.time()
     out = []
     archive: _ArchiveEnd | None = None
-    # What was dropped is at the end of its log, wherever that continues.
+    # A dropped table is at the end of its log, wherever that continues.
     there = {name: one.place for name, one in state.tables.items() if one.stage != "dropped"}
     places = {place: state.offsets.get(place, {}).get(GTIDS) for place in there.values() if place is not None}
     if places and not quick:
-        with contextlib.suppress(BinlogError):  # nothing is there yet, or it lies where this machine is not
+        with contextlib.suppress(BinlogError):  # nothing is there yet, or it is on another machine
             archive = _ArchiveEnd(state.archive, places, lake.storage_options)
     for name, one in sorted(state.tables.items()):
         uri, reason = lake.table(one), one.reason

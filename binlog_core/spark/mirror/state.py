@@ -1,4 +1,4 @@
-"""What a mirror knows of itself, in the lake: its server, its tables, and how far each of them is."""
+"""What a mirror stores about itself in the lake: its server, its tables, and how far each of them is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TableState:
     place : int or None
         Up to where the log is in it (file number * 2**40 + offset): a key of `MirrorState.offsets`.
     exact_from : int
-        From this place on it is as the server had it. Before, a statement that changes its columns makes a
+        From this place on it is as it was on the server. Before, a statement that changes its columns makes a
         new copy.
     reason : str or None
         Why it stopped.
@@ -54,11 +54,11 @@ class TableState:
     keyless : bool
         It has no key: it is copied again when it has changed.
     as_of : float or None
-        Seconds since 1970: what the server had committed by then is in it.
+        Seconds since 1970: everything that the server had committed by then is in it.
     history : int or None
         Its history has all up to here; another place than the table's: it has a gap.
     again : str or None
-        Parked: the stage that it continues in when it is tried again; None: it is not.
+        For a parked table: the stage in which it continues when it is tried again; otherwise None.
     compacted : float
         Seconds since 1970: when its small files were last looked for.
     """
@@ -83,12 +83,12 @@ class TableState:
         return full_name(self.database, self.name)
 
     def park(self, reason: str, *, again: bool = False) -> None:
-        """It stops, and the others continue; `again`: the fault may not be there for ever."""
+        """Stop this table while the others continue; `again`: the fault may go away."""
         self.again = self.stage if again else None
         self.stage, self.reason = "parked", reason
 
     def try_again(self) -> None:
-        """It continues from where it stopped, if that may help."""
+        """Continue where it stopped, if that may help."""
         if self.stage == "parked" and self.again is not None:
             self.stage, self.again, self.reason, self.failures = self.again, None, None, 0
 
@@ -112,10 +112,10 @@ class MirrorState:
     archive : str
     format : "delta" or "iceberg"
     catalog : dict of str to str
-        Properties of Iceberg's catalog that are no secrets.
+        Properties of Iceberg's catalog that are not secret.
     tables : dict of str to TableState
     offsets : dict of int to dict
-        What is known of the logs at the places of the tables: definitions, open XA transactions.
+        What is known about the logs at the tables' places: definitions, open XA transactions.
     round : dict or None
         The part of the log that is being applied: it is repeated as it was, whatever came since.
     history : bool
@@ -175,7 +175,7 @@ class MirrorState:
 
 
 class Lake:
-    """The directory that holds a mirror's tables, and what it knows of itself.
+    """The directory with a mirror's tables and its state.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class Lake:
             raise MirrorError(f"the mirror's state cannot be read: {error}", path=path) from error
 
     def save(self, state: MirrorState) -> None:
-        """Keep a state: all of it or nothing."""
+        """Save a state atomically."""
         folder = f"{self.path}/{_FOLDER}"
         text = json.dumps(state.to_json(), indent=1).encode()
         try:
@@ -271,7 +271,7 @@ class Lake:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 
     def remove(self, name: str) -> None:
-        """Remove a folder of the mirror's own, if it exists."""
+        """Remove one of the mirror's own folders, if it exists."""
         from pyarrow.fs import FileType
 
         path = f"{self.path}/{_FOLDER}/{name}"
@@ -280,12 +280,12 @@ class Lake:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else mirrors into this lake from this machine.
+        """Ensure that no other process of this machine mirrors into this lake.
 
         Raises
         ------
         MirrorError
-            Somebody does.
+            Another process does.
         """
         if not self.is_local:
             yield

@@ -99,7 +99,7 @@ class Viewer:
     everything: bool
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[Mark | Seen | BinlogError]:
-        """The position, from the first of them; then what became of each chunk."""
+        """Gives the position, from the first of them, and then the result of each chunk."""
         meet: Callable[[], Any] = int
         if self.sessions > 1:
             from pyspark import BarrierTaskContext

@@ -1,4 +1,4 @@
-"""``schema=ddl``: definitions of tables told by the statements of the logs, for readers of any part of them.
+"""``schema=ddl``: table definitions from the statements of the logs, for readers of any part of them.
 
 A log that does not name its columns (binlog_row_metadata=MINIMAL, the default of the servers) still has the
 CREATE and ALTER statements that do. The plan follows them through all logs; each part then carries what its
@@ -43,7 +43,7 @@ def follow_definitions(
     wanted: Callable[[str], bool] = lambda name: True,
     run: Run = run_here,
 ) -> Timeline:
-    """Follow the statements of logs: heard log by log, wherever `run` does that, and followed here.
+    """Follow the statements of logs: read log by log, wherever `run` does that, and followed here.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def follow_definitions(
 
 @dataclass(frozen=True)
 class _Hearing:
-    """A log whose statements are to be heard."""
+    """A log whose statements are read."""
 
     log: Split
     access: Access

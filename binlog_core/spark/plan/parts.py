@@ -33,7 +33,7 @@ class Part:
     exact : bool
         It begins and ends at transaction boundaries.
     prepared : tuple of Prepared
-        XA transactions in it, and what became of them; for xa=committed.
+        XA transactions in it, and their outcome; for xa=committed.
     definitions : Timeline or None
         For schema=ddl.
     """
@@ -59,7 +59,7 @@ def plan_logs(paths: Iterable[str], options: SourceOptions, *, divided: bool = F
     Raises
     ------
     BinlogError
-        There is no such log; numbers do not fit.
+        The log does not exist, or numbers do not fit.
     """
     size = options.split_size if divided else None
     splits = plan_splits(list(paths), size, storage_options=options.storage_options)
@@ -178,7 +178,7 @@ def _divided(paths: list[str], options: SourceOptions, run: Run) -> list[Part]:
 
 
 def _from_position(splits: list[Split], position: int) -> list[Split]:
-    """Without what lies before a position in the first log, where a transaction is known to begin."""
+    """The splits without what is before a position in the first log at which a transaction begins."""
     first = splits[0]
     ends = [s.end for s in splits if s.path == first.path]
     if ends[-1] is not None and ends[-1] < position:

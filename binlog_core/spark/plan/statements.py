@@ -78,7 +78,7 @@ def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
 
 
 def _names(statement: LoggedStatement, table: str) -> bool:
-    """Whether a statement that changes rows, and is logged instead of them, has the table's name in it.
+    """Whether a statement that was logged instead of its row changes has the table's name in it.
 
     What triggers and foreign keys do to other tables is not looked for.
     """
@@ -174,7 +174,7 @@ def _alter(reader: TokenReader, database: str, table: str) -> TableStatement:
         elif reader.symbol() == ")":
             depth -= 1
         elif depth == 0 and reader.word() in _PARTITION_VERBS and reader.word(1) in ("PARTITION", "TABLE"):
-            kind = "unknown"  # of a part of the rows, and it is not known which
+            kind = "unknown"  # it changes a part of the rows, and it is not known which
         elif depth == 0 and reader.word() in ("DISCARD", "IMPORT"):
             kind = "unknown"
         elif depth == 0 and reader.word() in ("MODIFY", "CHANGE", "CONVERT"):

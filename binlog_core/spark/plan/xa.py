@@ -1,6 +1,6 @@
 """``xa="committed"``: rows of a prepared XA transaction, logged at XA PREPARE, come as of XA COMMIT.
 
-The log is told of the end of such a transaction later, maybe in another file, and maybe it never ends. So a
+The end of such a transaction is logged later, maybe in another file, and maybe never. So a
 plan walks over the event headers of each log first, and tells each part what became of the transactions
 prepared in it.
 """
@@ -148,7 +148,7 @@ class XaHistory:
         ----------
         split : Split
         below : int or None
-            Those that are committed at this version or after it are not to be read.
+            Transactions committed at this version or later are not read.
         """
         end = 1 << 63 if split.end is None else split.end
         return tuple(
@@ -162,7 +162,7 @@ class XaHistory:
         return None if one.version is not None and below is not None and one.version >= below else one.version
 
     def committed_later(self, since: int, below: int) -> list[tuple[Split, Prepared]]:
-        """Transactions prepared before a version and committed at or after it, with the parts they are."""
+        """Transactions prepared before a version and committed at or after it, with their parts."""
         return [
             (
                 replace(one.log, start=one.begin, end=one.last + 1),
@@ -200,7 +200,7 @@ class _Looking:
     end: int | None
 
     def found(self) -> list[_XaEvent]:
-        """What is there, in order."""
+        """The present ones, in order."""
         begins: list[int] = []
         stop = 1 << 63 if self.end is None else self.end
 

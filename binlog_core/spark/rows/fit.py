@@ -54,7 +54,7 @@ class FrameSchema:
         The user gave it: columns that it does not name are not wanted.
     on_schema_change : "fail", "ignore" or "rescue"
     require_absent : bool
-        A row image that lacks columns is an error where there is no `_absent`.
+        A row image that lacks columns is an error if there is no `_absent`.
     """
 
     table: str
@@ -96,7 +96,7 @@ class Fitter:
         Raises
         ------
         SchemaError
-            The definition does not fit, or an image lacks columns and there is no `_absent`.
+            The definition does not fit, or an image lacks columns without `_absent`.
         """
         pa = import_pyarrow()
         fit = self._fit(chunk)
@@ -279,7 +279,7 @@ def _invalid_dates(chunk: Chunk) -> list[tuple[int, str, str]]:
 
 
 def widened(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether every value of a type of ours can be held by another, told from the types alone."""
+    """Whether another type can hold every value of one of our types, by the types alone."""
     pa = import_pyarrow()
     types = pa.types
     if source == target or types.is_null(source):

@@ -1,4 +1,4 @@
-"""Which row images are handed over, what they lack, and what is told of them on demand."""
+"""Which row images are delivered, what they lack, and which columns about them are added on demand."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def all_tables_schema(
     Parameters
     ----------
     metadata : sequence of str
-        Which columns about the change are there on demand.
+        The columns about the change that were requested.
     corrupt : bool
         There is a column for what cannot be read.
     documents : "json", "variant" or "debezium"

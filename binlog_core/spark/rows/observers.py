@@ -61,7 +61,7 @@ class StatementRecorder(Definitions):
 
     @property
     def notes_changes(self) -> bool:
-        """Who is told of a TRUNCATE is told of these."""
+        """Observers of a TRUNCATE also get these."""
         return True
 
     def take(self) -> list[LoggedStatement]:

@@ -1,4 +1,4 @@
-"""How logs are read, told once for the plain function, the export, the data source and the mirror."""
+"""How logs are read: options shared by the plain function, the export, the data source and the mirror."""
 
 from __future__ import annotations
 

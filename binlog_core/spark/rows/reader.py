@@ -1,4 +1,4 @@
-"""`read_split`: a plain function from a split to record batches. Every road into Spark stands on it."""
+"""`read_split`: a plain function from a split to record batches, on which every Spark interface is built."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Selection(Selection):
 
 
 def selection_of(options: ReadOptions, split: Split) -> Selection:
-    """What is read of a split, from transactions that begin in it."""
+    """What is read from a split: the transactions that begin in it."""
     return _Selection(
         tables=options.tables,
         exclude_tables=options.exclude_tables,
@@ -155,7 +155,7 @@ class SplitRows:
         indexed: bool = False,
     ) -> None:
         self.split = split
-        self._indexed, self._by = indexed, options  # `_by`: what is chosen, if not all of it is wanted
+        self._indexed, self._by = indexed, options  # `_by`: the selection, if not everything is wanted
         self.xa = XaRows(prepared or options.prepared.get(split.path, ()))
         self._exact = exact or split.whole
         self.options = options
@@ -262,7 +262,7 @@ class SplitRows:
             yield from indexes.groups(decoder, file, definitions, selection)
 
     def _ordinals_of_all(self) -> Ordinals:
-        """For rows of which some were left out: another pass counts all of them, and decodes no value."""
+        """For a selection of rows: another pass counts all of them without decoding values."""
         options = replace(self.options, pushed=None, columns={"*": ()}, statements=False)
         every = SplitRows(self.split, options, exact=self._exact, indexed=self._indexed)
         every._by = self.options

@@ -1,4 +1,4 @@
-"""Definitions of tables by their place in the logs: what the reader of a part needs to know."""
+"""Table definitions by their place in the logs, for readers of a part."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Located(Definitions):
 
     @property
     def follows(self) -> bool:
-        """The decoder asks again after each statement."""
+        """Whether the decoder asks again after each statement."""
         return True
 
     def complete(self, table: Table, report: Report, *, path: str, offset: int) -> Table:

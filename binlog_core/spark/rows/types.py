@@ -124,7 +124,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _no_geometry(kind: pa.DataType) -> pa.DataType:
-    """A struct of SRID and WKB, told not to be Spark's own GEOMETRY: Spark 4.1 fails where it is not told."""
+    """A struct of SRID and WKB, marked as different from Spark's own GEOMETRY: Spark 4.1 fails without it."""
     pa = import_pyarrow()
     if not pa.types.is_struct(kind) or kind.get_field_index("wkb") < 0:
         return kind

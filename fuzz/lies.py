@@ -59,7 +59,7 @@ def mutated(data: bytes, most: int, seed: int) -> bytes | None:
 
 
 def events_of(data: bytes, checksum: int) -> list[Event]:
-    """As their lengths tell; an end that is no event stays what it is."""
+    """Split by their lengths; an end that is not an event stays as it is."""
     found, at = [], 0
     while at + HEADER + checksum <= len(data):
         length = int.from_bytes(data[at + 9 : at + 13], "little")

@@ -42,7 +42,7 @@ def write(connection: Any, transactions: int, seed: int) -> None:
 
 
 def logs_of(connection: Any) -> dict[str, bytes]:
-    """The server's own files; where it keeps them out of our sight, what it sends of them."""
+    """The server's own files, or what it sends of them if they are not accessible."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES LIKE 'log_bin_basename'")
         folder = Path(cursor.fetchone()[1]).parent

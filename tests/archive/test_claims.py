@@ -41,7 +41,7 @@ def test_a_second_archiver_on_another_machine_is_refused(target: Any, tmp_path: 
 
 
 def test_a_claim_has_one_length_whatever_the_time(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else who reads it while it is renewed may read a part of it, and take over from one that lives."""
+    """Otherwise a reader may see a part of it during renewal, and take over from a living archiver."""
     store = Store(*target, patience=1.0, stop=threading.Event())
     mine = Claim(store, 90.0)
     mine.begin()

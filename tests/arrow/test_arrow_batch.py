@@ -1,4 +1,4 @@
-"""A batch on its way to Arrow: change columns, chosen rows, JSON, and who reads the stream."""
+"""From a batch to Arrow: change columns, chosen rows, JSON, and readers of the stream."""
 
 from __future__ import annotations
 

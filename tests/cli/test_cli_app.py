@@ -55,7 +55,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        ("", (*COMMANDS, "mirror")),  # which has commands of its own
+        ("", (*COMMANDS, "mirror")),  # which has its own commands
         ("ver", ("verify", "versions")),
         ("rows --fl", ("--flashback",)),
         ("rows --format ", ("text", "jsonl", "csv", "arrow", "parquet", "sql", "debezium")),

@@ -39,7 +39,7 @@ def test_export_tells_what_it_wrote(tmp_path: Path) -> None:
     where = [GOLDEN.path, tmp_path / "out", "--current", tmp_path / "now"]
     done = run("export", *where, "--master", "local[1]", "--show", "1", "--split-size", "2k")
     assert done.returncode == 0, done.stderr
-    # Nothing of Spark's own, and no progress bar where nobody looks
+    # Nothing from Spark itself, and no progress bar without a terminal
     (line,) = done.stderr.splitlines()
     assert re.match(r"slowest split: \d+\.\d\d s, \d+\.\d times the mean", line)
     ops = [row["op"] for row in GOLDEN.truth]

@@ -1,4 +1,4 @@
-"""Progress: for who waits at a terminal, and nobody else."""
+"""Progress is shown only on a terminal."""
 
 from __future__ import annotations
 

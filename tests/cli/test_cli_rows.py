@@ -127,7 +127,7 @@ def test_damaged_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("rows",), ("rows", "-f", "sql"), ("events",)], ids=" ".join)
 def test_follow(command: tuple[str, ...], tmp_path: Path) -> None:
-    """What is there comes at once, what is written next soon after; then the next log."""
+    """What is there comes immediately, what is written next soon after; then the next log."""
     data = LOG.read_bytes()
     path = tmp_path / "bin.000001"
     path.write_bytes(data[:3000])

@@ -31,7 +31,7 @@ def rows(*arguments: object) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", SIMPLE)
 def test_jsonl(name: str) -> None:
-    """Integers and decimals stand in the truth as they do in JSON here."""
+    """The truth has integers and decimals as this JSON has them."""
     golden = next(g for g in golden_logs() if g.name == name)
     want = [(c["op"], c["db"], c["table"], c["before"], c["after"]) for c in golden.truth]
     got = [(c["op"], c["database"], c["table"], c["before"], c["after"]) for c in rows(golden.path)]
@@ -138,7 +138,7 @@ def test_errors_of_pyarrow_at_the_end_are_one_line(
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "sql"])
 def test_long_members_do_not_fill_memory(form: str, tmp_path: Path) -> None:
-    """260 MB of text out of 20 kB; each value is there."""
+    """260 MB of text out of 20 kB, with every value."""
     import tracemalloc
 
     from support.writer import Log, Table

@@ -1,4 +1,4 @@
-"""Rows decoded into Arrow columns at once, without records: they must be those that come by way of records.
+"""Rows decoded straight into Arrow columns must equal those that come through records.
 
 A batch is decoded so once the one before it of its shape was asked for columns. The way through records is
 held against the servers by test_truth.py and test_arrow_truth.py.
@@ -96,7 +96,7 @@ def mapped(tmp_path: Path, data: bytes) -> Path:
 
 
 def read(path: Path, group_rows: int = 100, **options: Any) -> tuple[list[pa.RecordBatch], int]:
-    """The columns, and how many batches were decoded into them at once."""
+    """The columns, and how many batches were decoded straight into them."""
     out, at_once = [], 0
     with binlog_core.open(path, limits=Limits(group_rows=group_rows), **options) as log:
         for batch in log.batches():
@@ -128,7 +128,7 @@ def is_columns(batch: ChangeBatch) -> bool:
 
 
 def check(path: Path, group_rows: int = 100, **options: Any) -> int:
-    """Both ways give the same; how many batches were columns at once."""
+    """Both ways give the same; returns how many batches were decoded straight into columns."""
     expected = by_records(path, group_rows, **options)
     found, at_once = read(path, group_rows, **options)
     assert found == expected
@@ -148,7 +148,7 @@ def test_golden_logs(golden: Golden) -> None:
         expected = [(batch.array.tobytes(), batch.invalid.tobytes()) for batch in log.batches()]
     try:
         check(golden.path, 4, **options)
-    except DecodeError as error:  # values that Arrow does not take: it is told both ways
+    except DecodeError as error:  # values that Arrow does not take are reported both ways
         with pytest.raises(DecodeError) as again:
             by_records(golden.path, 4, **options)
         assert str(again.value) == str(error)
@@ -317,7 +317,7 @@ def test_tables_that_take_turns_and_an_alter_in_the_middle(tmp_path: Path) -> No
 
 
 def test_the_end_of_the_file(tmp_path: Path) -> None:
-    """Where whole words after the last row would be loaded from after the file."""
+    """Loading whole words after the last row would read beyond the file."""
     data = written([row(i) for i in range(500)], to_event=50)
     end = data.rindex(b"binlog.000002") - 8 - 19
     for cut in (0, 31):  # the rotation; and the commit
@@ -344,7 +344,7 @@ def test_text_that_is_none(tmp_path: Path, text_errors: Any) -> None:
 
 @pytest.mark.parametrize("to_event", [2, 40])
 def test_rows_that_cannot_be(tmp_path: Path, to_event: int) -> None:
-    """Damage of a value and of a length, told as it is told of records, and the rest is read."""
+    """Damage of a value and of a length is reported as for records, and the rest is read."""
     rows = [row(i) for i in range(300)]
     good = written(rows, to_event=to_event)
     at = good.index("é".encode() * 131 + b"\x03abc")
@@ -491,7 +491,7 @@ def test_rows_of_compressed_events_stay_in_order_among_others(tmp_path: Path, ve
         _rows.columns_from(least)
         with binlog_core.open(path, limits=Limits(group_rows=100)) as opened:
             batches = [(batch, batch.to_arrow()) for batch in opened.batches()]
-        # Whatever its values lie in, a group has one batch of a definition.
+        # Wherever its values are, a group has one batch per definition.
         assert [len(batch) for batch, _ in batches] == [104, 104, 32]
         found = [values([arrow for _, arrow in batches], name) for name in ("id", "note", "data")]
         assert list(zip(*found, strict=True)) == [(one["id"], one["note"], one["data"]) for one in rows]

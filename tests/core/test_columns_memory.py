@@ -1,4 +1,4 @@
-"""Who holds the memory of Arrow columns, for how long, and what batches of one shape share."""
+"""Who owns the memory of Arrow columns, for how long, and what batches of one shape share."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_limit_is_the_logs() -> None:
 
 
 def test_few_rows_take_little() -> None:
-    """Room is made for the rows that there are, not for a whole tile of them."""
+    """Room is made for the present rows, not for a whole tile."""
     columns = [column(f"c{i}", Kind.BINARY, charset="binary", pad_to=255) for i in range(1000)]
     batch = make_batch(columns, [{f"c{i}": b"x" for i in range(1000)}])
     batch.arrow_bytes = 4 << 20

@@ -1,4 +1,4 @@
-"""Small batches that become Arrow together, each a slice: they must be those that come on their own.
+"""Small batches converted to Arrow together, each a slice, must equal those converted alone.
 
 By themselves they come through `export`, which is held against the servers by test_arrow_truth.py.
 """
@@ -200,7 +200,7 @@ def test_too_large_together() -> None:
 
 
 def test_streams_have_none(together: list[int]) -> None:
-    """Their values lie in each batch's own memory."""
+    """Their values are in each batch's own memory."""
     with binlog_core.open(io.BytesIO(log())) as source:
         found = [batch.to_arrow() for batch in source.batches()]
     assert not together

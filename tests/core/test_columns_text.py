@@ -1,4 +1,4 @@
-"""Text on its way to Arrow: steps of the copying loop, both ways to compile it, and what is no UTF-8."""
+"""From text to Arrow: steps of the copying loop, both ways to compile it, and what is not UTF-8."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_no_utf8_at_every_place(place: int, bad: bytes) -> None:
 
 @pytest.mark.parametrize("place", [1, 2, 3])
 def test_a_character_cut_between_two_values(place: int) -> None:
-    """Valid one after the other, but neither is by itself."""
+    """Valid together, but not each alone."""
     whole = "\U0001f40b".encode()
     batch = make_batch(TEXT, [{"t": b"x" * 60 + whole[:place]}, {"t": b""}, {"t": whole[place:] + b"y"}])
     with pytest.raises(DecodeError, match="record 0"):

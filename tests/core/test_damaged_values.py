@@ -1,4 +1,4 @@
-"""Compressed values that are damaged: their change is lost, or the error comes after what lies before it."""
+"""Damaged compressed values: their change is lost, or the error comes after what is before it."""
 
 from __future__ import annotations
 

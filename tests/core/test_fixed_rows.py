@@ -165,7 +165,7 @@ def test_nulls_between(kind: str, nulls: Sequence[int]) -> None:
 @pytest.mark.parametrize("where", [[0], [100], [127, 128], [299], range(0, 300, 2)], ids=str)
 @pytest.mark.parametrize("name", ["day", "at", "stamp"])
 def test_dates_that_are_none(name: str, where: Sequence[int]) -> None:
-    """They are told beside the records, each with its row."""
+    """They are reported beside the records, each with its row."""
     rows = rows_of(["id", name], 300)
     zero = {"day": "0000-00-00", "at": "2020-02-31 10:11:12.125", "stamp": "0000-00-00 00:00:00"}[name]
     for i in where:
@@ -234,7 +234,7 @@ def test_partial_updates_have_bytes_between_their_images() -> None:
 
 @pytest.mark.parametrize("row", [0, 5, 8, 127, 128, 200])
 def test_a_value_that_is_none(row: int) -> None:
-    """What lies before it is delivered, and the error names row and column."""
+    """What is before it is delivered, and the error names row and column."""
     table = table_of(["id", "price"])
     rows = rows_of(["id", "price"], 250)
     present = [True, True]
@@ -284,7 +284,7 @@ def test_the_limit_of_records_holds() -> None:
 
 
 def test_a_log_that_ends_behind_the_rows() -> None:
-    """No byte lies after the last row: it is decoded from a copy with room after it."""
+    """There is no byte after the last row: it is decoded from a copy with room after it."""
     names = ["tiny"]
     table = table_of(names)
     log = Log("8.0.36", checksum=False)
@@ -334,7 +334,7 @@ def test_neighbouring_zero_dates(kind: str) -> None:
 
 
 def test_every_day_of_the_calendar() -> None:
-    """First and last days of each month, and what lies beside them, as Python's calendar has them."""
+    """First and last days of each month, and their neighbours, as Python's calendar has them."""
     fields = [
         (year, month, day)
         for year in (*range(10010), 10082, 16000, 32767)

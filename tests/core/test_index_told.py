@@ -1,4 +1,4 @@
-"""What an index is told in one pass, against NumPy's many."""
+"""What an index receives in one pass, compared with many passes of NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows events that cannot be, made by hand: each its own error, and what lies around them is read.
+"""Invalid rows events, made by hand: each has its own error, and what is around them is read.
 
 A sweep over every byte (test_damage.py) does not meet these, since the servers' logs lack what they damage.
 """
@@ -104,7 +104,7 @@ def test_a_malformed_event(table: Table, code: int, body: bytes, says: str) -> N
 
 
 def test_rows_of_an_event_up_to_the_malformed_one_keep_no_side_entries() -> None:
-    """The date that no calendar has stands in the row that is cut: it must not be told of another row."""
+    """The invalid date is in the row that is cut off: it must not be reported for another row."""
     row = b"\0" + struct.pack("<I", 2) + b"\0\0\0"
     bad = b"\0" + struct.pack("<I", 2) + b"\xff\xff\xff" + struct.pack("<H", 9999)
     data, at = framed(DATED, (30, head(columns=3) + b"\7" + row + b"\0\0" + bad))
@@ -120,7 +120,7 @@ def test_rows_of_an_event_up_to_the_malformed_one_keep_no_side_entries() -> None
 
 
 def test_a_value_of_a_column_that_is_not_wanted_is_checked_too() -> None:
-    """It is stepped over, and its length must not lead after the event."""
+    """It is skipped, and its length must not lead beyond the event."""
     data, at = framed(PLAIN, (30, head() + b"\3\0" + struct.pack("<I", 2) + b"\xff\xff"))
     with binlog_core.open(data, columns=["id"]) as log, pytest.raises(DecodeError, match="past") as caught:
         list(log.rows())

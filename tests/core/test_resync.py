@@ -104,7 +104,7 @@ def test_chance_is_not_taken_for_events() -> None:
 
 
 def test_a_log_inside_a_blob_is_no_log() -> None:
-    """Somebody keeps binary logs in BLOBs: their positions do not fit, whatever their checksums say."""
+    """Binary logs stored in BLOBs: their positions do not fit, whatever their checksums say."""
     inner = next(g for g in golden_logs("maria118/dml_partitioned")).data
     log = Log("11.8.6-MariaDB")
     log.gtid_list()

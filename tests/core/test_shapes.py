@@ -237,7 +237,7 @@ def test_wide_and_long(read: Read) -> None:
 
 @both
 def test_empty_update_image(read: Read) -> None:
-    """An after-image without any column is no bytes at all: one row, and no value."""
+    """An after-image without any column has no bytes at all: one row, and no value."""
     log = Log("8.0.36")
     table = Table("d", "t", SMALL)
     log.update(table, [(ROWS[0], ROWS[1])], after_columns=[])
@@ -346,7 +346,7 @@ def test_rows_of_many_tables_are_their_own() -> None:
 
 @pytest.mark.parametrize("length", [0, 12, 14, 18, 256])
 def test_no_header_has_such_a_length(length: int) -> None:
-    """Between 13 bytes (version 1) and 19 there is no layout: the core refuses to be told of one."""
+    """Between 13 bytes (version 1) and 19 there is no layout: the core refuses one."""
     lengths = canonical = np.arange(256, dtype=np.uint8)
     options: dict[str, Any] = {"base": 0, "header_length": length, "canonical": canonical, "checksum": False}
     with pytest.raises(ValueError, match="header_length"):

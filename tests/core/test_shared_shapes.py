@@ -1,6 +1,6 @@
 """Tables of one shape share a plan, and the loop defines them without asking Python.
 
-What each of them is to be asked for, reported, limited and told apart by stays its own.
+What is requested, reported, limited and compared stays separate for each of them.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def test_many_tables(texts: bool, options: dict[str, Any], tmp_path: Path) -> No
 
 
 def test_many_tables_in_a_log_that_is_cut() -> None:
-    """What lies ahead may not be there."""
+    """What comes next may be missing."""
     data = log_of_many(random.Random(2), texts=True).getvalue()
     every = truth(data)
     for cut in range(1, 400, 7):
@@ -234,7 +234,7 @@ def test_columns_are_selected_by_name(pattern: str) -> None:
 
 @pytest.mark.parametrize("most", [16384, 4])
 def test_what_the_log_does_not_tell_is_counted_for_each(most: int) -> None:
-    """Also of tables that are defined again, since too many were known."""
+    """Also for tables that are defined again because too many were known."""
     tables = of_names(metadata=None)
     data = log_of(tables, rounds=2).getvalue()
     with binlog_core.open(data, limits=Limits(table_definitions=most)) as log:
@@ -340,7 +340,7 @@ def test_each_broken_definition_of_a_shape_is_counted() -> None:
 
 
 def test_the_limit_of_one_transaction() -> None:
-    """Tables that the loop defines by itself count like all others."""
+    """Tables that the loop itself defines count like all others."""
     tables = [Table("d", f"t{i}", COLUMNS) for i in range(60)]
     data = log_of(tables, rounds=1, together=True).getvalue()
     for kept, most in ((3, 48), (2, 32)):

@@ -752,7 +752,7 @@ def test_what_was_not_made_cannot_be_used() -> None:
 
 
 def test_a_flag_is_read_where_it_is() -> None:
-    """Bytes that are moved, or grow, leave nothing after that would be read."""
+    """Bytes that are moved or grow leave nothing behind that would be read."""
     flag = bytearray(10)
     flag[0] = 1
     changes = Changes((readers for readers in [[]]), SimpleNamespace(flag=flag))
@@ -761,7 +761,7 @@ def test_a_flag_is_read_where_it_is() -> None:
 
 
 def test_texts_of_formats_are_those_of_values() -> None:
-    """Every golden log: what is made of a column at once is what is made of its values one by one."""
+    """Every golden log: a column converted as a whole equals its values converted one by one."""
     from support.golden import golden_logs
 
     from binlog_core.cli.text import csv_field, json_line, plain

@@ -39,7 +39,7 @@ def test_the_last_boundary() -> None:
 
 
 def test_the_gtids_up_to_the_last_boundary() -> None:
-    """Those before the log, and of each transaction up to there what SHOW BINLOG EVENTS has of it."""
+    """Those before the log, and for each transaction up to there what SHOW BINLOG EVENTS shows."""
     [before] = [e["info"] or "" for e in GTID.events if e["type"] == "Previous_gtids"]
     named = [e for e in GTID.events if e["type"] in ("Gtid", "Gtid_tagged_log_event")]
     stop = named[3]["pos"]

@@ -1,4 +1,4 @@
-"""Groups: how rows are parted, and where reading continues after them."""
+"""Groups: how rows are divided, and where reading continues after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of a log's tables: dropped and made again, and bounded."""
+"""Plans of a log's tables: their number is limited, and dropped ones are made again."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def script(plan: UndoPlan) -> list[bytes]:
 
 
 def without_dates(plan: UndoPlan) -> list[tuple[Any, ...]]:
-    """Rows, except for the dates that no calendar has: an export has NULL for them."""
+    """Rows without the invalid dates, for which an export has NULL."""
 
     def image(values: Any, columns: Any) -> Any:
         dates = ("DATE", "DATETIME", "TIMESTAMP")

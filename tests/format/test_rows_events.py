@@ -1,4 +1,4 @@
-"""MariaDB's compressed rows events, and the plain ones that they stand for: by hand."""
+"""MariaDB's compressed rows events and their plain forms, made by hand."""
 
 from __future__ import annotations
 

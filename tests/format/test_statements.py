@@ -1,4 +1,4 @@
-"""What a statement does, told by its first words."""
+"""What a statement does, judged by its first words."""
 
 from __future__ import annotations
 

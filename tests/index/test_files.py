@@ -1,4 +1,4 @@
-"""The file of an index: what damage and an interrupted writer make of it."""
+"""The file of an index, damaged or written by an interrupted writer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_no_damage_of_an_index_takes_a_row_away(tmp_path: Path) -> None:
 
 
 def sealed(path: Path) -> dict[str, Any]:
-    """What the seal of an index tells."""
+    """The content of an index's seal."""
     data = path.read_bytes()
     end = data.index(b"BCINDEX1")
     length = int.from_bytes(data[end - 8 : end - 4], "little")
@@ -89,7 +89,7 @@ def sealed(path: Path) -> dict[str, Any]:
 
 
 def forge(path: Path, told: dict[str, Any], data: bytes = b"") -> None:
-    """An index with right checksums: `data` lies after what was there, and it has this seal."""
+    """An index with right checksums: `data` is appended to it, and it gets this seal."""
     with open(path, "a+b") as file:
         file.write(data + bytes(4) + b"PAR1")
     with open(path, "r+b") as file:
@@ -129,7 +129,7 @@ LIES: dict[str, Callable[[dict[str, Any]], bytes]] = {
 
 @pytest.mark.parametrize("said", LIES)
 def test_forged_indexes_are_told_and_not_used(tmp_path: Path, said: str) -> None:
-    """Whoever writes an index can have right checksums; the rest is checked before it is believed."""
+    """A forged index can have right checksums; the rest is checked before it is used."""
     path = write_log(tmp_path / "bin.000001", 0)
     index(path)
     told = sealed(tmp_path / NAME)

@@ -70,14 +70,14 @@ def test_unsigned_numbers_keep_their_order() -> None:
 
 
 def test_dense_numbers_need_no_filter() -> None:
-    """Their least and greatest tell as much: half of the numbers between are there."""
+    """Their least and greatest values say as much: half of the numbers between occur."""
     for parts in ([np.arange(0, 100, 2)], [np.arange(50, 100), np.arange(50)]):
         _, told = filters.of_key([filters.Values(INT, 0, parts)])
         assert told == 0
     found, told = filters.of_key([filters.Values(INT, 0, [np.arange(0, 500, 10), np.arange(500, 1000, 10)])])
     assert (told, found.tolist()) == (1, hashes(range(0, 1000, 10)).tolist())
     _, told = filters.of_key([filters.Values(INT, 0, [np.array([0, 9, 9, 9, 9, 9, 9])])])
-    assert told == 1  # of ten numbers two are there, however often
+    assert told == 1  # of ten numbers two occur, however often
     pair = [np.arange(100) * 1000, np.arange(100) * 7919 % 100_000]
     found, told = filters.of_key([filters.Values(INT, i, [values]) for i, values in enumerate(pair)])
     assert (told, len(found)) == (0b11 | filters.JOINED, 300)

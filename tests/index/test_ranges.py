@@ -1,4 +1,4 @@
-"""Ranges: where they are cut, what headers tell of them, and where they end."""
+"""Ranges: where they are cut, what headers show about them, and where they end."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::binlog_core.BinlogWarning")
 
 
 def tables(n: int, *, times: int = 1) -> bytes:
-    """A row in each of n tables, each in a transaction of its own."""
+    """A row in each of n tables, each in its own transaction."""
     log = Log(checksum=False)
     for _ in range(times):
         for i in range(n):

@@ -1,4 +1,4 @@
-"""``binlog_core.inspect.verify`` of hostile logs: what it keeps is bounded, all of it is counted."""
+"""``binlog_core.inspect.verify`` of hostile logs: what it keeps is bounded, everything is counted."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .cursor import Cursor, Malformed
 
 
 def decrypt_mysql(data: bytes, keyring: bytes) -> bytes:
-    """The plain log after the 512-byte header."""
+    """The plain log, which follows the 512-byte header."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     cur = Cursor(data[5:512])

@@ -30,7 +30,7 @@ Node = Object | Array | str  # a scalar is its text
 
 
 def parse_document(raw: bytes) -> Node:
-    """A whole value; no bytes at all stand for JSON null."""
+    """A whole value; no bytes at all mean JSON null."""
     return parse(raw[0], raw[1:], 0) if raw else "null"
 
 

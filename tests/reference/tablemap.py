@@ -1,4 +1,4 @@
-"""TABLE_MAP: columns, and what the optional metadata of either vendor says of them."""
+"""TABLE_MAP: columns, and what the optional metadata of either vendor says about them."""
 
 from __future__ import annotations
 

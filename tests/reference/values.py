@@ -19,7 +19,7 @@ EXACT = decimal.Context(prec=200)
 
 
 def take_value(cur: Cursor, column: Column) -> Any:
-    """One non-NULL value. JSON comes as its bytes: a partial update's are no document."""
+    """One non-NULL value. JSON comes as its bytes: those of a partial update are not a document."""
     kind, meta = column.type, column.metadata
     if kind in INTEGER_BYTES:
         return cur.little(INTEGER_BYTES[kind], signed=not column.unsigned)

@@ -1,4 +1,4 @@
-"""What stands in scripts besides statements."""
+"""What scripts contain besides statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts of SQL: what they commit, what they name, and what real clients make of them."""
+"""SQL scripts: what they commit, what they report, and what real clients do with them."""
 
 from __future__ import annotations
 

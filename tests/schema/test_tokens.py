@@ -16,7 +16,7 @@ def texts(sql: str, mode: int = 0) -> list[list[str]]:
 def test_statements_are_taken_one_after_another() -> None:
     assert texts(";; a b; c;") == [["a", "b"], ["c"]]
     assert texts("") == texts(" ; -- x") == []
-    # What nobody took of a statement does not come with the next.
+    # Tokens of a statement that were not taken do not appear in the next.
     assert [next(statement).text for statement in tokenize_statements("a b (c); d 'e'; f")] == ["a", "d", "f"]
 
 

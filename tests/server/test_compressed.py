@@ -168,7 +168,7 @@ def test_a_server_that_does_not_compress_says_so() -> None:
 
 
 def test_frames_that_are_counted_anew() -> None:
-    """As a semi-synchronous server does after an event that it wants acknowledged."""
+    """As a semi-synchronous server does after an event that needs an acknowledgement."""
     wire = b"".join(len(one).to_bytes(3, "little") + bytes((at, 0, 0, 0)) + one for at, one in NUMBERED)
     for may_restart in (True, False):
         frames, target = Frames(), memoryview(bytearray(100))

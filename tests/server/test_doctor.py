@@ -30,7 +30,7 @@ def test_the_cure_for_missing_names_is_a_schema_that_can_be_given(settings: dict
 
 
 class Told:
-    """A connection to a server that has some logs."""
+    """A connection to a server with some logs."""
 
     def __init__(self, *logs: tuple[str, int]) -> None:
         self.logs = logs

@@ -50,7 +50,7 @@ def test_large_events_come_in_pieces(connection: Any) -> None:
 
 
 def test_positions_that_the_command_has_no_room_for(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind 4 GiB the log is read from its beginning; here what counts as that is a place in a small one."""
+    """Beyond 4 GiB the log is read from its beginning; here the limit is a place in a small log."""
     run(connection, "FLUSH BINARY LOGS")
     begin = status(connection)
     write(connection, 0, 3)

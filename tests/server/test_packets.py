@@ -1,4 +1,4 @@
-"""Packets into events: any split of the bytes gives the same events, and what is no packet is refused."""
+"""Packets into events: any split of the bytes gives the same events, and what is not a packet is refused."""
 
 import random
 import struct

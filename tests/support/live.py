@@ -44,5 +44,5 @@ def rows_of(log: binlog_core.Log) -> Any:
 
 
 def is_mariadb(connection: Any) -> bool:
-    """Whether it is no MySQL."""
+    """Whether it is not MySQL."""
     return "MariaDB" in connection.get_server_info()

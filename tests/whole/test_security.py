@@ -1,4 +1,4 @@
-"""What SECURITY.md says: names of a log are no paths, SQL, HTML, terminal commands; nothing is unpickled."""
+"""What SECURITY.md says: names in a log are not paths, SQL, HTML or terminal commands; nothing unpickled."""
 
 from __future__ import annotations
 

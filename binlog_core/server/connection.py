@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -368,6 +368,9 @@ class Connection:
 
     def close(self) -> None:
         """End it, without a word to the server; may be called again."""
+        if (sock := self._connection._sock) is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # or who waits for an answer would go on waiting
         self._connection._force_close()
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -238,6 +238,7 @@ class Copier:
         table = f"{quoted(selection.table.database)}.{quoted(selection.table.name)}"
         where = f" WHERE {chunk.condition}" if chunk.condition else ""
         sql = f"SELECT {', '.join(selection.expressions)} FROM {table}{where}"
+        read = batches_of(connection, sql, selection, rate=self.rate)
         count, writer = 0, None
         try:
             filesystem.create_dir(f"{directory}/{chunk.folder}", recursive=True)
@@ -247,7 +248,7 @@ class Copier:
                 ExitStack() as written,  # before its file, or it would complain when collected
             ):
                 undone.callback(_delete, filesystem, path)
-                for rows in _groups(_ahead(batches_of(connection, sql, selection, rate=self.rate))):
+                for rows in _groups(_ahead(read, connection.close)):
                     if writer is None:
                         writer = pyarrow.parquet.ParquetWriter(
                             sink,
@@ -294,13 +295,17 @@ def batches_of(
             time.sleep(max(next_at - time.monotonic(), 0))
 
 
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read each item while the results of those before it are written."""
+def _ahead(batches: Iterator[pa.RecordBatch], give_up: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    """Read each item while the results of those before it are written; `give_up` ends a wait for the next."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
+        try:
             coming = pool.submit(next, batches, None)
-            yield batch
+            while (batch := coming.result()) is not None:
+                coming = pool.submit(next, batches, None)
+                yield batch
+        except BaseException:  # of what is made of them, too
+            give_up()
+            raise
 
 
 def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

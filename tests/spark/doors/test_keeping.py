@@ -20,7 +20,7 @@ import pyarrow as pa
 from binlog_core import ArchiveError, AuthenticationError
 from binlog_core.archive import archive
 from binlog_core.archive.files import locked
-from binlog_core.spark import read_changes, register, start_session
+from binlog_core.spark import read_changes, register
 from binlog_core.spark.doors.changes import ChangeReader
 from binlog_core.spark.doors.keeping import ArchiveKeeper
 from binlog_core.spark.doors.streaming import BinlogStreamReader
@@ -69,13 +69,12 @@ def _options(secret: Path) -> dict[str, str]:
 
 @needs_server
 def test_a_stream_keeps_the_archive_that_it_reads(
-    sql: Callable[[str], Any], secret: Path, tmp_path: Path
+    sql: Callable[[str], Any], secret: Path, tmp_path: Path, spark: Any
 ) -> None:
     folder, checkpoint = str(tmp_path / "archive"), str(tmp_path / "checkpoint")
     sql("CREATE TABLE t (id INT PRIMARY KEY, text VARCHAR(30))")
     sql("INSERT INTO t VALUES (1, 'one'), (2, 'two')")
     archive(SERVER, folder, until="now", start="now")  # not all that other tests have written
-    spark = start_session("local[2]")
     register(spark)
     batches: dict[int, list[Any]] = {}
 

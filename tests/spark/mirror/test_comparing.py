@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ SCHEMA = pa.schema({"a": pa.int32(), "b c": pa.string(), "v": pa.int64()})
 
 
 @pytest.fixture(scope="module")
-def session() -> Any:
-    return start_session("local[2]")
+def session() -> Iterator[Any]:
+    session = start_session("local[2]")
+    yield session
+    session.stop()  # another master would not hold for those who start one next
 
 
 def test_which_keys_differ(session: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sqlite3
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_rows_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(batches_of(server, "SELECT * FROM shop.t", selection))
     assert max(batch.num_rows for batch in found) == 2
     assert [row["c"] for batch in found for row in batch.to_pylist()] == list(range(5))
+
+
+def test_an_error_in_what_is_made_of_rows_does_not_wait_for_a_silent_server() -> None:
+    from binlog_core.spark.mirror.copies import _ahead
+
+    given_up = threading.Event()
+
+    def batches() -> Iterator[Any]:
+        yield 1
+        assert given_up.wait(60), "the server's next word was waited for"
+
+    found = _ahead(batches(), given_up.set)
+    assert next(found) == 1
+    found.close()  # type: ignore[attr-defined]
+    assert given_up.is_set()
 
 
 def test_rows_come_no_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from binlog_core import BinlogError, BinlogWarning, DivergedError, MirrorError, 
 from binlog_core.archive import archive
 from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
+from binlog_core.server.connection import Connection
 from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
 from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog
@@ -447,6 +449,24 @@ def test_a_copy_whose_files_are_cleaned_away_is_read_again(
     sql("UPDATE t SET v = 5 WHERE id = 1")
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert rows_of(tmp_path) == [(1, 5), (2, 2)]
+
+
+def test_who_waits_on_a_connection_that_is_closed_waits_no_longer(url: str, sql: Sql) -> None:
+    connection = Connection(Address.of(url))
+    ended: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(BinlogError):
+            list(connection.stream("SELECT SLEEP(500)"))
+        ended.append("")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not sql("SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(500)'"):
+        time.sleep(0.05)
+    connection.close()
+    thread.join(100)
+    assert ended == [""]
 
 
 def test_a_table_that_arrow_cannot_hold_stops_alone(

@@ -94,8 +94,10 @@ def sql() -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Any:
-    return start_session("local[2]")
+def session() -> Iterator[Any]:
+    session = start_session("local[2]")
+    yield session
+    session.stop()  # another master would not hold for those who start one next
 
 
 def rows_of(lake: Path, table: str, form: Form | None = None) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ import datetime as dt
 import fcntl
 import os
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,8 @@ class ParquetDirectory(Destination):
     ) -> None:
         super().__init__(output, run_id, storage_options=storage_options)
         self._manifest: dict[str, Any] | None = None
-        self._overwrite, self._lock = overwrite, -1
+        self._overwrite = overwrite
+        self._lock: int | None = None
         parent, _, name = self.path.rpartition("/")
         self._staging = f"{parent}/.{name}.{uuid.uuid4().hex}{_STAGING}"
         self._replaces = self._check(overwrite)
@@ -175,10 +177,11 @@ class ParquetDirectory(Destination):
         try:
             self.filesystem.create_dir(f"{self._staging}/written", recursive=True)
             self.filesystem.create_dir(f"{self._staging}/complete", recursive=True)
-            # A run first takes a lock and then looks for others: of two at a time, at most one continues.
-            self._lock = self._locked(self._staging)
-            self._replaces = self._check(self._overwrite)
-            self._delete_remains()
+            with self._alone():
+                # A run first takes a lock and then looks for others: of two at a time, one continues.
+                self._lock = self._locked(self._staging)
+                self._replaces = self._check(self._overwrite)
+                self._delete_remains()
         except OSError as error:
             raise BinlogError(f"the output cannot be written: {error}", path=self.output) from error
 
@@ -254,25 +257,45 @@ class ParquetDirectory(Destination):
 
         return bool(self.filesystem.get_file_info(path).type is FileType.Directory)
 
-    def _remains(self) -> list[str]:
-        """Staging directories of other runs: left by killed runs if no process holds their lock."""
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else begins on this machine: two would refuse each other."""
+        with contextlib.ExitStack() as held:
+            if self.filesystem.type_name == "local":
+                folder = os.open(os.path.dirname(self._staging), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                held.callback(os.close, folder)
+                with contextlib.suppress(OSError):  # some file systems have no locks
+                    fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
+    def _remains(self) -> Iterator[str]:
+        """Staging directories of other runs, which were killed; each is locked meanwhile.
+
+        Raises
+        ------
+        BinlogError
+            A process still holds the lock of one.
+        """
         from pyarrow.fs import FileSelector
 
         parent, _, name = self.path.rpartition("/")
         try:
             found = self.filesystem.get_file_info(FileSelector(parent, allow_not_found=True))
         except OSError:  # of a store that lists nothing but the output
-            return []
-        return [
-            info.path
-            for info in found
-            if info.base_name.startswith(f".{name}.")
-            and info.base_name.endswith(_STAGING)
-            and info.path != self._staging
-        ]
+            return
+        for info in found:
+            own = info.base_name.startswith(f".{name}.") and info.base_name.endswith(_STAGING)
+            if own and info.path != self._staging and (lock := self._locked(info.path)) is not None:
+                try:
+                    yield info.path
+                finally:
+                    if lock >= 0:
+                        os.close(lock)
 
-    def _locked(self, path: str) -> int:
-        """A descriptor that keeps a directory of this machine for this run until it ends; -1: it has none.
+    def _locked(self, path: str) -> int | None:
+        """A descriptor that keeps a directory of this machine for this run until it ends.
+
+        -1: there are no locks; None: the directory is gone.
 
         Raises
         ------
@@ -283,8 +306,8 @@ class ParquetDirectory(Destination):
             return -1
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except FileNotFoundError:  # it has ended
-            return -1
+        except FileNotFoundError:  # its run has ended
+            return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -300,18 +323,11 @@ class ParquetDirectory(Destination):
 
     def _delete_remains(self) -> None:
         for path in self._remains():
-            lock = self._locked(path)
-            try:
-                self.filesystem.delete_dir(path)
-            finally:
-                if lock >= 0:
-                    os.close(lock)
+            self.filesystem.delete_dir(path)
 
     def _bring_back(self) -> None:
         """Bring back the output that a killed run was about to replace."""
         for path in self._remains():
-            if (lock := self._locked(path)) >= 0:
-                os.close(lock)
             if self._is_there(f"{path}/{_REPLACED}") and not self._is_there(self.path):
                 self.filesystem.move(f"{path}/{_REPLACED}", self.path)
 
@@ -319,9 +335,9 @@ class ParquetDirectory(Destination):
         """Delete the staging directory."""
         with contextlib.suppress(OSError):
             self.filesystem.delete_dir(self._staging)
-        if self._lock >= 0:
+        if self._lock is not None and self._lock >= 0:
             os.close(self._lock)
-            self._lock = -1
+        self._lock = None
 
 
 def _versioned(files: list[FileStatistics]) -> list[tuple[int, str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,30 @@ def test_two_exports_at_once_to_one_output(tmp_path: Path) -> None:
     late.commit([])
     assert run_id(output) == "late"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_of_two_exports_that_begin_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = [ParquetDirectory(str(tmp_path / "out"), name) for name in ("one", "two")]
+    check, both, ended = ParquetDirectory._check, threading.Barrier(2), []
+
+    def together(self: ParquetDirectory, overwrite: bool) -> bool:
+        with contextlib.suppress(threading.BrokenBarrierError):  # the other one waits
+            both.wait(1)
+        return check(self, overwrite)
+
+    def begin(output: ParquetDirectory) -> None:
+        try:
+            output.begin()
+        except BinlogError as error:
+            ended.append(error.message)
+
+    monkeypatch.setattr(ParquetDirectory, "_check", together)
+    threads = [threading.Thread(target=begin, args=(output,)) for output in outputs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [text.partition(":")[0] for text in ended] == ["another export writes to this output"]
 
 
 def test_an_output_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_start_and_stop_position_cut_between_events() -> None:
 
 
 def test_start_behind_the_end_is_an_error() -> None:
-    with pytest.raises(DecodeError, match="lies behind"):
+    with pytest.raises(DecodeError, match="is beyond"):
         all_rows(path_of(GTID), start=10**9)
 
 

@@ -80,7 +80,7 @@ def test_events_do_not_look_at_what_is_outside_of_the_range() -> None:
         log.headers()
     with (
         binlog_core.open(bytes(data), start=len(data) + 1) as log,
-        pytest.raises(DecodeError, match="lies behind"),
+        pytest.raises(DecodeError, match="is beyond"),
     ):
         log.headers()
 

@@ -53,7 +53,7 @@ def test_secrets_of_a_catalog_are_not_kept(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     lake = Lake(str(tmp_path))
     state = new_state("mysql://root@db1", ("shop.*",), "archive")
-    with pytest.raises(ValueError, match="format='iceberg' alone"):
+    with pytest.raises(ValueError, match="only with format='iceberg'"):
         lake.use(state, {"type": "sql"})
     state.format = "iceberg"
     uri = f"sqlite:///{tmp_path}/catalog.db"

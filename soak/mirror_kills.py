@@ -258,11 +258,26 @@ def soak(port: int, kills: int, longest: float, seed: int, lake: Path, form: str
     if not kills:
         time.sleep(2)
         command(port, lake, "run", form)
-        time.sleep(2)
+        found = verified(lake)
+        meanwhile = [f"{one['table']}: {one['reason']}" for one in found if one["reason"]]
+        differ = [one for one in found if one["differ"]]
+        print(
+            f"verify beside the writers: {len(found)} tables; {', '.join(meanwhile) or 'none changed'}",
+            *differ,
+        )
+        if differ or not found:
+            return 1
     stop.set()
     for writer in writers:
         writer.join()
     return proved(port, lake, form, history=kills > 0)
+
+
+def verified(lake: Path) -> list[dict[str, Any]]:
+    """What ``verify`` says of each table."""
+    program = [sys.executable, "-m", "binlog_core.cli", "mirror", "verify", str(lake), "--json"]
+    found = subprocess.run(program, stdout=subprocess.PIPE).stdout.splitlines()
+    return [json.loads(line) for line in found]
 
 
 def proved(port: int, lake: Path, form: str, *, history: bool) -> int:
@@ -282,9 +297,7 @@ def proved(port: int, lake: Path, form: str, *, history: bool) -> int:
     key, gone, *_ = sorted(made.read(people)["id"].to_pylist())
     made.spoil(people, key, gone, "note")
     print(f"the note of people {key} is changed by hand, and {gone} is deleted", flush=True)
-    program = [sys.executable, "-m", "binlog_core.cli", "mirror", "verify", str(lake), "--json"]
-    found = subprocess.run(program, stdout=subprocess.PIPE).stdout.splitlines()
-    told = [one for one in map(json.loads, found) if not one["agrees"]]
+    told = [one for one in verified(lake) if not one["agrees"]]
     print(*told, flush=True)
     whose = [(one["table"], one["changed"], one["missing"], one["extra"], one["reason"]) for one in told]
     return 0 if whose == [(f"{DATABASE}.people", [{"id": key}], [{"id": gone}], [], None)] else 1

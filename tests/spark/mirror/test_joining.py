@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 deltalake = pytest.importorskip("deltalake")
 
-from binlog_core import BinlogWarning  # noqa: E402
+from binlog_core import BinlogError, BinlogWarning  # noqa: E402
 from binlog_core.spark.apply.jobs import Folder  # noqa: E402
 from binlog_core.spark.lake.delta import DeltaLakeTable  # noqa: E402
 from binlog_core.spark.mirror import joining  # noqa: E402
@@ -68,6 +68,22 @@ def test_what_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "gone").rename(tmp_path / before[-1])
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == before
     assert deltalake.DeltaTable(tmp_path).version() == 7
+
+
+def test_another_writers_commit_is_not_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It deletes a row of the files while they are read."""
+    put(tmp_path, 8)
+
+    def late(*arguments: Any) -> Any:
+        found = join(*arguments)
+        deltalake.DeltaTable(tmp_path).delete("id = 3")
+        return found
+
+    monkeypatch.setattr(joining, "join", late)
+    with pytest.raises(BinlogError, match="another writer has committed"):
+        compact(NO_SESSION, DeltaLakeTable(str(tmp_path)), Folder(str(tmp_path)))
+    found = deltalake.DeltaTable(tmp_path).to_pyarrow_table()
+    assert sorted(found["id"].to_pylist()) == [0, 1, 2, 4, 5, 6, 7]
 
 
 def test_files_are_as_large_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -337,6 +337,13 @@ def test_another_writers_commit_is_not_overwritten(
     assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
     assert rows_of(tmp_path) == [(1, 11), (3, 13)]
 
+    met.clear()
+    session: Any = Here()
+    sql("UPDATE t SET v = v + 10")
+    assert [one.stage for one in resync(tmp_path, "refused.t", spark=session)] == ["following"]
+    assert len(met) == 1  # in the copy's commit, too
+    assert rows_of(tmp_path) == [(1, 21), (3, 23)]
+
 
 def test_an_iceberg_table_of_others_is_not_written_to(
     url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import struct
+import sys
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -20,6 +23,7 @@ from support.truth import differences
 from support.writer import Log, Table
 
 import binlog_core
+from binlog_core._walk.resync import Boundaries
 from binlog_core.errors import DecodeError
 from binlog_core.inspect.verify import verify_log as verdict_of
 
@@ -531,11 +535,33 @@ def test_each_byte_of_a_descriptor() -> None:
         data[at] = original
 
 
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Calls of functions, and bytes that were looked through for events."""
+    work: Counter[str] = Counter()
+    find = Boundaries.find
+
+    def looking(self: Boundaries, window: Any, start: int, limit: int, **rest: Any) -> tuple[int, int]:
+        found = find(self, window, start, limit, **rest)
+        work["bytes"] += found[0] - start
+        return found
+
+    def calling(frame: Any, event: str, _: Any) -> None:
+        work["calls"] += event in ("call", "c_call")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Boundaries, "find", looking)
+        sys.setprofile(calling)
+        try:
+            yield work
+        finally:
+            sys.setprofile(None)
+
+
 def test_damage_everywhere_takes_linear_time() -> None:
     """Every second event is broken: each is looked behind once, not to the end of the log."""
-    import time
 
-    def seconds(repeats: int) -> float:
+    def taken(repeats: int) -> int:
         log = Log("8.0.36")
         table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
         places = []
@@ -548,22 +574,19 @@ def test_damage_everywhere_takes_linear_time() -> None:
         data = bytearray(log.getvalue())
         for at in places[::2]:
             data[at + 9 : at + 13] = b"\xff\xff\xff\x7f"
-        begin = time.perf_counter()
-        with warnings.catch_warnings(), opened(bytes(data)) as damaged:
+        with counted() as work, warnings.catch_warnings(), opened(bytes(data)) as damaged:
             warnings.simplefilter("ignore")
             assert ids(damaged) == list(range(1, repeats, 2))
-        return time.perf_counter() - begin
+        return work["calls"] + work["bytes"]
 
-    seconds(50)
-    small, large = min(seconds(250) for _ in range(3)), min(seconds(2000) for _ in range(2))
-    assert large < 40 * small  # 8 times the data; were it quadratic, 64 times the time
+    taken(50)  # what is made once is made
+    assert taken(1600) < 10 * taken(200)  # 8 times the data; were it quadratic, 64 times the work
 
 
 def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
     """What is behind is not looked through again at each damage, nor at each descriptor."""
-    import time
 
-    def seconds(repeats: int) -> float:
+    def taken(repeats: int) -> int:
         log = Log("8.0.36")
         table = Table("shop", "orders", [("id", "INT"), ("note", "BLOB")])
         log.query("CREATE DATABASE shop")
@@ -580,18 +603,16 @@ def test_damage_in_a_log_that_lacks_events_takes_linear_time() -> None:
         for at in broken[::2]:
             data[at + 9 : at + 13] = b"\xff\xff\xff\x7f"
         del data[gap : gap + int.from_bytes(data[gap + 9 : gap + 13], "little")]
-        begin = time.perf_counter()
-        with warnings.catch_warnings(), opened(bytes(data)) as damaged:
+        with counted() as work, warnings.catch_warnings(), opened(bytes(data)) as damaged:
             warnings.simplefilter("ignore")
             assert ids(damaged) == list(range(1, repeats, 2))
             assert damaged.report.missing_bytes == 1
             verdict = verdict_of(damaged.files[0])
             assert len(verdict.damages) == len(broken[::2]) and verdict.notes["missing_bytes"] == 1
-        return time.perf_counter() - begin
+        return work["calls"] + work["bytes"]
 
-    seconds(20)
-    small, large = min(seconds(100) for _ in range(3)), min(seconds(800) for _ in range(2))
-    assert large < 40 * small
+    taken(20)
+    assert taken(800) < 10 * taken(100)
 
 
 def test_crc_of_the_made_logs() -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "_manifest.json"
 RUNS = "_runs"  # of tables of a lake: a folder with a manifest of each run
-_MIRROR, _DELTA_LOG = "_mirror", "_delta_log"
-_OWN = {MANIFEST, RUNS, _MIRROR, _DELTA_LOG}
+MIRROR = "_mirror"  # what a mirror keeps for itself in its lake
+_DELTA_LOG = "_delta_log"
+_OWN = {MANIFEST, RUNS, MIRROR, _DELTA_LOG}
 
 
 @dataclass(slots=True)
@@ -127,10 +128,10 @@ def find_export(target: Any, storage_options: dict[str, Any] | None = None) -> E
         return None
     filesystem, root = place
     names = _names(filesystem, root, path)
-    if _MIRROR in names:
+    if MIRROR in names:
         raise BinlogError(
             "undo and history do not read a mirror's tables: expected its archive of the logs,"
-            " _mirror/archive in the lake unless another was given",
+            f" {MIRROR}/archive in the lake unless another was given",
             path=path,
         )
     found = Export(path, filesystem)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from ..._decode.boundaries import last_checkpoint
+from ..._exports.manifests import MIRROR
 from ..._sources.archives import timeline_among
 from ..._sources.log_names import name_within, unpacked
 from ..._sources.places import place_of as place_at
@@ -262,7 +263,7 @@ def decode(
     """
     folder = lake.own("changes")
     lake.remove("changes")
-    lake.filesystem.create_dir(f"{lake.path}/_mirror/changes", recursive=True)
+    lake.filesystem.create_dir(f"{lake.path}/{MIRROR}/changes", recursive=True)
     parts = plan.parts(start, end)
     if not parts:
         return Decoded(folder, {}, (), by_case)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ..._exports.manifests import MIRROR
 from ..._sources.object_stores import load_json
 from ..._tables.column_types import Kind
 from ..._tables.tables import Column
@@ -267,7 +268,7 @@ class Copier:
                 sink.close()
                 undone.pop_all()
             done = Copied(chunk.table, chunk.number, name, count, size)
-            notes = f"{directory}/_mirror/{_COPIES}/{chunk.copy}"
+            notes = f"{directory}/{MIRROR}/{_COPIES}/{chunk.copy}"
             filesystem.create_dir(notes, recursive=True)
             with filesystem.open_output_stream(f"{notes}/{chunk.number:06}.json") as sink:
                 sink.write(json.dumps({"name": name, "rows": count, "bytes": size}).encode())
@@ -378,7 +379,7 @@ def _done(lake: Lake, table: str, directory: str, copy: Copy) -> dict[int, Copie
     from pyarrow.fs import FileSelector
 
     out: dict[int, Copied] = {}
-    folder = f"{lake.path}/_mirror/{_COPIES}/{copy.id}"
+    folder = f"{lake.path}/{MIRROR}/{_COPIES}/{copy.id}"
     within = FileSelector(f"{lake.path}/{directory}", allow_not_found=True)
     there = {info.base_name for info in lake.filesystem.get_file_info(within)}
     for info in lake.filesystem.get_file_info(FileSelector(folder, allow_not_found=True)):

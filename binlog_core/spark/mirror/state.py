@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..._decode.selection import matches_name
+from ..._exports.manifests import MIRROR
 from ..._sources.deltas import delta_options
 from ..._sources.object_stores import load_json
 from ..._tables.full_names import full_name
@@ -21,7 +22,7 @@ from ..lake.destination import directory_name, open_filesystem, write_whole
 from ..lake.iceberg import IcebergLakeTable, load_iceberg_catalog, without_secrets
 from ..lake.table import FileTable
 
-_FOLDER, _STATE, _LOCK = "_mirror", "state.json", "lock"
+_STATE, _LOCK = "state.json", "lock"
 _HISTORY = "history"  # the directory of a table has a dot in its name
 _FORMAT = 1
 FORMATS = ("delta", "iceberg")
@@ -217,7 +218,7 @@ class Lake:
 
     def own(self, name: str) -> str:
         """URI of something of the mirror's own."""
-        return f"{self.uri}/{_FOLDER}/{name}"
+        return f"{self.uri}/{MIRROR}/{name}"
 
     def table(self, state: TableState, history: int = 0) -> str:
         """URI of a table, or, from 1 on, of those that its history is in."""
@@ -252,7 +253,7 @@ class Lake:
         """
         from pyarrow.fs import FileType
 
-        path = f"{self.path}/{_FOLDER}/{_STATE}"
+        path = f"{self.path}/{MIRROR}/{_STATE}"
         try:
             if self.filesystem.get_file_info(path).type is not FileType.File:
                 return None
@@ -262,7 +263,7 @@ class Lake:
 
     def save(self, state: MirrorState) -> None:
         """Save a state atomically."""
-        folder = f"{self.path}/{_FOLDER}"
+        folder = f"{self.path}/{MIRROR}"
         text = json.dumps(state.to_json(), indent=1).encode()
         try:
             self.filesystem.create_dir(folder, recursive=True)
@@ -274,7 +275,7 @@ class Lake:
         """Remove one of the mirror's own folders, if it exists."""
         from pyarrow.fs import FileType
 
-        path = f"{self.path}/{_FOLDER}/{name}"
+        path = f"{self.path}/{MIRROR}/{name}"
         if self.filesystem.get_file_info(path).type is FileType.Directory:
             self.filesystem.delete_dir(path)
 
@@ -293,8 +294,8 @@ class Lake:
         import fcntl
 
         try:
-            self.filesystem.create_dir(f"{self.path}/{_FOLDER}", recursive=True)
-            lock = open(f"{self.path}/{_FOLDER}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
+            self.filesystem.create_dir(f"{self.path}/{MIRROR}", recursive=True)
+            lock = open(f"{self.path}/{MIRROR}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
         except OSError as error:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
         with lock as file:

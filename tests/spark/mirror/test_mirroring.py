@@ -373,7 +373,7 @@ def test_a_swap_with_a_table_that_was_not_followed_makes_a_copy(
 
 
 def test_a_lake_in_a_store_has_its_credentials_from_the_options(
-    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sql: Callable[[str], Any], session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # the archive's spool
     monkeypatch.setattr("binlog_core.spark.mirror.applying.ON_DRIVER", 0)  # workers apply, too
@@ -383,7 +383,7 @@ def test_a_lake_in_a_store_has_its_credentials_from_the_options(
         options = {**CREDENTIALS, "endpoint_override": endpoint}
         arguments: dict[str, Any] = {"spark": session, "storage_options": options}
         url = "s3://lakes/shop"
-        mirror(SERVER, url, tables=f"{DATABASE}.a", until="now", history=True, **arguments)
+        mirror(SERVER, url, tables=f"{DATABASE}.a", until="now", history=True, **arguments, **form.settings)
         sql("UPDATE a SET v = 'z' WHERE id = 1")
         sql("DELETE FROM a WHERE id = 2")
         (compared,) = verify(url, **arguments)

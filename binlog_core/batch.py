@@ -66,7 +66,8 @@ class ChangeBatch(Records):
     buffer : bytes-like
         The bytes that spans refer to: the mapped file, or memory of the batch's own.
     transactions : ndarray, dtype TRANSACTION_DTYPE
-        The transactions; ``array["image"]["transaction"]`` is an index into them.
+        The transactions; ``array["image"]["transaction"]`` is an index into them. Batches share them: to
+        change them, assign a copy.
     invalid : ndarray, dtype INVALID_DATE_DTYPE
         The fields of dates that do not exist in the calendar; see `invalid_dates`.
     json_diffs : ndarray, dtype JSON_DIFF_DTYPE

@@ -126,6 +126,9 @@ class Gathering:
         self._plans.count_silence()
         self._source.awaited = False
         batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self._path)
+        transactions.flags.writeable = (
+            False  # of all the group's batches, and of columns made of them already
+        )
         self._executed.add(self._loop.take_gtids())
         if dropped := self.done_records:
             self._check_not_lost(batches)

@@ -156,6 +156,13 @@ def test_changed_batches_are_made_by_themselves() -> None:
     assert batches[8].to_arrow(change_columns=False).schema.names == [c.name for c in batches[8].columns]
 
 
+def test_transactions_that_batches_share_are_not_changed_in_place() -> None:
+    """Columns that were made of them, or are made with those of other batches, would not show it."""
+    for batch in batches_of():
+        with pytest.raises(ValueError, match="read-only"):
+            batch.transactions["commit_time"] = 5
+
+
 def test_changed_before_the_others_are_made() -> None:
     batches = batches_of()
     batches[2].array["row"]["id"] = 77

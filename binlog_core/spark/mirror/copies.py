@@ -29,7 +29,7 @@ from ..lake.destination import directory_name, open_filesystem
 from ..lake.table import DataFile, FileTable
 from ..rows.types import import_pyarrow
 from .marks import connected
-from .state import Lake, TableState
+from .state import Lake, MirrorState, TableState
 from .values import FIXED_BINARY, SESSION, SelectList, quoted
 
 if TYPE_CHECKING:
@@ -420,6 +420,17 @@ def commit_copy(
     """
     data = [DataFile(one.name, one.rows, one.bytes) for one in files if one.rows]
     table.replace(data, schema, app, told)
+
+
+def remove_notes(lake: Lake, state: MirrorState) -> None:
+    """Remove the notes of copies that nobody makes: the run that made them was killed."""
+    from pyarrow.fs import FileSelector
+
+    made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}
+    folder = FileSelector(f"{lake.path}/{MIRROR}/{_COPIES}", allow_not_found=True)
+    for info in lake.filesystem.get_file_info(folder):
+        if info.base_name not in made:
+            lake.remove(f"{_COPIES}/{info.base_name}")
 
 
 def clean_up(lake: Lake, state: TableState, copy: Copy, kept: Collection[str] | None = None) -> None:

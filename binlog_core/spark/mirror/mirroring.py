@@ -20,7 +20,7 @@ from ...server.connection import Connection
 from ..apply.batch import ApplyStopped
 from .applying import apply_round
 from .changes import Decoded, LogPlan, decode, definitions_at, merged, walking
-from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, run_copies, selected
+from .copies import Copied, Copy, clean_up, commit_copy, plan_copy, remove_notes, run_copies, selected
 from .history import History
 from .joining import compact
 from .losses import check_filters, check_settings, warn_of_cascades
@@ -93,7 +93,7 @@ class Mirroring:
         self._history = History(session, lake, state.id) if state.history else None
         self.mariadb = False
         self.old = False  # MySQL before 5.7
-        self._left: list[Callable[[], None]] = []  # to be removed
+        self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state)]  # to be removed
         self._by_case = False  # the server tells names of tables apart by case
 
     # ------------------------------------------------------------ runs

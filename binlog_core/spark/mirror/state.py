@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -272,12 +272,21 @@ class Lake:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
 
     def remove(self, name: str) -> None:
-        """Remove one of the mirror's own folders, if it exists."""
+        """Remove one of the mirror's own folders, if it exists.
+
+        Raises
+        ------
+        MirrorError
+            It cannot be removed.
+        """
         from pyarrow.fs import FileType
 
         path = f"{self.path}/{MIRROR}/{name}"
-        if self.filesystem.get_file_info(path).type is FileType.Directory:
-            self.filesystem.delete_dir(path)
+        try:
+            if self.filesystem.get_file_info(path).type is FileType.Directory:
+                self.filesystem.delete_dir(path)
+        except OSError as error:
+            raise MirrorError(f"the lake cannot be written: {error}", path=path) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -298,12 +307,15 @@ class Lake:
             lock = open(f"{self.path}/{MIRROR}/{_LOCK}", "w")  # noqa: SIM115  (closed below)
         except OSError as error:
             raise MirrorError(f"the lake cannot be written: {error}", path=self.uri) from error
-        with lock as file:
+        try:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise MirrorError("another process is working on this mirror", path=self.uri) from None
             yield
+        finally:
+            with suppress(OSError):  # nothing was written
+                lock.close()
 
 
 def new_state(server: str, patterns: tuple[str, ...], archive: str) -> MirrorState:

@@ -458,6 +458,21 @@ def test_a_copy_whose_files_are_cleaned_away_is_read_again(
     assert rows_of(tmp_path) == [(1, 5), (2, 2)]
 
 
+def test_notes_of_a_copy_whose_run_was_killed_after_its_commit_are_removed(
+    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    notes = tmp_path / "_mirror" / "copies"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mirroring, "clean_up", killed)
+        mirrored(url, tmp_path)
+    assert len(list(notes.iterdir())) == 1
+    assert [one.stage for one in mirrored(url, tmp_path)] == ["following"]
+    assert list(notes.iterdir()) == []
+
+
 def test_who_waits_on_a_connection_that_is_closed_waits_no_longer(url: str, sql: Sql) -> None:
     connection = Connection(Address.of(url))
     ended: list[str] = []

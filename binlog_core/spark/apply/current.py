@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from ..._tables.full_names import full_name, split_name
 from ...errors import BinlogError
 from ..lake.destination import open_filesystem
 from ..lake.parquet import check_manifest
+from ..plan.statements import spelling_of
 from ..rows.fit import SPECIAL
 from ..rows.types import import_pyarrow, spark_schema
 from .batch import apply_images
@@ -106,10 +107,11 @@ def write_current(
         raise BinlogError(f"there is no Parquet export: {error}", path=source) from error
     check_manifest(manifest, source)
     found = []
+    spelt = spelling_of(*(full_name(one["database"], one["table"]) for one in manifest["tables"]))
     for table in manifest["tables"]:
         name = full_name(table["database"], table["table"])
         directory = f"{target}/{table['directory']}"
-        statements = _concerning(manifest["statements"], name)
+        statements = _concerning(manifest["statements"], name, spelt)
         try:
             frame, changing = _images(spark, source, table, statements)
             if table["partial_rows"] or changing:
@@ -127,12 +129,14 @@ def write_current(
     return found
 
 
-def _concerning(statements: Iterable[dict[str, Any]], table: str) -> list[dict[str, Any]]:
+def _concerning(
+    statements: Iterable[dict[str, Any]], table: str, spelt: Callable[[str], str]
+) -> list[dict[str, Any]]:
     def is_about(one: dict[str, Any]) -> bool:
         if one["database"] is not None:
-            return split_name(table)[0].lower() == str(one["database"]).lower()
+            return split_name(table)[0] == spelt(str(one["database"]))
         # What could not be read may be about any table.
-        return not one["tables"] or table.lower() in (name.lower() for name in one["tables"])
+        return not one["tables"] or table in map(spelt, one["tables"])
 
     return [one for one in statements if is_about(one)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
@@ -52,13 +53,22 @@ class TableStatement:
     if_not_exists: bool = False
 
     def concerns(self, table: str) -> bool:
-        """Whether a table is among them. Names are compared without case: that depends on the server."""
-        table = table.lower()
+        """Whether a table is among them."""
+        spelt = spelling_of(table)
         if self.kind == "unknown":
             return True
         if self.database is not None:
-            return split_name(table)[0] == self.database.lower()
-        return table in (name.lower() for name in self.tables)
+            return split_name(table)[0] == spelt(self.database)
+        return table in map(spelt, self.tables)
+
+
+def spelling_of(*tables: str) -> Callable[[str], str]:
+    """How names in statements are to be spelt to be compared with those of tables in the same logs.
+
+    A server with lower_case_table_names=1 logs rows under small letters and statements as they were typed. So
+    one that logs rows under others tells names apart by case.
+    """
+    return str.lower if all(one == one.lower() for one in tables) else str
 
 
 def kind_of(statement: LoggedStatement, table: str) -> Kind | None:

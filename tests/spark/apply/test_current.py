@@ -22,7 +22,8 @@ from binlog_core import (  # noqa: E402
     BinlogError,
 )
 from binlog_core.spark import ReadOptions, export_logs  # noqa: E402
-from binlog_core.spark.apply.current import write_current  # noqa: E402
+from binlog_core.spark.apply.current import _concerning, write_current  # noqa: E402
+from binlog_core.spark.plan.statements import spelling_of  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,18 @@ def test_current_tables_hold_against_the_server(spark: SparkSession, tmp_path: P
     assert told
 
 
+def test_a_statement_is_of_the_table_that_is_spelt_so() -> None:
+    """If some table has capitals: the server tells names apart by case then."""
+    told: list[dict[str, Any]] = [
+        {"database": None, "tables": ["d.T"]},
+        {"database": None, "tables": ["d.t", "d.u"]},
+        {"database": "D", "tables": []},
+    ]
+    assert _concerning(told, "d.t", spelling_of("d.t", "d.T")) == told[1:2]
+    assert _concerning(told, "d.T", spelling_of("d.t", "d.T")) == told[:1]
+    assert _concerning(told, "d.t", spelling_of("d.t", "d.u")) == told
+
+
 def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) -> None:
     cleared, altered = (
         Table("d", "cleared", [("id", "INT"), ("n", "INT")], primary_key=["id"]),
@@ -107,5 +120,5 @@ def test_current_tables_after_statements(spark: SparkSession, tmp_path: Path) ->
     assert found["renamed"].directory is None and "rename" in (found["renamed"].reason or "")
     with pytest.raises(BinlogError, match="exists"):
         write_current(spark, tmp_path / "out", tmp_path / "now")
-    with pytest.raises(BinlogError, match="no export"):
+    with pytest.raises(BinlogError, match="no Parquet export"):
         write_current(spark, tmp_path, tmp_path / "elsewhere")

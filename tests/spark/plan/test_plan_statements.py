@@ -72,3 +72,17 @@ def test_statements_about_no_table(sql: str) -> None:
 )
 def test_what_a_statement_does_to_one_table(sql: str, mode: int, kind: str | None) -> None:
     assert kind_of(LoggedStatement(4, 0, "shop", sql, mode, 4), "shop.t") == kind
+
+
+def test_a_server_that_logs_rows_under_capitals_tells_names_apart_by_case() -> None:
+    """MariaDB 10.11 with lower_case_table_names=1 logs TRUNCATE TABLE T as typed, and rows of t."""
+
+    def kind(sql: str, table: str, database: str = "shop") -> str | None:
+        return kind_of(LoggedStatement(4, 0, database, sql, 0, 4), table)
+
+    assert kind("TRUNCATE TABLE T", "shop.t") == "truncate"
+    assert kind("TRUNCATE TABLE T", "shop.T") == "truncate"
+    assert kind("TRUNCATE TABLE t", "shop.T") is None
+    assert kind("DROP TABLE `T`", "Shop.t", "Shop") is None
+    assert kind("DROP DATABASE shop", "Shop.t") is None
+    assert kind("DROP DATABASE Shop", "Shop.t") == "drop"

@@ -24,13 +24,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from bench_spark import cpu_seconds
+from bench_spark import cpu_seconds, descendants
 from support.writer import Table
 
 from binlog_core.schema.given import parse_create_table
@@ -217,24 +217,40 @@ def mirrored(session: Any, log: Path, tables: Sequence[Table], folder: Path) -> 
     session.sparkContext.parallelize(range(2), 2).map(str).collect()  # the workers are there
     with monkeypatched(stages):
         base, begun, cpu = anonymous(), time.perf_counter(), cpu_seconds()
-        with peak(0.01) as most:
+        with peak(0.01) as most, peak(0.5, largest_worker) as workers:
             work.replay(None, time.time())
         seconds, cpu = time.perf_counter() - begun, cpu_seconds() - cpu
     assert all(one.stage == "following" and one.place != place for one in states), states[0]
-    return {"seconds": seconds, "cpu": cpu, "stages": stages.spent, "before": base, "peak": most[0]}
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "stages": stages.spent,
+        "before": base,
+        "peak": most[0],
+        "workers": workers[0],
+    }
+
+
+def largest_worker() -> int:
+    """Bytes of anonymous memory of the largest Python process that Spark has started."""
+    found = [0]
+    for pid, name, _ in descendants():
+        if pid != os.getpid() and name != "java":
+            with suppress(OSError, IndexError):  # it has ended
+                status = Path(f"/proc/{pid}/status").read_text()
+                found.append(int(status.partition("RssAnon:")[2].split()[0]) * 1024)
+    return max(found)
 
 
 @contextmanager
 def monkeypatched(stages: Stages) -> Iterator[None]:
-    from binlog_core.spark.mirror import mirroring
-
-    kept = mirroring.decode, mirroring.apply_round
-    stages.timed(mirroring, "decode", "decode")
-    stages.timed(mirroring, "apply_round", "apply")
+    kept = Mirroring._decoded, Mirroring._apply_each
+    stages.timed(Mirroring, "_decoded", "decode")
+    stages.timed(Mirroring, "_apply_each", "apply")
     try:
         yield
     finally:
-        mirroring.decode, mirroring.apply_round = kept
+        Mirroring._decoded, Mirroring._apply_each = kept  # type: ignore[method-assign]
 
 
 def told(name: str, images: int, found: dict[str, Any]) -> None:
@@ -244,7 +260,7 @@ def told(name: str, images: int, found: dict[str, Any]) -> None:
     print(
         f"{name}: {images:,} images, {images / found['seconds']:,.0f} a second; CPU {found['cpu']:.1f} s,"
         f" {found['cpu'] / images * 1e6:.2f} us an image: {stages}; driver {found['peak'] >> 20} MB,"
-        f" before {found['before'] >> 20} MB",
+        f" before {found['before'] >> 20} MB; the largest worker {found['workers'] >> 20} MB",
         flush=True,
     )
 

@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,26 +35,31 @@ def keep_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def cpu_seconds() -> float:
-    """Of this process and all its descendants, also those that have ended."""
+def descendants() -> Iterator[tuple[int, str, list[str]]]:
+    """This process and all its descendants: number, name, and what follows both in ``stat``."""
     children: dict[int, list[int]] = {}
-    used: dict[int, float] = {}
+    found: dict[int, tuple[str, list[str]]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            name, _, rest = (entry / "stat").read_text().rpartition(")")
         except OSError:
             continue  # it has ended
-        pid = int(entry.name)
+        pid, fields = int(entry.name), rest.split()
         children.setdefault(int(fields[1]), []).append(pid)
-        used[pid] = sum(map(int, fields[11:15])) / TICKS  # its own, and of children that were waited for
-    total, waiting = 0.0, [os.getpid()]
+        found[pid] = name.partition("(")[2], fields
+    waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        total += used.get(pid, 0.0)
+        yield pid, *found[pid]
         waiting += children.get(pid, [])
-    return total
+
+
+def cpu_seconds() -> float:
+    """Of this process and all its descendants, also those that have ended."""
+    # Its own, and of children that were waited for.
+    return sum(sum(map(int, fields[11:15])) / TICKS for _, _, fields in descendants())
 
 
 def measure(name: str, run: Callable[[], Any]) -> tuple[float, float, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,13 +21,13 @@ def anonymous() -> int:
 
 
 @contextmanager
-def peak(every: float = EVERY) -> Iterator[list[int]]:
+def peak(every: float = EVERY, of: Callable[[], int] = anonymous) -> Iterator[list[int]]:
     """The most anonymous memory that this process had in the meantime, looked at every so many seconds."""
-    most, done = [anonymous()], threading.Event()
+    most, done = [of()], threading.Event()
 
     def look() -> None:
         while not done.wait(every):
-            most[0] = max(most[0], anonymous())
+            most[0] = max(most[0], of())
 
     looking = threading.Thread(target=look)
     looking.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 from .sinks import BASE, LACKS, Sunk
 
 _PROBED_ROWS = 1 << 21  # keys that are looked for at a time
+_LARGE_BYTES, _ONE = 8 << 20, threading.Lock()  # of such files, one at a time is in a process's memory
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class Rewriter:
 
     def __call__(self, file: DataFile) -> Replaced:
         """Look for the keys in a file, and rewrite it if it has some."""
+        with _ONE if file.bytes > _LARGE_BYTES else contextlib.nullcontext():
+            return self._replaced(file)
+
+    def _replaced(self, file: DataFile) -> Replaced:
         import pyarrow.parquet as pq
 
         pa = import_pyarrow()

@@ -42,10 +42,12 @@ class DeltaLakeTable:
 
     def _opened(self) -> Any:
         from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
 
-        if DeltaTable.is_deltatable(self.uri, storage_options=self._options):
+        try:
             return DeltaTable(self.uri, storage_options=self._options)
-        return None
+        except TableNotFoundError:
+            return None
 
     @cached_property
     def _delta(self) -> Any:

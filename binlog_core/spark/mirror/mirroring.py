@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROUND_BYTES = 256 << 20  # of the logs, decoded at a time
+_AT_ONCE, _FEW_BYTES = 8, 1 << 20  # tables whose changes are applied at the same time; of each
 _MOST_FAILURES = 3  # in a row, before a table is parked
 _AGAIN = 300.0  # seconds after which what could not be read or written is tried again
 _PAUSE = 1.0  # seconds between two looks at a server that writes nothing
@@ -423,12 +425,7 @@ class Mirroring:
         tables = [one for one in tables if one.stage == "following" and (one.place or 0) < version]
         if tables:
             decoded = self._decoded(tables, work["start"], work["end"])
-            # Read once: they are of all tables.
-            definitions = definitions_at(work["start"]), definitions_at(work["end"])
-            for one in tables:
-                if one.stage == "following":
-                    self._apply(one, decoded, definitions, work, version)
-                    self._told(self.state)
+            self._apply_each([one for one in tables if one.stage == "following"], decoded, work, version)
         moved = [one for one in tables if one.place == version]
         if moved:
             known = self.state.offsets.get(version)
@@ -457,6 +454,27 @@ class Mirroring:
                     state.failures = failures
                 else:
                     state.park(str(error))
+
+    def _apply_each(
+        self, tables: list[TableState], decoded: Decoded, work: Mapping[str, Any], version: int
+    ) -> None:
+        """Bring tables up to date: those with few changes several at a time, as commits wait for storage."""
+        # Read once: they are of all tables.
+        definitions = definitions_at(work["start"]), definitions_at(work["end"])
+
+        def apply(one: TableState) -> None:
+            self._apply(one, decoded, definitions, work, version)
+
+        few: dict[bool, list[TableState]] = {True: [], False: []}
+        for one in tables:
+            size = sum(file.bytes for file in decoded.files.get(one.full_name, ()))
+            few[size <= _FEW_BYTES and self.state.format == "delta"].append(one)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(apply, few[True]):
+                self._told(self.state)
+        for one in few[False]:
+            apply(one)
+            self._told(self.state)
 
     def _apply(
         self,

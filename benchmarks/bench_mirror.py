@@ -11,7 +11,7 @@ catch-up
     A mirror brings a table up to date with a log of sysbench: changes a second, CPU by stage, and the
     driver's peak of anonymous memory, beside the JVM. `apply_alone.py` has `apply_changes` on the same log.
 tables
-    The same rows in ten tables, and in so many.
+    The same rows in ten tables, and in so many; and what deltalake itself takes to append a row to one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -301,6 +302,24 @@ def tables(size: int, count: int) -> None:
                 log = Path(folder) / "log"
                 log.write_bytes(make.log.getvalue())
                 told(f"{number} tables", make.answer.images, mirrored(session, log, defs, Path(folder)))
+    alone, together = (cpu * 1e3 for cpu in appended(200))
+    print(f"deltalake appends a row: {alone:.1f} ms CPU a table, eight at a time {together:.1f}")
+
+
+def appended(count: int) -> tuple[float, float]:
+    """CPU seconds of a table that deltalake appends one row to: one after another, and eight at a time."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    row = pa.table({"id": [1], "note": ["x" * 20], "amount": [1.5]})
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(8) as pool:
+        names = [f"{folder}/t{i}" for i in range(count)]
+        took = []
+        for run in (map, map, pool.map):  # the first makes them
+            cpu = time.process_time()
+            list(run(partial(write_deltalake, data=row, mode="append"), names))
+            took.append((time.process_time() - cpu) / count)
+    return took[1], took[2]
 
 
 @contextmanager

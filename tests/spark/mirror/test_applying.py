@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
+from binlog_core.schema.ddl import DdlTracker  # noqa: E402
 from binlog_core.spark.lake.results import ToldStatement  # noqa: E402
 from binlog_core.spark.mirror.applying import apply_round, batches  # noqa: E402
 from binlog_core.spark.mirror.changes import Decoded  # noqa: E402
-from binlog_core.spark.mirror.state import Lake, TableState  # noqa: E402
+from binlog_core.spark.mirror.mirroring import Mirroring  # noqa: E402
+from binlog_core.spark.mirror.state import Lake, MirrorState, TableState  # noqa: E402
+from binlog_core.spark.plan.definitions import to_text  # noqa: E402
 
 OLD, NEW = pa.schema({"id": pa.int32()}), pa.schema({"id": pa.int64()})
 CHANGE = pa.schema(
@@ -75,3 +79,23 @@ def test_a_round_opens_its_table_once(tmp_path: Path, monkeypatch: pytest.Monkey
         apply_round(None, lake, state, ("id",), decoded, "mirror", 100, {})  # type: ignore[arg-type]
     table = lake.opened(state)
     assert (len(times), table.applied("mirror"), table.rows, table.columns) == (1, 100, 2, NEW)
+
+
+def test_tables_with_few_changes_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    state = MirrorState("id", "mysql://db1", ("shop.*",), str(tmp_path))
+    tables = [TableState("shop", name, "following", place=1) for name in ("few", "many", "none")]
+    decoded = Decoded("", {"shop.few": [file("few", OLD, 2, 3)], "shop.many": [file("many", OLD, 2, 3)]}, ())
+    decoded.files["shop.many"] *= 1 << 20
+    meeting, threads, told = threading.Barrier(2), {}, []
+
+    class Recorded(Mirroring):
+        def _apply(self, table: TableState, *_: Any) -> None:
+            threads[table.name] = threading.current_thread()
+            if table.name != "many":
+                meeting.wait(60)  # one alone never comes past it
+
+    work = Recorded(None, None, state, None, lambda: None, threading.Event(), told.append)  # type: ignore[arg-type]
+    offset = {"definitions": to_text(DdlTracker())}
+    work._apply_each(tables, decoded, {"start": offset, "end": offset}, 4)
+    assert threads["many"] is threading.current_thread() not in (threads["few"], threads["none"])
+    assert told == [state] * 3

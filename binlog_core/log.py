@@ -153,9 +153,11 @@ class Log:
         DecodeError
             A length is not valid, or (`ChecksumError`) a checksum is wrong.
         """
-        # As bytes, which NumPy copies in bulk, not record by record.
-        parts = [part.view(np.uint8) for part in self.header_chunks()]
-        return np.concatenate(parts).view(HEADER_DTYPE) if parts else np.empty(0, HEADER_DTYPE)
+        # One after the other, so that each part has the memory of the one before it, still in the cache.
+        out = bytearray()
+        for part in self.header_chunks():
+            out += part.view(np.uint8).data
+        return np.frombuffer(out, HEADER_DTYPE)
 
     def header_chunks(self) -> Pass[np.ndarray]:
         """`headers` piece by piece, so that memory does not grow with the log.

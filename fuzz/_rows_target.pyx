@@ -356,7 +356,7 @@ cdef int take_checked(Decoder decoder, int options) except -1:
     decoder.finish_columns(True)
     check_batches(decoder)
     if decoder.loop.group.max_records & 1:
-        decoder.take_group(Records, EMPTY, "")
+        decoder.take_group(Records, "")
     else:
         # The same without the arrays, which cost more than all the rest.
         for i in range(decoder.loop.group.batch_count):

@@ -85,7 +85,6 @@ class Gathering:
         self._done_gtid = None if selection.done_records else source.done_gtid
         self._source = source
         self._path = source.path
-        self._view = source.view()
         self._loop = loop
         self._plans = plans
         self._executed = executed
@@ -125,7 +124,7 @@ class Gathering:
         """
         self._plans.count_silence()
         self._source.awaited = False
-        batches, special, transactions = self._loop.take_group(ChangeBatch, self._view, self._path)
+        batches, special, transactions = self._loop.take_group(ChangeBatch, self._path)
         transactions.flags.writeable = (
             False  # of all the group's batches, and of columns made of them already
         )

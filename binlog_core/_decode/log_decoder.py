@@ -295,8 +295,8 @@ class LogDecoder:
         while True:
             status = loop.run()
             if status == _rows.MORE:
-                if track.more(self._offset, borrow=True):
-                    self._feed(0)
+                if (offset := track.more(self._offset, loop)) is not None:
+                    self._feed(offset)
                     continue
                 if track.follower is not None:
                     if self._gathering.has_to_tell:
@@ -307,6 +307,8 @@ class LogDecoder:
                     return
             elif status == _rows.GROUP:
                 yield from self._gathering.take_some()
+                if track.turn(self._offset, loop):
+                    self._feed(0)
             elif status == _rows.TABLE:
                 yield from self._make_room_for_a_plan()
                 self._plans.add(mariadb=self._is_mariadb)
@@ -348,7 +350,7 @@ class LogDecoder:
     def _feed(self, offset: int) -> None:
         """Have the loop continue at an offset of the window."""
         track = self.track
-        self._loop.feed(track.window, track.base, start=offset, keep=track.mapped)
+        self._loop.feed(track.window, track.base, start=offset, keep=track.mapped or track.in_block)
 
     @property
     def _offset(self) -> int:

@@ -65,6 +65,8 @@ class Source(ABC):
         Row images after that place that were read before.
     done_gtid : Gtid, MariadbGtid or None
         Of the transaction that they are of; None: the first that comes.
+    lends : bool
+        See `borrow`.
     awaited : bool
         A semi-synchronous server waits for the acknowledgement that what was read is stored.
     decrypted : bool
@@ -81,6 +83,7 @@ class Source(ABC):
     begin: int = 4
     done_records: int = 0
     done_gtid: Gtid | MariadbGtid | None = None
+    lends: bool = False
     awaited: bool = False
     decrypted: bool = False
     gtids: AnyGtidSet | None = None
@@ -145,12 +148,18 @@ class Source(ABC):
         return data
 
     def borrow(self, size: int) -> bytes | memoryview:
-        """As `read`, but what it gives may be gone at the next call of anything."""
+        """As `read`; where it `lends`, what it gives is gone at the next call of anything."""
         return self.read(size)
 
-    def fill(self, buffer: memoryview) -> int | None:
-        """As `read`, into memory of the caller's: how many bytes; None: `read` is the way."""
-        return None
+    def fill(self, buffer: memoryview) -> int:
+        """As `read`, into memory of the caller's: how many bytes."""
+        if self._ahead:
+            data = self.read(len(buffer))
+            buffer[: len(data)] = data
+            return len(data)
+        count = self._fetch_into(buffer[:MAX_READ_LEN])
+        self.position += count
+        return count
 
     def peek(self, size: int) -> bytes:
         """The next bytes without moving on; fewer than `size` only where no more are there for now."""
@@ -235,6 +244,12 @@ class Source(ABC):
     @abstractmethod
     def _fetch(self, size: int) -> bytes:
         """The next bytes after all that was fetched before, empty: no more for now."""
+
+    def _fetch_into(self, buffer: memoryview) -> int:
+        """The same, into a buffer: how many."""
+        data = self._fetch(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def _move(self, position: int) -> None:
         """Make `position` the next byte that `_fetch` gives; only called where `seekable`."""
@@ -392,6 +407,19 @@ class FileSource(Source):
             handle.close()
 
 
+class _DirectSource(FileSource):
+    """The same; files of Python's own read into memory."""
+
+    def _fetch_into(self, buffer: memoryview) -> int:
+        handle: Any = self._open_handle()
+        if type(handle) not in (io.FileIO, io.BufferedReader, io.BytesIO):  # others may have `read` alone
+            return super()._fetch_into(buffer)
+        try:
+            return handle.readinto(buffer) or 0
+        except (OSError, ValueError) as exc:
+            raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
+
+
 class SharedFile:
     """A caller's binary file object, which several sources read side by side where it can seek.
 
@@ -406,7 +434,7 @@ class SharedFile:
         self.path = path
         self.handle = handle
         self.lock = threading.Lock()
-        first = FileSource(handle, path)
+        first = _DirectSource(handle, path)
         self.start: int | None = first._start if first.seekable else None
         self._first: FileSource | None = first
 
@@ -426,7 +454,7 @@ class SharedFile:
         return source
 
 
-class _SharedSource(FileSource):
+class _SharedSource(_DirectSource):
     """A source of a `SharedFile`, with its own position in it."""
 
     def __init__(self, shared: SharedFile) -> None:
@@ -449,25 +477,15 @@ class _SharedSource(FileSource):
         self._next += len(data)
         return data
 
+    def _fetch_into(self, buffer: memoryview) -> int:
+        with self._lock:
+            super()._move(self._next)
+            count = super()._fetch_into(buffer)
+        self._next += count
+        return count
+
     def _move(self, position: int) -> None:
         self._next = position
-
-
-class _LocalFile(FileSource):
-    """A file that we opened ourselves."""
-
-    def fill(self, buffer: memoryview) -> int | None:
-        """See `Source`."""
-        if self._ahead:
-            return None
-        handle = self._open_handle()
-        assert isinstance(handle, io.RawIOBase)
-        try:
-            count = handle.readinto(buffer) or 0
-        except (OSError, ValueError) as exc:
-            raise BinlogError(f"cannot be read: {exc}", path=self.path) from exc
-        self.position += count
-        return count
 
 
 def open_local(path: str, *, mmap: bool | None = None) -> Source:
@@ -495,7 +513,7 @@ def open_local(path: str, *, mmap: bool | None = None) -> Source:
     except (OSError, ValueError) as exc:
         raise cannot_read(exc, f"cannot be opened: {_reason(exc)}", path) from exc
     regular = os.path.isfile(path)
-    source = _LocalFile(handle, path, owned=True, splittable=regular)
+    source = _DirectSource(handle, path, owned=True, splittable=regular)
     try:
         if not regular or mmap is False:
             return source

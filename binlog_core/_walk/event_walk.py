@@ -159,8 +159,8 @@ def walk(track: Track, start: int | None = None, stop: int | None = None) -> Ite
                 status = _headers.WALK_TRUNCATED
         position = base + offset
         if status in (_headers.WALK_END, _headers.WALK_TRUNCATED):
-            if track.more(offset):
-                offset = 0
+            if (found_at := track.more(offset)) is not None:
+                offset = found_at
                 continue
             if track.waits():
                 continue

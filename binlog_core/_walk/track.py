@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from ..server.source import ServerFollower
 
 _HEAD_LEN = 4096  # of a log: enough for every descriptor that a server has written
-_FILL_LEN = 512 << 10  # read in one piece into memory that is used again
+_BLOCK_LEN = 1280 << 10  # of the first block: a group of one table has 1 MiB of rows events, and others
+_LONGEST_BLOCK = 32 << 20
+_PIECE_LEN = 128 << 10  # read at once, where it is not known how much is wanted
+_SLACK = 32 << 10  # a group is some events longer, or shorter, than the one before it
 _TORN_WAIT = 0.2  # seconds, before an event with a wrong checksum at the end of a growing log is read again
 
 # As the loop says it
@@ -115,7 +118,10 @@ class Track:
         self.tail: Tail | None = None
         self.lacks_bytes = False
         self._borrowed = False
-        self._spare = (bytearray(), bytearray())
+        self._block: memoryview | None = None  # the window is its front
+        self._wanted = 0  # … and is to be so long
+        self._group_begin = 0
+        self._group_len = 0  # of the last group
         self.read_to: int | None = None
         self._read_again_at: int | None = None
         self._view = source.view()
@@ -128,6 +134,11 @@ class Track:
     def mapped(self) -> bool:
         """The window is the whole log."""
         return self._view is not None
+
+    @property
+    def in_block(self) -> bool:
+        """The window stays as it is for as long as it is held."""
+        return self._block is not None
 
     @property
     def end(self) -> int:
@@ -212,17 +223,23 @@ class Track:
         """Have the window begin at a position, or hold it; the offset in it."""
         if self._view is None:
             self.source.seek(position)
-            self.window, self.base = b"", position
+            self.window, self.base, self._block = b"", position, None
+            self._group_begin = position
         return position - self.base
 
-    def more(self, offset: int, *, borrow: bool = False) -> bool:
-        """Have the window begin at an offset of it, with more bytes behind; False: there are none (for now).
+    def more(self, offset: int, loop: _rows.Decoder | None = None) -> int | None:
+        """Have the window go on behind what it has from an offset on.
 
         Parameters
         ----------
         offset : int
-        borrow : bool
-            The window may be gone with the next: see ``Source.borrow``.
+        loop : Decoder or None
+            Whose window it is: see `in_block`, and ``Source.borrow``.
+
+        Returns
+        -------
+        int or None
+            Where the offset is in the window now. None: there are no more bytes (for now).
 
         Raises
         ------
@@ -230,40 +247,68 @@ class Track:
             The event there is larger than `Limits.event_bytes`.
         """
         if self._view is not None or self._ends_inside(offset):
-            return False
+            return None
         left = len(self.window) - offset
+        if loop is not None and not self.source.lends and left <= _LONGEST_BLOCK // 2:
+            return self._fill(offset, loop)
         # Growing with what is already waiting keeps the copies of one large event linear.
         size = self._within(max(READ_LEN, left))
         if self._borrowed and left:
             self.window, self.base, offset = bytes(self.window[offset:]), self.base + offset, 0
-        if borrow and (filled := self._fill(offset, left)) is not None:
-            return filled
-        self._borrowed = borrow and not left
+        self._borrowed = loop is not None and self.source.lends and not left
         data = self.source.borrow(size) if self._borrowed else self.source.read(size)
         if not data:
-            return False
+            return None
         # A server leaves out the transactions that we reported to have, between two events.
         self.base = self.source.position - len(data) - left
         self.window = bytes(self.window[offset:]) + data if left else data
-        return True
+        self._block = None
+        return 0
 
     def _within(self, size: int) -> int:
         """This many bytes, or as many as are wanted: after those only the header of the next event is."""
         left = 0 if self.read_to is None else self.read_to + _HEAD_LEN - self.source.position
         return min(size, left) if left > 0 else size
 
-    def _fill(self, offset: int, left: int) -> bool | None:
-        """Have the window in memory that is used again and stays in the cache; None: to be read otherwise."""
-        if left > _FILL_LEN:
-            return None
-        spare = self._spare[0] or bytearray(2 * _FILL_LEN)
-        buffer = memoryview(spare)
-        count = self.source.fill(buffer[left : left + self._within(_FILL_LEN)])
+    def _fill(self, offset: int, loop: _rows.Decoder) -> int | None:
+        """The same in a block of the loop's, which the batches keep: so their values are not copied."""
+        used = len(self.window)
+        if self._block is None or len(self._block) - used < _PIECE_LEN // 2:
+            # Where little of it is of the batches they had better copy their values, and let it go.
+            stays = self._block is not None and 2 * used <= _LONGEST_BLOCK and 2 * loop.wire > used
+            first = 0 if stays else offset
+            self._move(first, loop, max(2 * (used - first), _BLOCK_LEN, self._group_len + _SLACK))
+            offset, used = offset - first, used - first
+        assert self._block is not None
+        size = self._within(max(self._wanted - used, _PIECE_LEN))
+        count = self.source.fill(self._block[used : used + size])
         if not count:
-            return None if count is None else False
-        buffer[:left] = memoryview(self.window)[offset:]
-        self._spare = self._spare[1], spare  # the window before stays whole
-        self.window, self.base = buffer[: left + count].toreadonly(), self.source.position - count - left
+            return None
+        self.window = self._block[: used + count].toreadonly()
+        return offset
+
+    def _move(self, first: int, loop: _rows.Decoder, size: int) -> None:
+        """Have what the window has from an offset on in another block."""
+        used = len(self.window) - first
+        block = memoryview(loop.block(size + 2 * _PIECE_LEN))
+        block[:used] = memoryview(self.window)[first:]
+        self.window, self.base, self._block, self._wanted = (
+            block[:used].toreadonly(),
+            self.base + first,
+            block,
+            size,
+        )
+
+    def turn(self, offset: int, loop: _rows.Decoder) -> bool:
+        """A group was taken: whether the window now begins at the offset, with a block for the next group."""
+        begin, self._group_begin = self._group_begin, self.base + offset
+        if self._block is None:
+            return False
+        self._group_len = min(self._group_begin - begin, _LONGEST_BLOCK // 2)
+        self._wanted = offset + self._group_len + _SLACK
+        if self._wanted <= len(self._block):
+            return False
+        self._move(offset, loop, self._group_len + _SLACK)
         return True
 
     def waits(self) -> bool:
@@ -383,5 +428,7 @@ class Track:
         if found.ahead:
             self.believe_no_positions()
         if self._view is None:
+            if found.window is not self.window:
+                self._block = None
             self.window, self.base = found.window, found.base
         return found

@@ -87,6 +87,8 @@ class ServerSource(Source):
         """The next bytes: whole events, however many that are. Empty: none for now, or the log is over."""
         return bytes(self.borrow(size))
 
+    lends = True
+
     def borrow(self, size: int) -> bytes | memoryview:
         """As `read`; gone at the next call."""
         if self.position == 0 and self.begin == len(MAGIC):

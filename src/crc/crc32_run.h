@@ -14,7 +14,7 @@
 
 #include "crc/crc32.h"
 
-#define BINLOG_CRC_RUN_LEN 8192 /* bytes, most */
+#define BINLOG_CRC_RUN_LEN 16384 /* bytes, most */
 #define BINLOG_CRC_AFTER 0xDEBB20E3u /* K */
 
 /* The register over n bytes, begun with 0. */

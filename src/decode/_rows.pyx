@@ -23,7 +23,7 @@ from batch.gathered cimport batch_t, release_batch
 from batch.records cimport OUTCOME_COMMITTED, span_t, transaction_t
 from crc.checksum cimport binlog_crc32_best
 from decode.columnar cimport columnar_of
-from decode.columns_or_records cimport add_changes, finish_columns as finish_batch
+from decode.columns_or_records cimport add_changes, finish_columns as finish_batch, leave_buffer
 from decode.condition_given cimport condition_of
 from decode.group cimport new_transactions, note_transaction, release_chunks
 from decode.loop cimport error_t, group_t, next_position, window_t
@@ -36,7 +36,7 @@ from decode.table_cache cimport (
 from decode.transaction_events cimport begin_transaction, end_transaction
 from decode.walk cimport set_handling, walk as walk_events
 from memory.items cimport room_for_one
-from memory.memory cimport leave_pool, memory_t, release
+from memory.memory cimport fresh_block, leave_pool, memory_t, release, take_block
 from wire.codes cimport DECODE_OK, ROWS_DELETE, ROWS_INSERT, ROWS_UPDATE
 from wire.cursor cimport cursor_over, skip
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, is_header_len
@@ -64,19 +64,35 @@ include "batch/records.pxi"
 
 cdef enum:
     ALL_OPS = ROWS_INSERT | ROWS_UPDATE | ROWS_DELETE
+    BLOCK_ROOM = 64                     # bytes behind a buffer that may be touched
+    KEPT_PART = 8                       # of a block, of which less is used: its values are copied
 
 
 include "decode/place.pxi"
 
 
-cdef size_t room_behind(buffer, const Py_buffer* view) except? 0:
-    # Of a part of a bytearray, the bytes of that after the part: they stay where they are while the part is held
+cdef Memory block_of(buffer):
+    # That it is a part of; None: it is not of a block
     cdef PyObject* base
     if PyMemoryView_Check(buffer):
         base = PyMemoryView_GET_BASE(buffer)
+        if base != NULL and isinstance(<object> base, Memory):
+            return <Memory> base
+    return None
+
+
+cdef size_t room_behind(buffer, const Py_buffer* view) except? 0:
+    # Of a part of a bytearray or a block, the bytes of that behind the part: they stay where they are while the part
+    # is held
+    cdef const char* end = <const char*> view.buf + view.len
+    cdef Memory block = block_of(buffer)
+    cdef PyObject* base
+    if block is not None:
+        return <size_t> (<const char*> block.data + block.capacity - end)
+    if PyMemoryView_Check(buffer):
+        base = PyMemoryView_GET_BASE(buffer)
         if base != NULL and isinstance(<object> base, bytearray):
-            return <size_t> (PyByteArray_AS_STRING(<object> base) + PyByteArray_GET_SIZE(<object> base)
-                             - (<char*> view.buf + view.len))
+            return <size_t> (PyByteArray_AS_STRING(<object> base) + PyByteArray_GET_SIZE(<object> base) - end)
     return 0
 
 
@@ -112,6 +128,7 @@ cdef class Decoder(Place):
     cdef size_t arrow_bytes
     cdef Wishes wishes
     cdef uint64_t followed          # the version of the wishes that the plans follow
+    cdef object buffer              # the outer window
     cdef list plans                 # of each plan: the Plan of its definitions
     cdef list layouts               # … and what its `columnar` refers to
     cdef list shapes                # of each shape: a Definition, None if its rows are not wanted
@@ -244,11 +261,16 @@ cdef class Decoder(Place):
         start : int
             Offset in buffer of the next event.
         keep : bool
-            The buffer outlives the batches: spans point into it. Otherwise values are copied.
+            The batches may keep the buffer: spans point into it. Otherwise values are copied. So they are when another
+            buffer follows, unless that begins with the same bytes: at the same base.
         """
+        cdef const window_t* window = &self.loop.windows[0]
         self.finish_columns()
+        if window.held and not (keep and base == window.base and len(buffer) >= window.view.len):
+            self.copy_values()
         self.drop_windows()
         self.open_window(0, buffer, base, start, not keep)
+        self.buffer = buffer
         # A window that begins inside a transaction continues with what a stream had left.
         if self.loop.trx.boundary < base + start and not self.loop.trx.open:
             self.loop.trx.boundary = base + start
@@ -283,6 +305,30 @@ cdef class Decoder(Place):
         if start > <size_t> window.view.len:
             raise ValueError("start is beyond the buffer")
         skip(&window.cur, start)
+        return 0
+
+    def block(self, size_t size):
+        """Memory for a buffer, given back with its last view: bytes-like, of at least so many bytes."""
+        cdef memory_t memory
+        memset(&memory, 0, sizeof(memory))
+        memory.pool = self.loop.group.pool
+        size += BLOCK_ROOM
+        if not take_block(memory.pool, size, 2 * size, &memory) and not fresh_block(size, &memory):
+            raise MemoryError
+        memory.length = memory.capacity - BLOCK_ROOM
+        return take_memory(&memory)
+
+    cdef int copy_values(self, bint records=False) except -1:
+        # The batches (of records only) have no values in the outer window any more
+        cdef uint32_t i
+        cdef batch_t* batch
+        cdef int status = DECODE_OK
+        for i in range(self.loop.group.batch_count):
+            batch = &self.loop.group.batches[i]
+            if batch.count and not batch.copies and not (records and batch.sink != NULL) and status == DECODE_OK:
+                status = leave_buffer(&self.loop, batch)
+        if status != DECODE_OK:
+            raise MemoryError
         return 0
 
     cdef void drop_windows(self) noexcept:
@@ -505,15 +551,13 @@ cdef class Decoder(Place):
             self.definitions[index] = out
         return out
 
-    def take_group(self, type kind not None, buffer, path):
+    def take_group(self, type kind not None, path):
         """Hand over what was gathered, and start again.
 
         Parameters
         ----------
         kind : type
             A subclass of Records.
-        buffer : bytes-like
-            What spans point into that were not copied.
         path : str
 
         Returns
@@ -524,6 +568,7 @@ cdef class Decoder(Place):
         """
         cdef uint32_t i
         cdef Records records
+        cdef Memory block
         cdef batch_t* batch
         cdef list out = []
         cdef list special = []
@@ -531,9 +576,12 @@ cdef class Decoder(Place):
         cdef list shelves = [None] * self.loop.plan_count
         cdef group_t* group = &self.loop.group
         cdef uint32_t batch_count = group.batch_count
-        self.finish_columns(True)
         if not issubclass(kind, Records):
             raise TypeError(f"{kind.__name__} is not a subclass of Records")
+        self.finish_columns(True)
+        block = block_of(self.buffer)
+        if block is not None and self.wire < block.capacity // KEPT_PART:
+            self.copy_values(True)
         transactions = self.take_transactions()
         for i in range(group.chunk_count):
             chunks.append(take_memory(&group.chunks[i]))
@@ -542,13 +590,13 @@ cdef class Decoder(Place):
         group.records_taken += group.records
         group.records = 0
         group.wire_before = group.wire if batch_count == 1 else 0
-        group.wire = 0
+        group.wire = group.wire_unused = 0
         group.memory = 0
         for i in range(batch_count):
             batch = &group.batches[i]
             if batch.count:
                 records = self.take_batch(kind, batch, chunks)
-                records.buffer = take_memory(&batch.heap) if batch.copies else buffer
+                records.buffer = take_memory(&batch.heap) if batch.copies else self.buffer
                 records.wire = records.buffer
                 records.transactions = records.told = transactions
                 records.path = path

@@ -114,6 +114,7 @@ cdef struct group_t:                # what is gathered until Python takes it
     uint64_t records
     uint64_t records_taken          # with the groups before this one
     uint64_t wire                   # bytes of rows events
+    uint64_t wire_unused            # of these, what no row matched
     uint64_t wire_before            # that the last group had, if it was of one batch; else 0
     uint64_t memory                 # bytes of records
     uint64_t max_records

@@ -135,6 +135,11 @@ cdef class Place:
         return self.loop.group.records
 
     @property
+    def wire(self):
+        """Bytes of the rows events that they are of."""
+        return self.loop.group.wire - self.loop.group.wire_unused
+
+    @property
     def is_selected(self):
         """Whether rows of the event at hand would be read, as far as its header and its transaction tell."""
         cdef const event_header_t* header = &self.loop.header

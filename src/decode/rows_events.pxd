@@ -158,6 +158,7 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
     cdef image_t image
     cdef rows_t rows
     cdef uint32_t count
+    cdef uint32_t read
     cdef int status
     cdef int fault = FAULT_VALUE
     if batch != NULL and unlikely(window.copies and not batch.copies) and leave_buffer(loop, batch) != DECODE_OK:
@@ -208,6 +209,9 @@ cdef inline int decode_rows(loop_t* loop, event_t event, uint32_t definition, pl
         batch.count = count
     loop.group.records += batch.count - count
     loop.group.memory += (batch.count - count) * <uint64_t> plan.record_len
+    if plan.condition != NULL and loop.row_in_event != image.row:
+        read = (loop.row_in_event - image.row) * (2 if update else 1)
+        loop.group.wire_unused += <uint64_t> (body.end - event.start) * (read - (batch.count - count)) // read
     if unlikely(status != DECODE_OK):
         forget_side_entries(batch)
         if status == DECODE_MALFORMED:

@@ -20,7 +20,7 @@ from wire.codes cimport (
     STOP_EVENT, TABLE_MAP_EVENT, TRANSACTION_CONTEXT_EVENT, UNKNOWN_EVENT, UPDATE_ROWS_EVENT, UPDATE_ROWS_EVENT_V1,
     USER_VAR_EVENT, VIEW_CHANGE_EVENT, WRITE_ROWS_EVENT, WRITE_ROWS_EVENT_V1, XID_EVENT,
 )
-from wire.checksum_runs cimport check_run, checked_t
+from wire.checksum_runs cimport LARGE_EVENT, check_run, checked_t
 from wire.cursor cimport Cursor, prefetch, remaining, unlikely
 from wire.gtid cimport is_gtid_event
 from wire.header cimport (
@@ -31,6 +31,7 @@ from wire.rows cimport is_rows_v0
 
 cdef enum:
     PREFETCH = 1024                 # bytes ahead
+    FETCHED = 1024                  # bytes of checksums to come, most
     PAUSE_BYTES = 64 << 20          # of log walked over between two chances for Ctrl-C
 
 
@@ -185,9 +186,9 @@ cdef inline void tell_event(loop_t* loop, const descriptor_t* descriptor, event_
 
 
 cdef inline void fetch(const uint8_t* pos, size_t length) noexcept nogil:
-    # While the event is decoded, as many bytes come from memory as it has: the checksums to come wait for nothing else.
+    # While an event is decoded, bytes come from memory: the checksums to come wait for nothing else.
     cdef size_t i
-    for i in range(0, length if length < RUN_LEN else RUN_LEN, 64):
+    for i in range(0, length, 64):
         prefetch(pos + i)
 
 
@@ -261,7 +262,8 @@ cdef inline int walk(loop_t* loop) noexcept nogil:
             status = fail(loop, event.position, FAULT_CHECKSUM, NO_TABLE)
             break
         if by_runs:
-            fetch(event.start + RUN_LEN, length)
+            # Of a long event the processor fetches the rest by itself, faster than it is asked for
+            fetch(event.start + RUN_LEN if length < LARGE_EVENT else pos, min(length, <size_t> FETCHED))
         event.kind = descriptor.canonical[type_of(event.start)]
         status = handle(loop, handling, event)
         if status == RUN_TABLE:

@@ -8,7 +8,7 @@ from crc.runs cimport RUN_LEN, crc_bare, crc_run_holds
 from wire.header cimport CHECKSUM_LEN, V4_MINIMUM_HEADER_LEN, descriptor_t, length_of, type_of
 
 cdef enum:
-    RUN_EVENTS = 512                # a run of the shortest has fewer
+    RUN_EVENTS = 1024               # a run of the shortest has fewer
     LARGE_EVENT = 2048              # whose own checksum is as fast
 
 

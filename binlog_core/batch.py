@@ -22,7 +22,7 @@ from ._tables.side_dtypes import TRANSACTION_DTYPE as TRANSACTION_DTYPE
 from ._tables.tables import Column, Table
 from ._tables.tables import image_dtype as image_dtype
 from ._tables.tables import record_dtype as record_dtype
-from .arrow.batch import NO_POLARS, ArrowBatch, json_documents, made_together
+from .arrow.batch import NO_POLARS, ArrowBatch, json_documents, made_by_default, made_together
 from .arrow.text import TextErrors
 from .arrow.types import ArrowField, ChangeColumn, ExportOptions, Geometry, Vectors, WideDecimals
 from .errors import DecodeError, MissingExtraError, SchemaError
@@ -356,7 +356,7 @@ class ChangeBatch(Records):
             import pyarrow  # noqa: F401
         except ImportError:
             raise MissingExtraError.of("pyarrow", "arrow", "to_arrow()", path=self.path) from None
-        return self.export(**options).to_pyarrow()
+        return self.export(**options).to_pyarrow() if options else made_by_default(self)
 
     def to_pandas(self, **options: Unpack[ExportOptions]) -> pandas.DataFrame:
         """The batch as ``pandas.DataFrame`` with Arrow-backed columns.

@@ -143,12 +143,10 @@ class ArrowBatch:
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
         """The columns as ``pyarrow.RecordBatch``; errors as in ``ChangeBatch.export``."""
-        import pyarrow
-
         fields, array = self.export()
-        schema = self._form.schema if fields is self._form.layout.fields else pyarrow_schema(fields)
-        # As pyarrow.record_batch(self), without making the schema again, which costs more than a small batch.
-        return pyarrow.RecordBatch._import_from_c(array_address(array), schema)
+        form = self._form
+        schema = form.schema if fields is form.layout.fields else pyarrow_schema(fields)
+        return form.import_batch(array_address(array), schema)
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule."""
@@ -165,6 +163,32 @@ class ArrowBatch:
         return stream_capsule(struct_field(fields), iter((array,)))
 
 
+def made_by_default(batch: ChangeBatch) -> pyarrow.RecordBatch:
+    """A batch for pyarrow with no option; errors as in ``ChangeBatch.export``.
+
+    The form of the last one is kept with the plan: to look for it takes longer than a small batch.
+    """
+    forms = batch.plan.arrow_forms if batch.plan is not None else {}
+    form = forms.get(None)
+    if form is None or form.columns is not batch.columns or form.layout.dtype is not batch.dtype:
+        made = ArrowBatch(batch)
+        forms[None] = made._form
+        return made.to_pyarrow()
+    layout = form.layout
+    columns = batch.take_columns(layout)
+    array = None if columns is None else export_columns(layout, columns)
+    if array is None:
+        if len(batch.json_diffs):
+            return ArrowBatch(batch).to_pyarrow()
+        try:
+            _, array = export_batch(
+                layout, batch.array, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
+            )
+        except DecodeError as error:
+            raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
+    return form.import_batch(array_address(array), form.schema)
+
+
 def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
     """Records of several batches of a group for pyarrow, in the form of one of them, without options.
 
@@ -174,15 +198,13 @@ def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.Reco
         None if that is not possible; converted alone, each batch says why.
     """
     try:
-        import pyarrow
-
         form = ArrowBatch(batch)._form
         _, array = export_batch(
             form.layout, records, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
         )
+        return form.import_batch(array_address(array), form.schema)
     except (ImportError, DecodeError, SchemaError):
         return None
-    return pyarrow.RecordBatch._import_from_c(array_address(array), form.schema)
 
 
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,15 @@ class Form:
     def schema(self) -> pyarrow.Schema:
         """The schema of the layout's fields."""
         return pyarrow_schema(self.layout.fields)
+
+    @cached_property
+    def import_batch(self) -> Callable[[int, pyarrow.Schema], pyarrow.RecordBatch]:
+        """Takes over an ArrowArray, given where it is, and `schema`."""
+        import pyarrow
+
+        # As pyarrow.record_batch(batch), without the schema made anew: that takes longer than a small batch.
+        take: Callable[[int, pyarrow.Schema], pyarrow.RecordBatch] = pyarrow.RecordBatch._import_from_c
+        return take
 
 
 # Of batches that no plan has made.

@@ -37,3 +37,16 @@ def test_few_forms_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert form.names == {"id", "note"}
         assert [field.name for field in form.layout.fields] == ["id", "note", "_row"]
         assert len(forms._forms) <= forms._MOST
+
+
+def test_the_default_form_is_not_for_batches_of_other_columns() -> None:
+    log, table = Log("8.4.0"), Table("shop", "t", [("id", "INT"), ("n", "INT")])
+    for number in (1, 2):
+        log.begin("shop")
+        log.insert(table, [{"id": number, "n": -number}])
+        log.commit()
+    with binlog_core.open(log.getvalue(), limits=binlog_core.Limits(group_rows=1)) as opened:
+        one, other = opened.batches()
+    assert one.to_arrow().column_names[:2] == ["id", "n"]
+    other.columns = other.columns[1:]
+    assert other.to_arrow().column_names[:2] == ["n", "_change_type"]

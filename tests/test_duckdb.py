@@ -361,7 +361,7 @@ def test_a_query_knows_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch)
         found = sql_over_logs.query(log, "SELECT c0 FROM changes('wide.' || 't' || 8)")
         assert found.fetchall() == [(8,)]
         assert set(made) == {"wide.t7", "wide.t8"}
-        with pytest.raises(SchemaError, match=r"Limits\.sql_columns=100: tables="):
+        with pytest.raises(SchemaError, match=r"Limits\.sql_columns=100: choose some with tables="):
             sql_over_logs.register(sql_over_logs.connect(), log)
         with pytest.raises(SchemaError, match=r"wide\.t99"):
             sql_over_logs.query(log, "SELECT c0 FROM changes('wide.t99')")

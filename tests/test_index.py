@@ -71,7 +71,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_indexed(tmp_path: Path) -> None:
-    with pytest.raises(BinlogError, match="local files"):
+    with pytest.raises(BinlogError, match="expected a local file"):
         index(b"\xfebin")
     (tmp_path / "bin.000001").write_bytes(b"\xfebin" + bytes(3))
     with pytest.raises(BinlogError):

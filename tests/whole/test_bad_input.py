@@ -82,7 +82,7 @@ def with_payload(tmp_path: Path, change: Callable[[bytes, int], tuple[bytes, int
 PAYLOADS = [
     pytest.param(lambda frame, size: (b"\0" + frame[1:], size), "broken", id="magic"),
     pytest.param(lambda frame, size: (frame[:-3], size), "cut", id="cut"),
-    pytest.param(lambda frame, size: (frame, size + 1), r"claims \d+ bytes has \d+", id="claims more"),
+    pytest.param(lambda frame, size: (frame, size + 1), r"claims \d+ bytes and has \d+", id="claims more"),
     pytest.param(lambda frame, size: (frame, size - 1), "has more", id="claims less"),
     pytest.param(lambda frame, size: (frame, 1 << 62), "claims|limit", id="claims more than memory"),
 ]

@@ -225,7 +225,7 @@ def test_names_are_exchanged_and_checks_see_where_a_value_came_from(tmp_path: Pa
     log.query("ALTER TABLE t CHANGE a b VARCHAR(20), CHANGE b a VARCHAR(20)", "shop", status=STRICT)
     batch = batch_of(log, tmp_path / "bin.000002")
     log.query("ALTER TABLE t MODIFY a CHAR(20)", "shop", status=STRICT)
-    with pytest.raises(ApplyStopped, match=r"char changes values"):
+    with pytest.raises(ApplyStopped, match=r"char changes its values"):
         apply_changes(batch_of(log, tmp_path / "bin.000002"), form.target(target))
     assert rows_of(target, form) == [{"id": 1, "a": "x", "b": "trailing "}]
     apply_changes(batch, form.target(target))

@@ -75,12 +75,16 @@ def sql(
                     cursor = run(log, query, con)
                 names = [column[0] for column in cursor.description or ()]
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
-            except duckdb.Error as error:
-                raise BinlogError(f"the query failed: {' '.join(str(error).split())}") from None
-            except RuntimeError as error:
-                if "interrupted" in str(error):  # DuckDB's error for Ctrl-C
+            except (duckdb.Error, RuntimeError) as error:
+                told = " ".join(str(error).split())
+                # DuckDB's errors for Ctrl-C: in its own code, and in Python's while DuckDB waits for it
+                if told.endswith("KeyboardInterrupt:") or (
+                    isinstance(error, RuntimeError) and "interrupted" in told
+                ):
                     raise KeyboardInterrupt from None
-                raise
+                if isinstance(error, RuntimeError):
+                    raise
+                raise BinlogError(f"the query failed: {told}") from None
 
 
 def _write(cursor: Any, names: list[str], form: str) -> None:

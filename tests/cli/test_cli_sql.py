@@ -43,6 +43,15 @@ def test_command_line(tmp_path: Path) -> None:
     assert len(ran.err.splitlines()) == 1
 
 
+def test_ctrl_c_while_duckdb_asks_python_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What Python raises while DuckDB plans a query, DuckDB tells as an error of its own.
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("binlog_core.dataset.ScannedDataset.scanner", interrupted)
+    assert run("sql", "select count(*) from events a, events b where a.info < b.info", GTID.path).code == 130
+
+
 def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
     path = tmp_path / "long.binlog"
     path.write_bytes(GTID.data)

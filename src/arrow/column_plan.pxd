@@ -125,7 +125,8 @@ cdef inline int plan_column(column_t* c, object column, object field, uint32_t i
         from binlog_core.errors import DecodeError
 
         if itemsize != 32 or not 0 <= column.scale <= 40:
-            raise DecodeError(f"DECIMAL({column.precision},{column.scale}) cannot be written as text", column=column.name)
+            name = f"DECIMAL({column.precision},{column.scale})"
+            raise DecodeError(f"{name} cannot be written as text", column=column.name)
         c.layout = LAYOUT_DECIMAL_TEXT
         c.width = 0
         c.scale = column.scale

@@ -147,7 +147,8 @@ cdef inline int take_event_rows(loop_t* loop, plan_t* plan, batch_t* batch, imag
     cdef int64_t count = -1
     cdef const uint8_t* bitmaps = body.pos - plan.bitmap_len * (1 if after == NULL else 2)
     if (images.whole and (after == NULL or after.whole) and not is_rows_v0(event.kind)
-            and event.kind != PARTIAL_UPDATE_ROWS_EVENT and <size_t> (window.cur.end - body.end) + window.room >= BINLOG_STEP):
+            and event.kind != PARTIAL_UPDATE_ROWS_EVENT
+            and <size_t> (window.cur.end - body.end) + window.room >= BINLOG_STEP):
         rows = rows_for_columns(batch, window.data, <uint64_t> (window.cur.end - window.data))
         count = take_images(plan.columnar, images, batch.sink, body.pos, body.end, &rows)
     if count >= 0 and not (after != NULL and count & 1) and (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,22 @@ from binlog_core.spark import apply_changes, read_changes
 from binlog_core.spark.apply import batch as batches
 from binlog_core.spark.apply.changes import Changes
 from binlog_core.spark.apply.file_target import FileTarget
-from binlog_core.spark.apply.jobs import Here
 
 _ROUNDS = 3
 _SUBJECT = "apply: CPU seconds, and their ratio to decoding + pyarrow's Parquet writing"
 
 
-class Streamed(Here):
-    """The changes of a log as they are decoded: a table of them all is not made."""
+class Streamed:
+    """The changes of a log as they are decoded: a table of them all is not made. See `Jobs`."""
+
+    def __init__(self, changes: Any) -> None:
+        self.changes, self.schema = changes, changes.schema
 
     def stage(self, function: Callable[[Any], Any], *, together: bool = False) -> list[Any]:
         return [function(self.changes)]
+
+    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        return [function(task) for task in tasks]
 
 
 @pytest.mark.parametrize(("name", "table"), [("lineitem", "bench.lineitem"), ("sysbench", "bench.sbtest1")])
@@ -78,7 +83,7 @@ def test_apply(
         nonlocal number
         number += 1
         reader = read()
-        monkeypatch.setattr(batches, "Here", lambda _: Streamed(reader))
+        monkeypatch.setattr(batches, "_jobs_of", lambda _: Streamed(reader))
         told = apply_changes(reader.schema.empty_table(), tmp_path / f"target{number}")
         return told.changes
 

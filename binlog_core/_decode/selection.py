@@ -130,11 +130,6 @@ def matches(table: Table, pattern: str) -> bool:
     return matches_names(table.database, table.name, pattern)
 
 
-def matches_name(name: str, pattern: str) -> bool:
-    """`matches` for a table whose full name alone is known."""
-    return matches_names(*split_name(name), pattern)
-
-
 def is_wanted_name(name: str, tables: Iterable[str] | None, exclude_tables: Iterable[str] | None) -> bool:
     """Whether a table is among ``tables`` and not among ``exclude_tables``, by its full name."""
 
@@ -144,6 +139,17 @@ def is_wanted_name(name: str, tables: Iterable[str] | None, exclude_tables: Iter
 
     database, table = split_name(name)
     return (tables is None or among(tables)) and not among(exclude_tables or ())
+
+
+def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The patterns that match none of some tables, by their full names."""
+    given = tuple(patterns)
+    left = dict.fromkeys(given)
+    for database, table in map(split_name, names):
+        for pattern in _that_may_match(given, database, table):
+            if pattern in left and matches_names(database, table, pattern):
+                del left[pattern]
+    return list(left)
 
 
 def _that_may_match(patterns: tuple[str, ...], database: str, table: str) -> Iterable[str]:

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 _QUOTED = "`((?:[^`]|``)+)`"
 _FULL = re.compile(rf"(?:{_QUOTED}|([^.]*))\.(?:{_QUOTED}|(.*))", re.DOTALL)
 _OWN = re.compile(_QUOTED, re.DOTALL)
-_WILD = re.compile(r"[*?[]")
 
 
 def full_name(database: str, table: str) -> str:
@@ -34,24 +33,19 @@ def matches_names(database: str, table: str, pattern: str) -> bool:
     if "`" in pattern:
         own, full = _OWN.fullmatch(pattern), _FULL.fullmatch(pattern)
         if own is not None:
-            return _fits(table, _plain(own[1], ""))
+            return fnmatchcase(table, _plain(own[1], ""))
         if full is not None and (full[1] or full[3]):
             own_pattern, of_table = _plain(full[1], full[2]), _plain(full[3], full[4])
-            return _fits(database, own_pattern) and _fits(table, of_table)
+            return fnmatchcase(database, own_pattern) and fnmatchcase(table, of_table)
     if "." not in pattern:
-        return _fits(table, pattern)
+        return fnmatchcase(table, pattern)
     if "." not in database:  # else the dot in the middle is one of several
-        return _fits(f"{database}.{table}", pattern)
+        return fnmatchcase(f"{database}.{table}", pattern)
     parts = pattern.split(".")
     return any(
-        _fits(database, ".".join(parts[:i])) and _fits(table, ".".join(parts[i:]))
+        fnmatchcase(database, ".".join(parts[:i])) and fnmatchcase(table, ".".join(parts[i:]))
         for i in range(1, len(parts))
     )
-
-
-def _fits(name: str, pattern: str) -> bool:
-    # A pattern is compiled for fnmatch, and there may be thousands that are names.
-    return fnmatchcase(name, pattern) if _WILD.search(pattern) else name == pattern
 
 
 def _quoted(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._decode.selection import matches_name
+from .._decode.selection import unmatched
 from .._format.event_types import EventType
 from .._tables.full_names import full_name
 from .._tables.given_names import near
@@ -30,13 +30,12 @@ def check_tables(log: Log, patterns: Iterable[str], seen: Iterable[str]) -> None
         None matches; the message has near names.
     """
     known = set(seen)
-    unmatched = [p for p in patterns if not any(matches_name(name, p) for name in known)]
-    if not unmatched:
+    left = unmatched(patterns, known)
+    if not left:
         return
     known |= table_names(log)
-    for pattern in unmatched:
-        if not any(matches_name(name, pattern) for name in known):
-            raise SchemaError(f"no table {pattern!r} in these logs{near(pattern, known)}")
+    for pattern in unmatched(left, known):
+        raise SchemaError(f"no table {pattern!r} in these logs{near(pattern, known)}")
 
 
 def table_names(log: Log) -> set[str]:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from .._decode.gtid_selection import gtid_set, is_selected
-from .._decode.selection import matches_name
+from .._decode.selection import is_wanted_name
 from .._format.event_types import EVENT_NAMES, GTID_EVENTS, EventType
 from .._tables.full_names import split_name
 from .._tables.given_names import near_names
@@ -128,9 +128,9 @@ def events(
                     continue
                 if database and _database_of(event, name) not in database:
                     continue
-                if table and not (name and any(matches_name(name, pattern) for pattern in table)):
+                if table and not name:
                     continue
-                if name and any(matches_name(name, pattern) for pattern in exclude_table or ()):
+                if name and not is_wanted_name(name, table or None, exclude_table):
                     continue
                 if types is not None and event.type_code not in types:
                     continue  # read for the names of tables, or for GTIDs

@@ -11,7 +11,7 @@ from support.logs import DDL, GTID, META_FULL, all_rows, path_of
 
 import binlog_core
 from binlog_core import SchemaError
-from binlog_core._decode.selection import is_wanted_name, matches, matches_name
+from binlog_core._decode.selection import is_wanted_name, matches, unmatched
 from binlog_core._tables import full_names
 
 
@@ -76,7 +76,8 @@ def test_names_with_dots() -> None:
     assert matches(other, "a.b.c") and matches(other, "a.*") and matches(other, "`b.c`")
     for one, two in ((table, other), (other, table)):
         assert matches(one, one.full_name) and not matches(one, two.full_name)
-        assert matches_name(one.full_name, "a.b.c") and not matches_name(one.full_name, two.full_name)
+        assert is_wanted_name(one.full_name, ("a.b.c",), None)
+        assert not is_wanted_name(one.full_name, (two.full_name,), None)
         for pattern in ("a.b.c", one.full_name, one.full_name.replace("c", "?")):
             assert is_wanted_name(one.full_name, (pattern,), None)
         assert not is_wanted_name(one.full_name, (two.full_name,), None)
@@ -89,17 +90,19 @@ def test_a_pattern_that_is_one_name_is_not_held_against_others(monkeypatch: pyte
     """As for the tables of a mirror, of which there may be thousands."""
     names = [f"shop.t{i}" for i in range(500)] + ["shop.[a]*", "shop.a?", "shop.b", "a.b.c"]
     patterns = tuple(map(escape, names))
-    asked, fits = 0, full_names._fits
+    asked = 0
 
     def counted(name: str, pattern: str) -> bool:
         nonlocal asked
         asked += 1
-        return fits(name, pattern)
+        return fnmatchcase(name, pattern)
 
-    monkeypatch.setattr(full_names, "_fits", counted)
+    monkeypatch.setattr(full_names, "fnmatchcase", counted)
     assert all(is_wanted_name(name, patterns, None) for name in names)
     assert not any(is_wanted_name(f"{name}x", patterns, None) for name in names)
     assert asked == len(names)
+    assert unmatched((*patterns, "shop.c", "shop.d*", "t7"), names) == ["shop.c", "shop.d*"]
+    assert asked < 4 * len(names)
 
 
 @pytest.mark.parametrize("pattern", ["b", "a.b", "a.*", "*", "?", "[ab]", "[*]", "a.[*]", "a.[[]", "[[]"])

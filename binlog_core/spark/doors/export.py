@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..._decode.selection import is_wanted_name, matches_name
+from ..._decode.selection import is_wanted_name, unmatched
 from ..._tables.full_names import full_name
 from ...errors import BinlogError
 from ...schema.given import Schema
@@ -198,9 +198,8 @@ def export_logs(
     names = {full_name(table.database, table.table) for table in tables}
     missing = tuple(
         pattern
-        for pattern in options.tables or ()
+        for pattern in unmatched(options.tables or (), names)
         if not any(sign in pattern for sign in "*?[")
-        and not any(matches_name(name, pattern) for name in names)
     )
     seconds = time.perf_counter() - began
     return ExportResult(place, run, tables, results, seconds, reread, missing=missing, state=after)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..._decode.selection import matches_name
+from ..._decode.selection import is_wanted_name
 from ..._exports.manifests import MIRROR
 from ..._sources.deltas import delta_options
 from ..._sources.object_stores import load_json
@@ -136,7 +136,7 @@ class MirrorState:
 
     def wants(self, table: str) -> bool:
         """Whether a table is to be mirrored."""
-        return any(matches_name(table, pattern) for pattern in self.patterns)
+        return is_wanted_name(table, self.patterns, None)
 
     def chosen(self, tables: tuple[str, ...]) -> list[TableState]:
         """The tables of some names or patterns; all without any.
@@ -148,9 +148,7 @@ class MirrorState:
         """
         if not tables:
             return list(self.tables.values())
-        found = [
-            one for name, one in self.tables.items() if any(matches_name(name, pattern) for pattern in tables)
-        ]
+        found = [one for name, one in self.tables.items() if is_wanted_name(name, tables, None)]
         if not found:
             raise MirrorError(f"the mirror has no table {', '.join(tables)}")
         return found

@@ -10,12 +10,12 @@ import numpy as np
 
 from .._change_columns import CHANGE_COLUMNS, DEFAULT_CHANGE_COLUMNS
 from .._core._capsules import schema_capsule, stream_capsule
-from .._core._columns import array_address, export_batch, export_columns
+from .._core._columns import Layout, export_batch, export_columns
 from .._gtid_fields import gtid_text
 from .._tables.side_dtypes import TRANSACTION_DTYPE
 from .._tables.tables import Column
 from ..errors import DecodeError, SchemaError
-from .forms import IMAGE_COLUMNS, OP_LABELS, form_of, pyarrow_schema
+from .forms import IMAGE_COLUMNS, OP_LABELS, form_of
 from .text import TextErrors
 from .types import ArrowField, ChangeColumn, Geometry, Vectors, WideDecimals, struct_field
 
@@ -118,35 +118,18 @@ class ArrowBatch:
         if (held := self._held) is not None:
             self._held = None
             return held
-        batch = self.batch
-        layout = self._form.layout
-        if self.rows is None and not self.fill_absent and (made := batch.take_columns(layout)) is not None:
-            array = export_columns(layout, made, extras=self._extras)
-            if array is not None:
-                more = [extra.field for extra in self._extras]
-                return (*layout.fields, *more) if more else layout.fields, array
-        try:
-            return export_batch(
-                layout,
-                batch.array,
-                batch.buffer,
-                rows=self.rows,
-                fill_absent=self.fill_absent,
-                text_errors=self.text_errors,
-                documents=json_documents(batch),
-                extras=self._extras,
-                transactions=batch.transactions,
-                most=batch.arrow_bytes,
-            )
-        except DecodeError as error:
-            raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
+        return _exported(
+            self.batch,
+            self._form.layout,
+            rows=self.rows,
+            fill_absent=self.fill_absent,
+            text_errors=self.text_errors,
+            extras=self._extras,
+        )
 
     def to_pyarrow(self) -> pyarrow.RecordBatch:
         """The columns as ``pyarrow.RecordBatch``; errors as in ``ChangeBatch.export``."""
-        fields, array = self.export()
-        form = self._form
-        schema = form.schema if fields is form.layout.fields else pyarrow_schema(fields)
-        return form.import_batch(array_address(array), schema)
+        return self._form.imported(*self.export())
 
     def __arrow_c_schema__(self) -> object:
         """The schema, as PyCapsule."""
@@ -171,22 +154,8 @@ def made_by_default(batch: ChangeBatch) -> pyarrow.RecordBatch:
     forms = batch.plan.arrow_forms if batch.plan is not None else {}
     form = forms.get(None)
     if form is None or form.columns is not batch.columns or form.layout.dtype is not batch.dtype:
-        made = ArrowBatch(batch)
-        forms[None] = made._form
-        return made.to_pyarrow()
-    layout = form.layout
-    columns = batch.take_columns(layout)
-    array = None if columns is None else export_columns(layout, columns)
-    if array is None:
-        if len(batch.json_diffs):
-            return ArrowBatch(batch).to_pyarrow()
-        try:
-            _, array = export_batch(
-                layout, batch.array, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
-            )
-        except DecodeError as error:
-            raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
-    return form.import_batch(array_address(array), form.schema)
+        form = forms[None] = ArrowBatch(batch)._form
+    return form.imported(*_exported(batch, form.layout))
 
 
 def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.RecordBatch | None:
@@ -199,12 +168,45 @@ def made_together(batch: ChangeBatch, records: NDArray[np.void]) -> pyarrow.Reco
     """
     try:
         form = ArrowBatch(batch)._form
-        _, array = export_batch(
-            form.layout, records, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
+        return form.imported(
+            *export_batch(
+                form.layout, records, batch.buffer, transactions=batch.transactions, most=batch.arrow_bytes
+            )
         )
-        return form.import_batch(array_address(array), form.schema)
     except (ImportError, DecodeError, SchemaError):
         return None
+
+
+def _exported(
+    batch: ChangeBatch,
+    layout: Layout,
+    *,
+    rows: NDArray[np.intp] | None = None,
+    fill_absent: bool = False,
+    text_errors: TextErrors = "raise",
+    extras: Sequence[ChangeColumn] = (),
+) -> tuple[tuple[ArrowField, ...], object]:
+    """Fields, and the columns in a capsule; errors as in ``ChangeBatch.export``."""
+    if rows is None and not fill_absent and (made := batch.take_columns(layout)) is not None:
+        array = export_columns(layout, made, extras=extras)
+        if array is not None:
+            more = [extra.field for extra in extras]
+            return (*layout.fields, *more) if more else layout.fields, array
+    try:
+        return export_batch(
+            layout,
+            batch.array,
+            batch.buffer,
+            rows=rows,
+            fill_absent=fill_absent,
+            text_errors=text_errors,
+            documents=json_documents(batch),
+            extras=extras,
+            transactions=batch.transactions,
+            most=batch.arrow_bytes,
+        )
+    except DecodeError as error:
+        raise error.located(path=batch.path, table=batch.table.full_name) from error.__cause__
 
 
 def record_numbers(rows: Rows, count: int) -> NDArray[np.intp]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._change_columns import CHANGE_TYPES
 from .._core._capsules import schema_capsule
-from .._core._columns import Layout
+from .._core._columns import Layout, array_address
 from .._tables.tables import Column
 from .types import ArrowField, Geometry, ImageColumn, Vectors, WideDecimals, arrow_fields, struct_field
 
@@ -74,13 +74,17 @@ class Form:
         return pyarrow_schema(self.layout.fields)
 
     @cached_property
-    def import_batch(self) -> Callable[[int, pyarrow.Schema], pyarrow.RecordBatch]:
-        """Takes over an ArrowArray, given where it is, and `schema`."""
+    def _import(self) -> Callable[[int, pyarrow.Schema], pyarrow.RecordBatch]:
         import pyarrow
 
         # As pyarrow.record_batch(batch), without the schema made anew: that takes longer than a small batch.
         take: Callable[[int, pyarrow.Schema], pyarrow.RecordBatch] = pyarrow.RecordBatch._import_from_c
         return take
+
+    def imported(self, fields: tuple[ArrowField, ...], array: object) -> pyarrow.RecordBatch:
+        """Columns in a capsule named "arrow_array", for pyarrow, which owns them then."""
+        schema = self.schema if fields is self.layout.fields else pyarrow_schema(fields)
+        return self._import(array_address(array), schema)
 
 
 # Of batches that no plan has made.

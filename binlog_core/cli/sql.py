@@ -75,16 +75,15 @@ def sql(
                     cursor = run(log, query, con)
                 names = [column[0] for column in cursor.description or ()]
                 _write(cursor, names, form or ("table" if is_terminal() else "csv"))
-            except (duckdb.Error, RuntimeError) as error:
+            except duckdb.Error as error:
                 told = " ".join(str(error).split())
-                # DuckDB's errors for Ctrl-C: in its own code, and in Python's while DuckDB waits for it
-                if told.endswith("KeyboardInterrupt:") or (
-                    isinstance(error, RuntimeError) and "interrupted" in told
-                ):
+                if told.endswith("KeyboardInterrupt:"):  # Ctrl-C in Python's code that DuckDB waited for
                     raise KeyboardInterrupt from None
-                if isinstance(error, RuntimeError):
-                    raise
                 raise BinlogError(f"the query failed: {told}") from None
+            except RuntimeError as error:
+                if "interrupted" in str(error):  # DuckDB's error for Ctrl-C
+                    raise KeyboardInterrupt from None
+                raise
 
 
 def _write(cursor: Any, names: list[str], form: str) -> None:

@@ -238,8 +238,7 @@ def largest_worker() -> int:
     for pid, name, _ in descendants():
         if pid != os.getpid() and name != "java":
             with suppress(OSError, IndexError):  # it has ended
-                status = Path(f"/proc/{pid}/status").read_text()
-                found.append(int(status.partition("RssAnon:")[2].split()[0]) * 1024)
+                found.append(anonymous(pid))
     return max(found)
 
 

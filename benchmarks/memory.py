@@ -14,9 +14,9 @@ import binlog_core
 EVERY = 0.001  # seconds between two looks
 
 
-def anonymous() -> int:
-    """Bytes of resident memory that no file backs: the mapped log does not count."""
-    status = Path("/proc/self/status").read_text()
+def anonymous(pid: int | str = "self") -> int:
+    """Bytes of a process's resident memory that no file backs: the mapped log does not count."""
+    status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("RssAnon:")[2].split()[0]) * 1024
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.here import Here
 from support.lake_forms import Form, IcebergForm
-from support.server import connect
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
@@ -25,85 +20,20 @@ pytest.importorskip("pymysql")
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from support.refused import Other, Sql, mirrored, rows_of
 
-from binlog_core import BinlogError, BinlogWarning, DivergedError, MirrorError, PurgedError
+from binlog_core import BinlogError, BinlogWarning, DivergedError, PurgedError
 from binlog_core.archive import archive
-from binlog_core.schema.given import parse_create_table
 from binlog_core.server.address import Address
 from binlog_core.server.connection import Connection
-from binlog_core.spark.apply.jobs import Folder
 from binlog_core.spark.lake.delta import DeltaLakeTable
 from binlog_core.spark.lake.iceberg import IcebergLakeTable, load_iceberg_catalog
-from binlog_core.spark.mirror import (
-    Compared,
-    TableStatus,
-    comparing,
-    mirror,
-    mirroring,
-    resync,
-    status,
-    verify,
-    viewing,
-)
+from binlog_core.spark.mirror import mirror, mirroring, resync, status
 from binlog_core.spark.mirror.applying import apply_round
 from binlog_core.spark.mirror.copies import Copier, commit_copy
-from binlog_core.spark.mirror.marks import Mark, connected
+from binlog_core.spark.mirror.marks import connected
 from binlog_core.spark.mirror.state import Lake, TableState
 from binlog_core.spark.mirror.values import SelectList
-from binlog_core.spark.mirror.viewing import Viewed, Viewer
-
-Sql = Callable[[str], Any]
-Other = Callable[[], None]
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    found = spec_from_file_location("soak_server", Path(__file__).parents[3] / "soak" / "server.py")
-    assert found is not None and found.loader is not None
-    soak_server = module_from_spec(found)
-    sys.modules[found.name] = soak_server  # as its dataclasses ask for
-    found.loader.exec_module(soak_server)
-    with soak_server.server() as running:
-        if running is None:
-            pytest.skip("no MariaDB server to start here")
-        yield running.url
-
-
-@pytest.fixture
-def sql(url: str) -> Iterator[Sql]:
-    with connect(url) as connection, connection.cursor() as cursor:
-
-        def run(statement: str) -> Any:
-            cursor.execute(statement)
-            return cursor.fetchall()
-
-        run("DROP DATABASE IF EXISTS refused")
-        run("CREATE DATABASE refused")
-        run("USE refused")
-        run("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-        run("INSERT INTO t VALUES (1, 1), (2, 2)")
-        yield run
-
-
-@pytest.fixture
-def other(sql: Sql) -> Iterator[Other]:
-    """The server becomes another one of the same history, as a replica of MariaDB that takes over."""
-
-    def take_over() -> None:
-        sql(f"SET GLOBAL server_id = {sql('SELECT @@global.server_id')[0][0] + 1}")
-
-    yield take_over
-    sql("SET GLOBAL server_id = 1")
-
-
-def mirrored(url: str, lake: Path, **settings: Any) -> list[TableStatus]:
-    session: Any = Here()
-    return mirror(url, lake, tables="refused.*", until="now", spark=session, **settings)
-
-
-def rows_of(lake: Path, table: str = "t") -> list[tuple[Any, ...]]:
-    rows = DeltaTable(str(lake / f"refused.{table}")).to_pyarrow_table().to_pylist()
-    return sorted(tuple(row.values()) for row in rows)
 
 
 def test_logs_that_the_server_purged_are_missed_by_name(url: str, sql: Sql, tmp_path: Path) -> None:
@@ -532,30 +462,6 @@ def test_what_a_lost_answer_did_not_tell_is_not_applied_twice(
     assert rows_of(tmp_path) == [(1, None, 1), (2, None, 7), (3, None, 3)]
 
 
-def test_a_comparison_claims_no_more_than_the_place_that_it_was_made_at(
-    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mirrored(url, tmp_path)
-    began: list[float] = []
-
-    def seen(session: Any, viewer: Viewer) -> tuple[Mark, list[Any]]:
-        began.append(time.time())
-        mark, *found = replace(viewer, sessions=1)([0])
-        sql("INSERT INTO t VALUES (3, 3)")
-        assert isinstance(mark, Mark)
-        return mark, found
-
-    monkeypatch.setattr(comparing, "view", seen)
-    monkeypatch.setattr(comparing, "_compared", lambda session, lake, state, *rest: Compared(state.full_name))
-    session: Any = Here()
-    assert verify(tmp_path, spark=session) == [Compared("refused.t")]
-    state = Lake(str(tmp_path)).load()
-    assert state is not None
-    as_of = state.tables["refused.t"].as_of
-    assert as_of is not None and as_of <= began[0]
-    assert rows_of(tmp_path) == [(1, 1), (2, 2)]
-
-
 def test_a_server_that_is_never_the_same_parks_what_is_to_be_copied(
     url: str, sql: Sql, other: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -567,83 +473,6 @@ def test_a_server_that_is_never_the_same_parks_what_is_to_be_copied(
     (one,) = mirrored(url, tmp_path)
     assert one.stage == "parked"
     assert "expected one that stays the same while its tables are read" in str(one.reason)
-
-
-def viewer_of_t(url: str, folder: Path) -> Viewer:
-    definition = parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "refused", "t")
-    selection = SelectList.of(definition, mariadb=True)
-    tables = (Viewed("refused.t", selection, selection.schema, ("id",), ()),)
-    return Viewer(Address.of(url), None, Folder(str(folder)), tables, "1", 1, False)
-
-
-def test_a_view_is_of_the_server_that_was_asked_for(url: str, sql: Sql, other: Other, tmp_path: Path) -> None:
-    viewer = viewer_of_t(url, tmp_path)
-    assert [type(one) for one in viewer([0])] == [Mark]
-    other()
-    (error,) = viewer([0])
-    assert isinstance(error, MirrorError)
-    assert "the server 1 was read, and now it is 2" in str(error)
-
-
-def test_a_view_waits_for_a_lock_while_others_write(
-    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(viewing, "_LOCK_WAIT", 1)
-    monkeypatch.setattr(viewing, "_LOCK_TRIES", 2)
-    with connect(url) as writer, writer.cursor() as cursor:
-        pauses: list[Callable[[], Any]] = [int, writer.commit]
-        monkeypatch.setattr(viewing, "time", SimpleNamespace(sleep=lambda _: pauses.pop(0)()))
-        cursor.execute("BEGIN")
-        cursor.execute("UPDATE refused.t SET v = 9")
-        (error,) = viewer_of_t(url, tmp_path)([0])
-        assert isinstance(error, MirrorError)
-        assert "could not be locked for reading in 2 attempts of 1 seconds: another session" in str(error)
-        assert [type(one) for one in viewer_of_t(url, tmp_path)([0])] == [Mark]
-        assert not pauses
-
-
-def verified_here(lake: Path, monkeypatch: pytest.MonkeyPatch) -> list[Compared]:
-    """All of a comparison but what compares the rows, which Spark does."""
-    monkeypatch.setattr(viewing, "_slots", lambda session: 1)
-    monkeypatch.setattr(comparing, "differing", lambda *arguments: (0, [], [], []))
-    session: Any = Here()
-    return verify(lake, spark=session)
-
-
-def test_a_table_that_is_dropped_meanwhile_does_not_end_a_comparison(
-    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sql("CREATE TABLE u LIKE t")
-    mirrored(url, tmp_path)
-    planned = comparing._planned
-
-    def dropping(connection: Any, lake: Lake, state: TableState, **rest: Any) -> Viewed:
-        found = planned(connection, lake, state, **rest)
-        if state.name == "u":
-            sql("DROP TABLE u")
-        return found
-
-    monkeypatch.setattr(comparing, "_planned", dropping)
-    assert verified_here(tmp_path, monkeypatch) == [Compared("refused.t", 2)]
-
-
-def test_a_table_that_is_altered_while_it_is_read_is_said_to_have_changed(
-    url: str, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sql("CREATE TABLE u LIKE t")
-    mirrored(url, tmp_path)
-    open_view = Viewer._view
-
-    def altering(*arguments: Any, **rest: Any) -> Any:
-        found = open_view(*arguments, **rest)
-        sql("ALTER TABLE u FORCE")
-        return found
-
-    monkeypatch.setattr(Viewer, "_view", altering)
-    assert verified_here(tmp_path, monkeypatch) == [
-        Compared("refused.t", 2),
-        Compared("refused.u", reason="the table changed while it was compared"),
-    ]
 
 
 Room = Callable[[int], Path]

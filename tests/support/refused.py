@@ -1,0 +1,26 @@
+"""A mirror of the database ``refused``, made in this process; its server's fixtures are beside the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from binlog_core.spark.mirror import TableStatus, mirror
+
+from .here import Here
+
+Sql = Callable[[str], Any]
+Other = Callable[[], None]
+
+
+def mirrored(url: str, lake: Path, **settings: Any) -> list[TableStatus]:
+    session: Any = Here()
+    return mirror(url, lake, tables="refused.*", until="now", spark=session, **settings)
+
+
+def rows_of(lake: Path, table: str = "t") -> list[tuple[Any, ...]]:
+    rows = DeltaTable(str(lake / f"refused.{table}")).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)

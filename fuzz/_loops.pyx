@@ -330,13 +330,7 @@ cdef int packed_integers(const uint8_t* data, size_t size) noexcept nogil:
 #
 # layout u8, records u8, options u8, then fields of 12 or 32 bytes, then what their spans refer to.
 
-cdef uint32_t[256] CODES
-cdef uint32_t[256] WORDS
-for _i in range(256):
-    CODES[_i] = _i * 7 % 251
-    WORDS[_i] = 1 << 24 | _i if _i < 128 else 2 << 24 | 0x80C3 if _i < 192 else 3 << 24 | 0xAC82E2 if _i < 255 else 0
-
-
+include "_code_tables.pxi"
 cdef uint8_t[64 * LABEL] LABELS          # of 0 to 31 bytes
 cdef int64_t[2 * 64] TRANSACTIONS        # commit time, known of every other one; time of the first event
 for _i in range(64):

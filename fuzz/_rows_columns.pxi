@@ -25,11 +25,7 @@ OF_SPANS = [
     LAYOUT_BYTES, LAYOUT_UTF8, LAYOUT_FIXED_BYTES, LAYOUT_GEOMETRY, LAYOUT_EWKB, LAYOUT_VECTOR, LAYOUT_TABLE,
     LAYOUT_UTF16_BE, LAYOUT_UTF16_LE, LAYOUT_UTF32, LAYOUT_JSON,
 ]
-cdef uint32_t[256] CODES
-cdef uint32_t[256] WORDS
-for _i in range(256):
-    CODES[_i] = _i * 7 % 251
-    WORDS[_i] = 1 << 24 | _i if _i < 128 else 2 << 24 | 0x80C3 if _i < 192 else 3 << 24 | 0xAC82E2 if _i < 255 else 0
+include "_code_tables.pxi"
 cdef uint8_t[256 * LABEL] LABELS            # of 0 to 31 bytes
 for _i in range(256):
     for _n in range(LABEL):

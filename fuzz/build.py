@@ -42,6 +42,7 @@ HEADERS = [
     "src/crc/crc32.h",
     "src/crc/crc32_run.h",
     "src/find/resync_scan.h",
+    "fuzz/_code_tables.pxi",
 ]
 INCLUDED = {
     "binlog_core._core._rows_target": [

@@ -34,7 +34,6 @@ THROUGH: dict[str, str] = {
     "_sources/opened.py": "test_log.py",  # what a Log has open
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
-    "spark/mirror/viewing.py": "spark/mirror/test_mirroring.py",  # needs a server
     "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core
     "_walk/resync.py": "core/test_resync.py",  # half of it is in the core
 }

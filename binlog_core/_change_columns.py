@@ -26,7 +26,7 @@ DEFAULT_CHANGE_COLUMNS = ("_change_type", "_commit_timestamp", "_position", "_ro
 CONDITION_COLUMNS = ("_gtid", "_commit_timestamp", "_server_id", "_change_type", "_thread_id")
 
 # Of the change feeds of lakes, and what these have on demand. `_commit_version` and `_change_ordinal` order
-# the changes of several logs: a batch alone does not tell them.
+# the changes of several logs: a batch alone does not have them.
 LAKE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "_change_ordinal")
 LAKE_METADATA = ("_gtid", "_file", "_position", "_server_id", "_xid")
 ABSENT = "_absent"  # the columns that a row image lacks

@@ -46,9 +46,9 @@ class Event(NamedTuple):
     Parameters
     ----------
     batch, record : int
-        Whose change it tells: number of the batch, and of the record in it.
+        Place of the change: number of the batch, and of the record in it.
     key : bytes or None
-        JSON of the primary key, where the log tells it.
+        JSON of the primary key, where the log has it.
     value : bytes
         JSON of the envelope.
     """
@@ -72,7 +72,7 @@ class Envelopes:
     Parameters
     ----------
     mariadb : bool
-        Whose connector would have written them.
+        Whether to write as Debezium's MariaDB connector does, not as its MySQL connector.
     """
 
     def __init__(self, *, mariadb: bool) -> None:

@@ -129,9 +129,9 @@ class _Part:
     file : int
         Which log.
     source : Source or None
-        The log, opened, for whoever has not read another part of it; None: to be opened again.
+        The log, opened, for a thread that has not read another part of it; None: to be opened again.
     head : Head or None
-        Of a log of several parts.
+        The head of a log that has several parts.
     start, stop : int or None
         Where it begins and ends; None: where the selection says.
 
@@ -145,7 +145,7 @@ class _Part:
     stopped_at : int or None
         Position where the next part's events begin; None: the log has ended.
     tail, mariadb
-        Of the log as far as it was read.
+        Those of the log as far as it was read.
     error : BaseException or None
         What ended the reading.
     done, dropped : bool
@@ -188,11 +188,11 @@ class _Reader:
     ----------
     settings : Settings
     selection : Selection
-        Of the log.
+        The log's own.
     source : Source
-        At its beginning.
+        The log, at its beginning.
     known : Known
-        Of the log.
+        What is known of the log.
     first : bool
         The first part that it reads is the log's first.
     on_pause : callable
@@ -291,7 +291,7 @@ class ThreadedPass:
     settings : Settings
     selection : Selection
     reading : Reading
-        Of the pass.
+        How the pass reads.
     take : callable
         Opens the i-th file.
     """

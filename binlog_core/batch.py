@@ -61,7 +61,7 @@ class ChangeBatch(Records):
         The decoded columns, in the table's order. Empty if the table cannot be decoded: each record is then
         a whole event, in the one field `raw`.
     array : ndarray, shape (n,), dtype ``record_dtype(len(table.columns), columns)``
-        ``array["image"]`` tells what each record is and where it is in the log; ``array["row"]`` has one
+        ``array["image"]`` says what each record is and where it is in the log; ``array["row"]`` has one
         field for each decoded column. Times are datetime64 (UTC for TIMESTAMP); spans point into `buffer`.
     buffer : bytes-like
         The bytes that spans refer to: the mapped file, or memory of the batch's own.
@@ -139,7 +139,7 @@ class ChangeBatch(Records):
         kept[key] = True
         return only(self, kept)
 
-    __iter__ = None  # by records or by columns? to_pylist(), columns and array tell
+    __iter__ = None  # by records or by columns? to_pylist(), columns and array say which
 
     def _ipython_key_completions_(self) -> list[str]:
         return [column.name for column in self.value_columns]

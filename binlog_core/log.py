@@ -140,7 +140,7 @@ class Log:
     def headers(self) -> np.ndarray:
         """Every event header of the file(s), except for events inside compressed transactions.
 
-        Of the selection given to `open`, only the range and `server_id` apply.
+        Only the range and `server_id` of the selection given to `open` apply.
 
         Returns
         -------
@@ -295,7 +295,7 @@ class Log:
         report_unmet(report, selection, definitions, path=self.files[0].path)
 
     def _read_to_its_end(self) -> None:
-        """Of a server only the end of a log tells which comes next: read what its user left."""
+        """Read what the user left of a server's log: only its end says which log comes next."""
         if self.files[0].chained and not self._latest.over:
             for _ in self.header_chunks():
                 pass

@@ -52,7 +52,7 @@ class Transaction:
     begin_position, end_position : int
         Where it begins and ends, in bytes; its end is 0 if the log ends before it.
     first_timestamp, last_timestamp : int
-        When its first row was changed and when it was committed, as far as the log tells; seconds since 1970
+        When its first row was changed and when it was committed, as far as the log says; seconds since 1970
         UTC.
     gtid : str or None
         Its GTID as the server prints it; None if it has none.
@@ -232,7 +232,7 @@ class Heads:
 
 @dataclass(slots=True)
 class Block:
-    """Some transactions of one file that are over, with what their rows tell.
+    """Some transactions of one file that are over, with what their rows show.
 
     Parameters
     ----------

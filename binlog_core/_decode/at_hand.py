@@ -21,7 +21,7 @@ def parse_at_hand(
     ----------
     loop : Decoder
     description : FormatDescription
-        In force for it.
+        The format description in force for it.
     path : str
     body : bytes-like or None
         All after its header; None: as the loop has it.

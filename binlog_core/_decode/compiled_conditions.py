@@ -48,9 +48,9 @@ class CompiledCondition:
     Parameters
     ----------
     columns : tuple of Column
-        Whose values it looks at.
+        The columns whose values it compares.
     dtype : numpy.dtype
-        Of records with these columns alone.
+        Type of records with these columns alone.
     tests, program, pool : bytes
         See src/decode/condition_words.pxd.
     """

@@ -136,7 +136,7 @@ def bind(condition: Condition, table: Table) -> BoundCondition:
 
 
 def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
-    """Whether what a session did may match, as far as its server and its thread (0: not known) tell."""
+    """Whether what a session did may match, as far as its server and its thread (0: not known) show."""
     image = np.array([(server_id, 0)], [("server_id", "<u4"), ("transaction", "<u4")])
     transactions = np.array([(thread_id,)], [("thread_id", "<u4")])
     session: Any = SimpleNamespace(count=1, image=image, batch=SimpleNamespace(transactions=transactions))
@@ -149,7 +149,7 @@ def may_concern(condition: Condition, server_id: int, thread_id: int) -> bool:
         if isinstance(node, Any_):
             return max(map(state, node.parts))
         if node.ref.pseudo and node.ref.name in ("_server_id", "_thread_id"):
-            with contextlib.suppress(ConditionError):  # that of the rows tells
+            with contextlib.suppress(ConditionError):  # that of the rows reports it
                 return int(states_of(_pseudo(node), session)[0])
         return UNKNOWN
 

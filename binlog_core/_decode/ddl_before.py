@@ -30,7 +30,7 @@ def follow_statements(file: LogFile, before: int | None, definitions: Definition
         Position of the first event that does not count.
     definitions : Definitions
     report : Report
-        Of statements that cannot be followed.
+        Where statements that cannot be followed are counted.
     """
     with file.open() as source:
         # The reader of the rows verifies checksums; damage here does not matter.

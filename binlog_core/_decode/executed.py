@@ -26,7 +26,7 @@ class Snapshot:
     Parameters
     ----------
     base : GtidSet, MariadbGtidSet or None
-        Before the first part; None: not known.
+        GTIDs of the transactions before the first part; None: not known.
     parts : list of bytes
         Runs; of these only the first `count` belong to it.
     count : int

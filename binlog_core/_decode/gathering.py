@@ -33,7 +33,7 @@ class Checkpoint(NamedTuple):
     ended : GtidSet, MariadbGtidSet or None
         The transactions that have ended; None: not known.
     gtid : Gtid, MariadbGtid or None
-        Of the one that has not.
+        The transaction that has not ended.
     records : int
         Its row images that are done with.
     awaited : bool

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Something in a log besides rows that matters to whoever replays the rows.
+    """Something in a log besides rows that matters to a replay of the rows.
 
     Parameters
     ----------

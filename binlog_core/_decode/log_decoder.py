@@ -284,7 +284,7 @@ class LogDecoder:
             if self._gathering.has_rows or self._asides:
                 yield from self._gathering.take()
             raise asked_from(error, asked).located(path=self.path) from error.__cause__
-        # Of a log that is followed a group tells how far it was read, also where nothing in it was wanted:
+        # A group says how far a followed log was read, also where nothing in it was wanted:
         # an old position is purged at some time.
         if self._loop.has_news or self._asides or self.track.follower is not None:
             yield from self._gathering.take()

@@ -95,7 +95,7 @@ def without_first(
     count : int
         Records.
     gtid : Gtid, MariadbGtid or None
-        Of the transaction whose records these are; None: of any.
+        The transaction that these records belong to; None: any.
 
     Returns
     -------

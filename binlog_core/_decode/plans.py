@@ -59,9 +59,9 @@ class Scan:
     Parameters
     ----------
     ops : bytes
-        As of `Plan`.
+        As in `Plan`.
     dtype : numpy.dtype
-        Of their records.
+        Type of their records.
     condition : (bytes, bytes, bytes)
         Tests, program and pool.
     """
@@ -80,13 +80,13 @@ class Plan:
     columns : tuple of Column
         The decoded ones.
     dtype : numpy.dtype
-        Of the records.
+        Type of the records.
     ops : bytes
         One wire operation (wire_op_t) per column of the table, decoded or stepped over.
     json_columns : tuple of int
         Indexes of the table's JSON columns.
     nullable : bytes
-        Of each column of the table: 1 where it can be NULL, or that is unknown.
+        For each column of the table: 1 where it can be NULL, or that is unknown.
     raw : bool
         The table cannot be decoded: a record has one field, a span of the event's row area.
     silence : tuple of (str, str or None)

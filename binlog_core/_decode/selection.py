@@ -65,7 +65,7 @@ class Selection:
 
     @property
     def part(self) -> Part:
-        """Which events are wanted, as far as their headers tell."""
+        """Which events are wanted, as far as their headers say."""
         return Part(
             self.start_position,
             self.stop_position,

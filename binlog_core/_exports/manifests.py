@@ -54,7 +54,7 @@ class Export:
     logs : dict of int to str
         Names of logs by their numbers.
     counts : dict of int to dict
-        Of each log, what it did not tell: see ``binlog_core.Report``.
+        What each log left unknown: see ``binlog_core.Report``.
     server_version : str
     not_committed : dict of int to int
         Outcomes of the other transactions, by their versions.

@@ -52,7 +52,7 @@ def column_values(
     -------
     values : ndarray, shape (n,)
     lost : list of int
-        Where the export does not tell what the value was.
+        Where the export does not say what the value was.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def parse_payload_header(body: Any, offset: int | None = None, path: str | None 
     body : bytes-like
         The event without header and checksum.
     offset : int or None
-        Of the event in its file, for errors.
+        Offset of the event in its file, for errors.
     path : str or None
         For errors.
 

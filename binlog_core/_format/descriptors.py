@@ -111,7 +111,7 @@ def detect(head: bytes | memoryview, path: str | None = None, *, verify_checksum
     path : str or None
         For errors.
     verify_checksum : bool
-        Of the format description.
+        Whether to verify the format description's own checksum.
 
     Returns
     -------
@@ -368,8 +368,8 @@ def _verify(event: bytes | memoryview, offset: int, path: str | None) -> None:
 
 
 def _has_checksum_field(event: bytes | memoryview, server_version: str) -> tuple[bool, tuple[str, ...]]:
-    # The version tells whether the server knew checksums; the array's own entry for the descriptor,
-    # 57 + number of types, tells the same. Where only one number of types agrees with that entry it
+    # The version says whether the server knew checksums; the array's own entry for the descriptor,
+    # 57 + number of types, says the same. Where only one number of types agrees with that entry it
     # wins: 6.0 alphas count as aware by number, but are older than checksums.
     mariadb = is_mariadb_version(server_version)
     since = _CHECKSUMS_SINCE_MARIADB if mariadb else _CHECKSUMS_SINCE_MYSQL

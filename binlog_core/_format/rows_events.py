@@ -41,7 +41,7 @@ def inflate_rows_event(
         The whole event, and the event without header and checksum.
     type_code : int
     description : FormatDescription
-        In force.
+        The format description in force.
     limit : int
         Most bytes of rows.
     path, offset
@@ -50,7 +50,7 @@ def inflate_rows_event(
     Returns
     -------
     bytes
-        With a header of 19 bytes and no checksum.
+        The event, with a header of 19 bytes and no checksum.
 
     Source: MariaDB server, ``row_log_event_uncompress``: everything before the rows is in clear.
     """

@@ -36,7 +36,7 @@ def first_word(statement: bytes) -> bytes:
 
 
 def kind_of_aside(statement: bytes) -> str | None:
-    """What a statement is to who replays rows, a `group.Aside`; None: their transactions tell it already."""
+    """What a statement means to a replay of rows, a `group.Aside`; None: the transactions show it already."""
     found = _ABOUT_TRANSACTIONS.match(statement[:4096])
     if found is None:
         return "statement"

@@ -125,7 +125,7 @@ def built(file: LogFile, definitions: Definitions | None, limits: Limits) -> Bui
     ----------
     file : LogFile
     definitions : Definitions or None
-        For keys that the log does not tell.
+        Definitions for keys that the log does not have.
     limits : Limits
 
     Raises

@@ -85,7 +85,7 @@ class LogRanges:
     ----------
     file : IndexFile
     number : int
-        Of its entry.
+        Number of its entry.
     complete : bool
         The log does not continue after the last range.
     on_damage : callable
@@ -141,7 +141,7 @@ class LogRanges:
             Its `met` also gets the tables in ranges that are left out.
         definitions : Definitions or None
         mariadb : bool
-            Who wrote the log.
+            Whether MariaDB wrote the log.
         """
         choice = _Choice(self, selection, definitions, mariadb=mariadb)
         begins, ends = self._rows["begin"][self._firsts], self._rows["end"][self._firsts]

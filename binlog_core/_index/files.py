@@ -183,7 +183,7 @@ class IndexFile:
     Parameters
     ----------
     source : Source
-        Of the file; closed with this.
+        The index file; closed together with this object.
 
     Raises
     ------
@@ -203,7 +203,7 @@ class IndexFile:
                 raise IndexDamage("its number of logs is not the one it states")
 
     def _unsealed(self) -> dict[str, Any]:
-        """What the seal tells."""
+        """What the seal says."""
         size = self._source.size
         if size is None or size < 12:
             raise IndexDamage("it is not a Parquet file")
@@ -234,7 +234,7 @@ class IndexFile:
         Parameters
         ----------
         number : int
-            Of its entry.
+            Number of its entry.
         columns : sequence of str
 
         Raises

@@ -44,7 +44,7 @@ def form_of(column: Column) -> str | None:
 
 
 def is_number(column: Column) -> bool:
-    """Whether its values have an order that ranges tell."""
+    """Whether its values have an order that ranges can show."""
     return column.kind in _NUMBERS
 
 
@@ -85,7 +85,7 @@ class Values:
     ----------
     count : int
     least, most : int or None
-        Of numbers that are among the first columns of the key.
+        Smallest and largest of the numbers among the key's first columns.
     """
 
     def __init__(self, column: Column, ordinal: int, parts: Sequence[NDArray[Any]]) -> None:
@@ -128,7 +128,7 @@ def of_key(columns: Sequence[Values]) -> tuple[Hashes, int]:
     Parameters
     ----------
     columns : sequence of Values
-        Of the key.
+        The values of the key's columns.
     """
     found: list[Hashes] = []
     hashes: dict[int, Hashes] = {}

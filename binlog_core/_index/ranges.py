@@ -46,11 +46,11 @@ class Range:
     Attributes
     ----------
     end : int
-        Of the first after it.
+        Position of the first event after it.
     first_timestamp, last_timestamp : int
         The least and the greatest in the headers of its events, seconds since 1970 UTC.
     servers : set of int or None
-        Who wrote the events; None: not known, or more than 1000.
+        Ids of the servers that wrote the events; None: not known, or more than 1000.
     """
 
     begin: int
@@ -69,7 +69,7 @@ class Ranges:
     Parameters
     ----------
     track : Track
-        At the log's beginning.
+        Track of the log, at its beginning.
 
     Attributes
     ----------

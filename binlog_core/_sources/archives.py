@@ -46,7 +46,7 @@ def archived_logs(
     ----------
     place : Place
     path : str
-        Of the archive.
+        Path of the archive.
     names : list of str
         The files in its directory.
     timeline : Timeline

@@ -118,7 +118,7 @@ class Follower:
         if not self._missed:  # the server may be just creating it
             self._missed = True
             return None
-        if number in later:  # renamed copies: the event tells the name on the server
+        if number in later:  # renamed copies: the event has the name on the server
             return later[number]
         if beyond is not None:
             raise BinlogError(
@@ -189,7 +189,7 @@ def _rotates_to(source: Source, name: LogName) -> int | None:
         while len(tail) < end - begin and (part := source.read(end - begin - len(tail))):
             tail += part
         source.seek(end)
-    except BinlogError:  # it shrank: reading on will tell
+    except BinlogError:  # it shrank: reading on will show it
         return None
     for at in range(len(tail) - HEADER.size - _ROTATE_POSITION_LEN):
         _, kind, _, length, next_position, _ = HEADER.unpack_from(tail, at)

@@ -45,7 +45,7 @@ class StartEncryption:
     Parameters
     ----------
     offset : int
-        Of the event.
+        Offset of the event.
     key_version : int
     nonce : bytes
         12 bytes; an event's initialisation vector is these and its position.
@@ -68,7 +68,7 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     Parameters
     ----------
     source : Source
-        At its beginning; nothing of it is read.
+        The log, at its beginning; nothing of it is read.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def find_start_encryption(source: Source) -> StartEncryption | None:
     if len(event) < start + HEADER_LENGTH_V3 or type_of(event, start) != EventType.MARIADB_START_ENCRYPTION:
         return None
     if flags_of(event, start) & IGNORABLE_FLAG:
-        # A server that sends an encrypted log to a client decrypts it, and tells so by this flag.
+        # A server that sends an encrypted log to a client decrypts it, and says so by this flag.
         return None
     event_length = length_of(event, start)
     checksum = event_length == HEADER_LENGTH_V3 + 17 + 4
@@ -243,7 +243,7 @@ class MariaDBDecryptedSource(Source):
         starts = [self._at]
         while starts[-1] + HEADER_LENGTH_V3 <= end:
             length = length_of(self._raw, starts[-1])
-            # The shortest event has no whole block, and what cannot be is for _next_length to tell.
+            # The shortest event has no whole block, and _next_length reports what cannot be.
             if length <= HEADER_LENGTH_V3 or length > end - starts[-1]:
                 break
             starts.append(starts[-1] + length)

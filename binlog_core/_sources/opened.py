@@ -27,7 +27,7 @@ class OpenSources:
     ----------
     files : LogFiles
     first : Source, optional
-        Of the first file, where it is open already.
+        The first file, where it is open already.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from .object_stores import check_listed
 from .sources import FileSource, Source
 
 # Bytes to fetch ahead: few after a seek, doubled while reading continues.
-# The first tell what a log is; whoever goes by an index reads little more of most logs.
+# The first bytes say what a log is; with an index, little more is read of most logs.
 _FIRST_READ_LEN = 4 << 10
 READ_AHEAD_LEN = 8 << 20
 
@@ -35,7 +35,7 @@ class Remote:
         self._url = url
         try:
             self._fs, _ = fsspec.core.url_to_fs(_known_scheme(url), **(storage_options or {}))
-        except ImportError as exc:  # fsspec tells which library the scheme needs
+        except ImportError as exc:  # fsspec says which library the scheme needs
             raise MissingExtraError(str(exc), path=url) from shown_cause(exc)
         except Exception as exc:
             raise _error(url, exc) from shown_cause(exc)

@@ -64,7 +64,7 @@ class Source(ABC):
     done_records : int
         Row images after that place that were read before.
     done_gtid : Gtid, MariadbGtid or None
-        Of the transaction that they are of; None: the first that comes.
+        The transaction that they belong to; None: the first that comes.
     lends : bool
         See `borrow`.
     awaited : bool
@@ -72,7 +72,7 @@ class Source(ABC):
     decrypted : bool
         What follows MariaDB's START_ENCRYPTION event is in clear here.
     gtids : GtidSet, MariadbGtidSet or None
-        Of the transactions before `begin`, where that is known.
+        The transactions before `begin`, where they are known.
     server : str or None
         UUID of the MySQL server that sends it.
     """
@@ -300,7 +300,7 @@ class BufferSource(Source):
             return
         try:
             now = self._mapping.size()  # of the file
-        except OSError:  # a network mount that went away, say: reading will tell
+        except OSError:  # a network mount that went away, say: reading will show it
             return
         if now < len(self._view):
             raise BinlogError(

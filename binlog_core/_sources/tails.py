@@ -139,7 +139,7 @@ class TailSource(Source):
     ----------
     place : Place
     path : str
-        Of the log.
+        Path of the log.
     chain : list of TailPart
     """
 

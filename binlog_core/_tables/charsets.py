@@ -98,7 +98,7 @@ def default_collation(charset: str) -> int | None:
 def charset_of_collation_name(collation: str) -> str | None:
     """Name of the character set of a collation's name, such as ``latin1_bin``.
 
-    None if the name does not tell: MariaDB's ``uca1400_…`` serve every Unicode set.
+    None if the name does not say: MariaDB's ``uca1400_…`` serve every Unicode set.
     """
     name = canonical_name(collation.partition("_")[0])
     return name if name in _DEFAULT_COLLATION else None

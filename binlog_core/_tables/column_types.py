@@ -149,7 +149,7 @@ INTEGER_BYTES = {
     MYSQL_TYPE_LONGLONG: 8,
 }
 
-# In MariaDB these may have fraction digits that only a schema tells.
+# In MariaDB these may have fraction digits that only a schema shows.
 OLD_TEMPORAL_TYPES = frozenset((MYSQL_TYPE_TIMESTAMP, MYSQL_TYPE_TIME, MYSQL_TYPE_DATETIME))
 
 SPAN_DTYPE = np.dtype([("offset", "<u8"), ("length", "<u4")])
@@ -187,11 +187,11 @@ def value_dtype(
     bytes_ : int
         Wire bytes of an INT (1, 2, 3, 4 or 8).
     unsigned : bool
-        For INT.
+        Whether an INT is unsigned.
     bits : int
-        For BIT, 1 to 64.
+        Bits of a BIT column, 1 to 64.
     precision : int
-        For DECIMAL: 18 digits fit i8, 38 two limbs, 65 four.
+        Digits of a DECIMAL: 18 digits fit i8, 38 two limbs, 65 four.
 
     Returns
     -------

@@ -67,7 +67,7 @@ class NamesMet:
         """The condition is not one on the columns of a table."""
         if name not in self.unfitting and len(self.unfitting) >= _MOST_KEPT:
             return
-        if name not in self.unfitting or error.column is not None:  # of a type, which tells more
+        if name not in self.unfitting or error.column is not None:  # of a type, which says more
             self.unfitting[name] = error
 
     def add(self, other: NamesMet) -> None:

@@ -18,7 +18,7 @@ TRANSACTION_DTYPE = np.dtype(
         ("tag", "S32"),  # MySQL 8.3+; empty: none
         ("xid", "<u8"),
         ("outcome", "u1"),  # see Outcome
-        ("thread_id", "<u4"),  # of the connection; 0: not told
+        ("thread_id", "<u4"),  # of the connection; 0: unknown
     ]
 )
 

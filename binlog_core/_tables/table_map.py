@@ -116,9 +116,9 @@ class TableMaps:
         Parameters
         ----------
         body : bytes
-            Of the event, after its post-header.
+            The event's bytes after its post-header.
         flags : int
-            Of the event's post-header.
+            Flags in the event's post-header.
         mariadb : bool
             The server of the descriptor in force is a MariaDB.
 

@@ -85,7 +85,7 @@ class Column:
     declared_type: str | None = None
 
     def __hash__(self) -> int:
-        # Of what tells columns apart: a hash of all fields would cost more than what is looked up by it.
+        # Only of what distinguishes columns: a hash of all fields would cost more than the lookup.
         return hash((self.name, self.index, self.type_code))
 
     @property

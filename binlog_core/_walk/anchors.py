@@ -128,7 +128,7 @@ def first_anchor(source: Source, head: Head, start: int, end: int) -> int | None
             return base + offset
         if status != _resync.WALK_BROKEN:
             return None
-        offset += 1  # damage: whoever owns it will say so
+        offset += 1  # damage: its owner will say so
 
 
 def walk_to_anchor(

@@ -32,7 +32,7 @@ class Run:
     Parameters
     ----------
     headers : ndarray, HEADER_DTYPE
-        At most 8192.
+        Headers, at most 8192.
     window : memoryview
         Holds them.
     base : int
@@ -72,7 +72,7 @@ class Part:
     start_position, stop_position : int or None
         Positions of the first, and of the first that is not.
     start_timestamp, stop_timestamp : int or None
-        Of their headers, in seconds; no event after the first that is too late.
+        Range of the headers' timestamps, in seconds; the walk ends at the first event that is too late.
     server_id : int or None
     """
 
@@ -87,12 +87,12 @@ ALL = Part()
 
 
 def walk(track: Track, start: int | None = None, stop: int | None = None) -> Iterator[Run | Damage]:
-    """Walk over a log's events to its end; `Track.tail` then tells where it ends inside one.
+    """Walk over a log's events to its end; `Track.tail` then says where it ends inside one.
 
     Parameters
     ----------
     track : Track
-        At the log's beginning; where its format was read, that is the one to go by.
+        The log's track, at its beginning; if the log's format was read, this is the one to use.
     start, stop : int or None
         Positions of the first event, and of one not to continue at.
 

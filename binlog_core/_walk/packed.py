@@ -21,7 +21,7 @@ class PackedEvents:
     limits : Limits
     path : str
     offset, type_code : int
-        Of the event that holds them.
+        Offset and type of the event that holds them.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Boundaries:
     rule : int
         What next_position says: a POSITION_* of the compiled core.
     zeros : bool
-        No event at the log's head tells a position.
+        No event at the log's head has a position.
     """
 
     description: FormatDescription
@@ -72,7 +72,7 @@ class Boundaries:
 
     @property
     def splittable(self) -> bool:
-        """Positions tell where each event ends in this file."""
+        """Positions say where each event ends in this file."""
         return self.rule == _resync.POSITION_END
 
     def ahead(self) -> Boundaries:
@@ -129,7 +129,7 @@ class Boundaries:
         limit : int or None
             Position in the log: no event there or after it is looked for.
         zeros : bool
-            Also look for events that tell no position.
+            Also look for events without a position.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Boundaries:
             base, start = base + found, 0
 
     def ends_where_it_says(self, window: Window, base: int, offset: int) -> bool:
-        """Whether the header at an offset tells a position that agrees with its length; 0 does not tell."""
+        """Whether the header at an offset has a position that agrees with its length; 0 is not one."""
         if self.rule != _resync.POSITION_END:
             return False
         next_position = next_position_of(window, offset)

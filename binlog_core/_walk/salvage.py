@@ -21,7 +21,7 @@ class Resumption(NamedTuple):
     base : int
         Position in the log of window[0].
     offset : int or None
-        In the window, of the next event; None: there is none, the log is lost from here on.
+        Offset of the next event in the window; None: there is none, and the rest of the log is lost.
     chained : bool
         It follows directly on the damaged event, whose header can be believed.
     ahead : bool
@@ -65,7 +65,7 @@ def resume(
     base : int
         Position in the log of window[0].
     position, length : int
-        Of the damaged event in the log, as far as its header can be believed.
+        Place of the damaged event in the log, as far as its header can be believed.
     doubtful : int or None
         Position of the event before it, if that had no next position: its length may be wrong.
     in_parts : bool
@@ -116,7 +116,7 @@ def check_tail(boundaries: Boundaries, window: Window, base: int, offset: int, p
     ----------
     boundaries : Boundaries
     window : bytes-like
-        To the end of the log.
+        A window that reaches to the end of the log.
     base, offset : int
         Position in the log of window[0], and in the window of the event that is not whole.
     path : str

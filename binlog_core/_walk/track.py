@@ -1,6 +1,6 @@
 """One log while it is read: the bytes at hand, and how reading continues where they end or are damaged.
 
-Headers, events, `verify` and rows all follow these rules, whoever finds the next event's end.
+Headers, events, `verify` and rows all follow these rules, whichever of them finds the next event's end.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Track:
     Attributes
     ----------
     format : FormatDescription or None
-        In force.
+        The format in force.
     window : bytes-like
         The bytes at hand: all of a mapped log.
     base : int
@@ -234,7 +234,7 @@ class Track:
         ----------
         offset : int
         loop : Decoder or None
-            Whose window it is: see `in_block`, and ``Source.borrow``.
+            The decoder that owns the window: see `in_block`, and ``Source.borrow``.
 
         Returns
         -------
@@ -333,7 +333,7 @@ class Track:
         Returns
         -------
         Resumption or None
-            How the log continues after it. None: it has ended; `tail` tells where it did so inside an event.
+            How the log continues after it. None: it has ended; `tail` says where it did so inside an event.
 
         Raises
         ------
@@ -396,7 +396,7 @@ class Track:
         Parameters
         ----------
         position, length : int
-            Of the damaged event, as far as its header can be believed.
+            Place of the damaged event, as far as its header can be believed.
         reason : str
         doubtful : int or None
             Position of the event before it, if that had no next position: its length may be wrong.

@@ -80,9 +80,9 @@ def _events_in(
 class _CommitTimes:
     """When the transactions were committed that the events of a log belong to.
 
-    MySQL's GTID event tells it. What follows belongs to its transaction, up to the next of those events and
-    of those that stand between transactions. Of events that nobody asked for none is parsed but these, and of
-    these only those that a wanted event follows.
+    MySQL's GTID event says when. What follows belongs to its transaction, up to the next of those events and
+    of those that stand between transactions. Among events that were not asked for, only these are
+    parsed, and only if a wanted event follows.
     """
 
     def __init__(self, track: Track) -> None:

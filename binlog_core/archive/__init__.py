@@ -58,7 +58,7 @@ def archive(
         privilege REPLICATION SLAVE.
     destination : str or path
         A directory, or a URL of an object store (``s3://``, ``gs://``, ``abfss://`` … as `binlog_core.open`
-        reads them). Nobody else may write to it.
+        reads them). No other process may write to it.
     until : "now", optional
         End at the server's position at the start; by default only `stop` ends it.
     start : str or GTID set, optional

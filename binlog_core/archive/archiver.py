@@ -67,7 +67,7 @@ class Archiver:
     told_status : callable
         Is given the status whenever something was put on disk, and about once in a second.
     uploader : Uploader or None
-        Of an archive in a store, whose spool the directory is.
+        Uploads an archive in a store, whose spool the directory is.
     """
 
     def __init__(

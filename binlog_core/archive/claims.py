@@ -115,7 +115,7 @@ class Claim:
         return sorted(names, key=lambda name: (_number(name), name))
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """What a claim tells; None: it is gone, or is not a claim.
+        """What a claim says; None: it is gone, or is not a claim.
 
         Raises
         ------

@@ -30,7 +30,7 @@ class Identity(NamedTuple):
     server_id: int
 
     def is_same(self, other: Identity) -> bool:
-        """Whether both are one server, as far as they tell."""
+        """Whether both are one server, as far as they say."""
         if self.uuid is not None or other.uuid is not None:
             return self.uuid == other.uuid
         return self.server_id == other.server_id
@@ -44,7 +44,7 @@ class Run(NamedTuple):
     file : str
         The log, as the server names it.
     position : int
-        Of the first byte in the log.
+        Position of the first byte in the log.
     data : memoryview
         As they are in the log; valid until the next run is asked for. Empty: there is nothing more for now.
     description : memoryview or None

@@ -151,7 +151,7 @@ class GrowingLog:
         data : memoryview
             Whole events as the server sent them.
         position : int
-            Of their first byte in the log; at most the log's own position.
+            Position of their first byte in the log; at most the log's own position.
 
         Returns
         -------

@@ -35,7 +35,7 @@ class Keeper:
     ----------
     files : Files
     compress : bool
-        By zstd; the log's bytes are compared before the plain log goes.
+        Whether to compress by zstd; the log's bytes are compared before the plain log is removed.
     keep : float or None
         Seconds that a log stays after the one that follows it began; None: for ever.
     index : bool

@@ -31,9 +31,9 @@ class LiveFeed:
     ----------
     address : Address
     host : (str, int)
-        Of the address.
+        Host and port, one of the address.
     server_id : int
-        Of us.
+        Our own server id.
     stop : threading.Event
         Ends waiting when set.
     """

@@ -27,11 +27,11 @@ class Tracker:
     Attributes
     ----------
     description : FormatDescription or None
-        Of the log.
+        Format description of the log.
     previous : GtidSet, MariadbGtidSet or None
-        Of the logs before the one at hand, as its head tells.
+        GTIDs of the logs before this one, as its head says.
     rotated_to : str or None
-        The log that follows, once the last event tells its name.
+        The log that follows, once the last event has named it.
     damaged : int or None
         Position in the log of the first event whose checksum does not hold.
     """
@@ -57,7 +57,7 @@ class Tracker:
 
     @property
     def gtids(self) -> AnyGtidSet | None:
-        """Every transaction of the server's logs up to here that is complete; None: the log tells none."""
+        """Every transaction of the server's logs up to here that is complete; None: the log has none."""
         mysql, mariadb = [], []
         for run in np.frombuffer(self._trail.take_gtids(), GTID_RUN_DTYPE).tolist():
             kind, uuid, tag, domain, server, first, last = run
@@ -89,7 +89,7 @@ class Tracker:
         ----------
         data : memoryview
         position : int
-            Of its first byte in the log.
+            Position of its first byte in the log.
         path : str
             For errors.
 
@@ -98,7 +98,7 @@ class Tracker:
         ArchiveError
             The bytes are not whole events.
         BinlogError
-            An event that tells GTIDs is not valid.
+            An event with GTIDs is not valid.
         """
         end = 0
         while end < len(data):
@@ -156,7 +156,7 @@ class Tracker:
         return parse_event(fields, body, description, path)
 
     def _restart(self, event: Any) -> None:
-        """The head of a log tells all that came before it."""
+        """The head of a log lists all that came before it."""
         self._trail.take_gtids()
         if isinstance(event, PreviousGtidsEvent):
             self._gtids = self.previous = event.gtid_set

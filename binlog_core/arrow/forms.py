@@ -40,7 +40,7 @@ class Form:
     Parameters
     ----------
     dtype : numpy.dtype
-        Of the records.
+        Type of the records.
     columns : tuple of Column
     changes : sequence of str
         Keys of IMAGE_COLUMNS, for columns to follow those.

@@ -31,7 +31,7 @@ class _Commands(TyperGroup):
     """The commands; what is a log instead of one is for ``info``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        # A name that is neither goes the usual way, which tells near ones.
+        # A name that is neither goes the usual way, which suggests similar ones.
         if args and self.get_command(ctx, args[0]) is None and (os.path.exists(args[0]) or "://" in args[0]):
             args = ["info", *args]
         return super().resolve_command(ctx, args)

@@ -149,7 +149,7 @@ def stopping() -> Iterator[Stopping]:
 
 
 class _Line:
-    """One line that tells how far it is, where a person is looking."""
+    """One line that says how far it is, if a person is looking."""
 
     def __init__(self) -> None:
         self._console = messages()

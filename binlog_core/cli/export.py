@@ -426,7 +426,7 @@ def rows_table(title: str, names: list[str], rows: list[tuple[Any, ...]], *, wid
     names : list of str
     rows : list of tuple
     width : int
-        Of the terminal, in characters.
+        Width of the terminal, in characters.
     """
     table = Table(title=Text(printable(title)), title_justify="left")
     cells = [[_cell(value) for value in row] for row in rows]

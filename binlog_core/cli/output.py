@@ -92,7 +92,7 @@ def errors_as_lines() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Something that whoever asked has to know, beside the results."""
+    """Something that the user must know, beside the results."""
     messages().print(f"note: {printable(text)}", style="yellow", markup=False)
 
 

@@ -112,7 +112,7 @@ def splits_bar() -> Iterator[Callable[[SplitProgress], None]]:
 
 @contextmanager
 def patience(text: str) -> Iterator[None]:
-    """What is under way, for work that does not tell how far it is; shown as `Bar` is."""
+    """What is under way, for work that does not say how far it is; shown as `Bar` is."""
     console = messages()
     if not console.is_terminal:
         yield

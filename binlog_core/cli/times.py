@@ -53,7 +53,7 @@ def parse_time(text: str, zone: dt.tzinfo = dt.UTC, *, now: dt.datetime | None =
         ``261121  8:05:00`` as the vendors' tools take and print them; ``1 hour ago``, ``now``, ``today``,
         ``yesterday 08:00``.
     zone : tzinfo
-        Of a time that names none.
+        Zone of a time that names none.
     now : datetime, optional
         For relative times.
     """

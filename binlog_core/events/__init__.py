@@ -175,7 +175,7 @@ def parse_event(
     Returns
     -------
     Event
-        Of a subclass by its type; `OpaqueEvent` for types that are unknown or a vendor's own.
+        A subclass for each type; `OpaqueEvent` for types that are unknown or a vendor's own.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from .base import Event, EventHeader
 DUMMY_TABLE_ID = 0x00FFFFFF  # a rows event without rows, which ends its statement
 
 _MOST_COLUMNS = 4096
-_LONG_POST_HEADER = 10  # from here on the post-header tells the length of extra data
+_LONG_POST_HEADER = 10  # from here on the post-header has the length of extra data
 _EXTRA_NDB, _EXTRA_PARTITION = 0, 1
 
 _UPDATES = frozenset(

@@ -328,7 +328,7 @@ class _Bytes:
     Parameters
     ----------
     headers : iterator of (positions, lengths)
-        Of every event in the file, in order; taken as far as rows have come.
+        Positions and lengths of all events in the file, in order; read as far as rows have come.
     """
 
     def __init__(self, headers: Iterator[tuple[NDArray[np.uint64], NDArray[np.uint32]]]) -> None:

@@ -103,7 +103,7 @@ class ServerUndo:
             raise
 
     def _candidates(self) -> Iterator[UndoRow]:
-        """What the log tells enough of; whether it was changed since, the server tells."""
+        """Rows of which the log says enough; the server says whether they were changed since."""
         for row in self.plan.rows:
             if row.state in ("ready", "changed since"):
                 yield row

@@ -488,7 +488,7 @@ def _same_columns(a: TableStatements, b: TableStatements) -> bool:
 
 
 def _check(row: UndoRow) -> None:
-    """Refuse what the log does not tell enough of."""
+    """Refuse a log that does not say enough."""
     if row.after is None:
         assert row.before is not None
         row.plan.want_whole(row.before)

@@ -63,7 +63,7 @@ class Dialect:
     Parameters
     ----------
     mariadb : bool or None
-        Whose log it is; None: not known.
+        Whether the log is MariaDB's; None: not known.
     sql_mode : int
         The server's bit mask.
     """
@@ -446,7 +446,7 @@ def read_table_body(
     database_charset : str or None
         The default character set of the database; None: not known.
     server_charset : str or None
-        That of new databases, which is assumed where nothing else tells.
+        That of new databases, which is assumed where nothing else says.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Unfollowed:
     Parameters
     ----------
     position : int
-        Of its event.
+        Position of its event.
     table : str or None
         ``database.table``; None if not even the table is known.
     reason : str

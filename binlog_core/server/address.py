@@ -31,7 +31,7 @@ class Address:
     password : str or None
         Never shown, and not pickled: an unpickled address takes the password from MYSQL_PWD.
     server_id : int or None
-        Under which we register as a replica; None: a random one, above 2**31.
+        Id under which we register as a replica; None: a random one, above 2**31.
     ssl_mode : str
         "PREFERRED" (TLS where the server has it), "DISABLED", "REQUIRED", "VERIFY_CA" or
         "VERIFY_IDENTITY".

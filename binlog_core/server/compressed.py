@@ -50,7 +50,7 @@ class Frames:
         if size == 0:
             return data
         try:
-            # Whoever unpacks believes what the data claim of their size: it must be what the header says.
+            # Unpacking believes the size that the data claim: it must be what the header says.
             if self._content_size(data) in (size, -1):
                 plain: bytes = self._unpacker.decompress(data, max_output_size=size)
                 if len(plain) == size:
@@ -132,7 +132,7 @@ def compressed(kind: Any, count: Callable[[int], None]) -> Any:
     Parameters
     ----------
     kind : type
-        Of connections.
+        Class of the connections.
     count : callable
         Is given the length of what came out of each frame.
     """

@@ -112,7 +112,7 @@ class Connection:
     ----------
     address : Address
     hosts : sequence of (str, int), optional
-        To try in this order; the address's own.
+        Hosts to try, in this order; by default the address's own.
 
     Attributes
     ----------

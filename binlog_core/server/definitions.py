@@ -48,7 +48,7 @@ class _Statement(NamedTuple):
     tables: frozenset[TableKey] | None
 
 
-_Later = tuple[_Statement, "list[TableSchema]"]  # from that statement on the tables are as the server tells
+_Later = tuple[_Statement, "list[TableSchema]"]  # from that statement on the tables are as the server says
 
 
 class History:
@@ -215,7 +215,7 @@ class ServerDefinitions(Definitions):
     history : History
     limits : Limits
     charset : str or None
-        As of `Definitions`.
+        As in `Definitions`.
     """
 
     def __init__(self, history: History, *, limits: Limits, charset: str | None) -> None:

@@ -30,7 +30,7 @@ from .refusals import clean_text
 from .start import lacking, logs_of, status_of, unknown_sources
 
 _TELLING = (PreviousGtidsEvent, MariadbGtidListEvent)
-_HEAD = 4  # events in which a log tells what came before it
+_HEAD = 4  # events in which a log says what came before it
 _ENOUGH = 24 * 3600  # seconds of logs, before we say that little is kept
 _RIGHTS = ("REPLICATION SLAVE", "ALL PRIVILEGES", "REPLICATION REPLICA")
 _NAMES = [
@@ -274,7 +274,7 @@ def _archive(connection: Connection, settings: dict[str, str], path: str) -> lis
 
 
 def _history(facts: Facts, path: str) -> list[Finding]:
-    """Whether the server has what is in an archive, as the head of the archive's last log tells."""
+    """Whether the server has what is in an archive, as the head of the archive's last log says."""
     try:
         with resolve(path)[-1].open() as source:
             events = islice(events_of(Track(source, Report(warn=False))), _HEAD)

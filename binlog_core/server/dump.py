@@ -77,9 +77,9 @@ class Dump:
     facts : Facts
     begin : Begin
     server_id : int
-        Of us.
+        Our own server id.
     uuid : str
-        Of us.
+        Our own UUID.
     wait : bool
         False: the dump ends where the server's logs end.
     limits : Limits
@@ -452,7 +452,7 @@ class Dump:
 
 
 def _state(event: bytes) -> GtidSet | tuple[MariadbGtid, ...] | None:
-    """The GTIDs that an event at a log's beginning tells, whether or not it ends with a CRC32."""
+    """The GTIDs in an event at a log's beginning, whether or not it ends with a CRC32."""
     body = memoryview(event)[HEADER_LENGTH_V3 : -CHECKSUM_LENGTH if ends_with_checksum(event) else None]
     try:
         if type_of(event) == EventType.PREVIOUS_GTIDS:

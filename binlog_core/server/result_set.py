@@ -38,7 +38,7 @@ class Rows:
         Parameters
         ----------
         number : int
-            From 0.
+            Number of the column, from 0.
         format : int
             What becomes of the texts: see ``_core._result_set``.
         **options

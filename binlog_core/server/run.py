@@ -21,7 +21,7 @@ class Run(NamedTuple):
     file : str
         Name of the log, without a folder.
     position : int
-        In that file, of the first byte of `events`.
+        Position in that file of the first byte of `events`.
     events : memoryview
         Valid until the next run is asked for. Of "descriptor" and "heartbeat" the event that is in no log.
     acknowledge : bool

@@ -59,7 +59,7 @@ class ServerStream:
     file : str
         The log to begin with; "" means the oldest that the server has.
     position : int
-        Of the first event, 4 for the log's first.
+        Position of the first event: 4 for the first one of a log.
     start : optional
         Instead of these: "now", a datetime, a `Position`, a `GtidSet` or a `MariadbGtidSet`.
     follow : bool

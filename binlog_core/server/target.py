@@ -74,7 +74,7 @@ class ServerLog(LogFile):
         return ServerFollower(source, stop, report)
 
     def definitions(self, limits: Limits, charset: str | None) -> Definitions:
-        """What ``schema="server"`` tells a pass."""
+        """What ``schema="server"`` gives a pass."""
         from .definitions import History, ServerDefinitions
 
         if not self.history:

@@ -15,7 +15,7 @@ class Access:
     Parameters
     ----------
     keys : path, dict or None
-        Of encrypted logs.
+        Keys of encrypted logs.
     storage_options : dict or None
         For fsspec.
     """

@@ -1,4 +1,4 @@
-"""Charts as SVG, styled by the page; what a mouse rests on tells its numbers."""
+"""Charts as SVG, styled by the page; what the mouse points at shows its numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Timeline:
     first, last : int
         Seconds since 1970 UTC.
     width : int
-        Of a bar, in seconds.
+        Width of a bar, in seconds.
     """
 
     first: int

@@ -53,11 +53,11 @@ class Alteration:
     values : dict of name to From or a value
         The columns that change; a value: in every row.
     types : dict of name to pyarrow.DataType
-        Of columns that are added, or have another type.
+        Types of columns that are added, or have another type.
     checks : list of Check
         Otherwise a value would change without a row in the log.
     defaults : dict of name to value
-        Of columns that are added.
+        Defaults of the columns that are added.
     """
 
     values: dict[str, Any] = field(default_factory=dict)

@@ -35,9 +35,9 @@ class Changes:
     keys : tuple of str
     defaults : mapping of name to value
     effects : Effects
-        Of the statements among them.
+        What the statements among them do.
     app : (str, int) or None
-        To be kept in the commit.
+        Kept in the commit.
     staged : list of Staged
     added : tuple of pyarrow.Field
         Columns that statements added and no image has.

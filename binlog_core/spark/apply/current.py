@@ -58,7 +58,7 @@ class CurrentTable:
 
 
 class _Unknown(Exception):
-    """The logs do not tell what a table has."""
+    """The logs do not say what a table has."""
 
 
 def write_current(

@@ -152,7 +152,7 @@ class Folding:
     altered : tuple of Altered
         What is done to the images before them.
     defaults : mapping of name to value
-        Of columns that inserts lack.
+        Values for columns that inserts lack.
     since, until : (int, int) or None
         RowImages between these places only.
     added : tuple of pyarrow.Field

@@ -32,11 +32,11 @@ class Folder:
     root : str
         Path or URL.
     options : dict or None
-        Of its store.
+        Storage options for its store.
     delta : bool
         They are those of deltalake, whose own file system is used then.
     attempt: str
-        In the names of data files: tells whose they are.
+        Part of the data files' names, which says whose they are.
     """
 
     root: str

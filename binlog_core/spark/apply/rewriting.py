@@ -56,7 +56,7 @@ class Rewriter:
     ----------
     place, workspace : Folder
     schema : pyarrow.Schema
-        Of the table as it is to be.
+        The table's new schema.
     keys : tuple of str
     sunk : tuple of Sunk
     values : mapping of name to From or a value
@@ -74,7 +74,7 @@ class Rewriter:
     every: bool = False
 
     def concerns(self, file: DataFile) -> bool:
-        """Whether a file may have any of the keys, as far as its bounds tell."""
+        """Whether a file may have any of the keys, as far as its bounds say."""
         return self.every or any(self._meets(file, one) for one in self.sunk)
 
     def _meets(self, file: DataFile, sunk: Sunk) -> bool:

@@ -55,10 +55,10 @@ class FileSink:
     Parameters
     ----------
     folded, schema : pyarrow.Schema
-        Of what comes; of the table.
+        Schemas of the folded images and of the table.
     keys : tuple of str
     place : Folder
-        Of the table.
+        The table's own place.
     workspace : Folder
     """
 
@@ -140,7 +140,7 @@ class MergeSink:
     Parameters
     ----------
     folded, schema : pyarrow.Schema
-        Of what comes; of the table.
+        Schemas of the folded images and of the table.
     keys : tuple of str
     workspace : Folder
     """

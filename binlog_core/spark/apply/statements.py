@@ -30,7 +30,7 @@ class Rules:
     Parameters
     ----------
     keys : tuple of str
-        Columns that tell rows apart.
+        Columns that distinguish rows.
     on_alter : "apply", "ignore" or "stop"
     on_drop : "stop" or "empty"
     types : mapping of name to pyarrow.DataType
@@ -56,7 +56,7 @@ class Altered(NamedTuple):
     values : dict of name to From or a value
         See `Alteration`.
     defaults : dict of name to value
-        Of columns that it added.
+        Defaults of the columns that it added.
     """
 
     place: Position
@@ -76,9 +76,9 @@ class Effects:
     values : dict of name to From or a value
         Columns that change in the target's rows; a `From` names the source column.
     types : dict of name to pyarrow.DataType
-        Of columns that were added or have another type.
+        Types of columns that were added or have another type.
     checks : tuple of Check
-        Of the target's own columns; they hold where all values stay as they are.
+        Checks of the target's own columns; they hold where all values stay as they are.
     """
 
     cleared: Position | None = None
@@ -123,11 +123,11 @@ def follow(statements: Iterable[AppliedStatement], rules: Rules, alive: Alive) -
     Parameters
     ----------
     statements : iterable of AppliedStatement
-        In their order.
+        The statements, in order.
     rules : Rules
     alive : callable
-        Of the rows that the changes have put in before a place: how many there are, and the first of some
-        checks that does not hold.
+        Counts the rows that the changes have put in before a place, and finds the first of some checks that
+        does not hold for them.
 
     Raises
     ------

@@ -165,7 +165,7 @@ class ChangeReader:
     options : SourceOptions
     reading : ReadOptions
     schema : pyarrow.Schema
-        Of the DataFrame.
+        Schema of the DataFrame.
     projected : bool
         The user gave it.
     """

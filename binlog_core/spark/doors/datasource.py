@@ -69,7 +69,7 @@ class BinlogDataSource(DataSource):
         Raises
         ------
         BinlogError
-            Spark is older than 4.2, which does not tell a source where its stream is.
+            Spark is older than 4.2, which does not say to a source where its stream is.
         """
         try:
             from .streaming import BinlogStreamReader

@@ -49,7 +49,7 @@ class Found:
 
     @property
     def primary_key(self) -> tuple[str, ...] | None:
-        """Of the last definition that tells one."""
+        """That of the last definition that has one."""
         told = [table.primary_key for table in self.definitions if table.primary_key]
         return told[-1] if told else None
 

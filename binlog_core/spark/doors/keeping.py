@@ -30,7 +30,7 @@ class ArchiveKeeper:
     Parameters
     ----------
     options : SourceOptions
-        With a server.
+        Options that name a server.
     paths : sequence of str
         The archive.
 

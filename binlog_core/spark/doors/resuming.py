@@ -41,7 +41,7 @@ class Resuming:
         Path or URL.
     output : str
     access : Access
-        Of the logs.
+        How the logs are read.
     storage_options : dict or None
         Of `path`.
 
@@ -96,7 +96,7 @@ class Resuming:
         Parameters
         ----------
         splits : sequence of Split
-            Of all logs there are now.
+            The splits of all logs there are now.
 
         Raises
         ------

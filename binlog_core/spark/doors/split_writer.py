@@ -41,7 +41,7 @@ class SplitWriter:
     compression : str
     limits : WriteLimits
     prefix : str
-        Of the files' names.
+        Beginning of the files' names.
     nested : bool
         Each table has a directory of its own.
     storage_options : dict or None
@@ -55,7 +55,7 @@ class SplitWriter:
     exact_splits : frozenset of int
         Numbers of those that do, where others may not.
     parts : type of PartWriter
-        Who writes.
+        Class of the writer.
     """
 
     staging: str
@@ -106,7 +106,7 @@ class SplitWriter:
             raise
 
     def _if_deceived(self, split: Split, error: BinlogError) -> Split | None:
-        """The split with its true anchor, if it began at another: then an error tells nothing of the log."""
+        """The split with its true anchor, if it began at another: an error then says nothing of the log."""
         if error.offset is None or split.trusted or split.start == 0:
             return None
         access = self.options.access

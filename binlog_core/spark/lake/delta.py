@@ -26,7 +26,7 @@ class DeltaLakeTable:
     ----------
     uri : str
     options : dict or None
-        Of deltalake: see `_sources.deltas.delta_options`.
+        Storage options for deltalake: see `_sources.deltas.delta_options`.
 
     Raises
     ------

@@ -118,7 +118,7 @@ class Destination(ABC):
     nested : bool
         Each table in a directory of its own there.
     prefix : str
-        Of the files' names.
+        Beginning of the files' names.
     """
 
     staging: str
@@ -169,7 +169,7 @@ class Destination(ABC):
                 return None
             note = load_json(self.filesystem, notes[-1])
             kind = getattr(errors, note.pop("kind"))
-            if not issubclass(kind, BinlogError):  # whoever writes into the output may name anything
+            if not issubclass(kind, BinlogError):  # another writer into the output may name anything
                 return None
             error: BinlogError = kind(note.pop("message"), **note)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

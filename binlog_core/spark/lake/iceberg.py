@@ -371,7 +371,7 @@ def load_iceberg_catalog(
     ----------
     catalog : mapping, str or None
     storage_options : dict or None
-        Of the tables' store, where the properties do not tell.
+        Those of the tables' store, where the catalog's properties do not say.
 
     Raises
     ------

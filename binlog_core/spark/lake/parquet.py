@@ -259,7 +259,7 @@ class ParquetDirectory(Destination):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else begins on this machine: two would refuse each other."""
+        """Hold off others on this machine: two that begin would refuse each other."""
         with contextlib.ExitStack() as held:
             if self.filesystem.type_name == "local":
                 folder = os.open(os.path.dirname(self._staging), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

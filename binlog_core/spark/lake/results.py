@@ -233,7 +233,7 @@ class ExportState:
     seconds_behind : float
         How far the export is behind the logs, in seconds; 0 if everything is exported.
     bytes_behind, transactions_behind : int, int or None
-        How much of the logs is not exported yet; None if the logs do not tell.
+        How much of the logs is not exported yet; None if the logs do not say.
     updated : float
         When this was written, in seconds since 1970 UTC.
     """

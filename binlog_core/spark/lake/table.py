@@ -47,7 +47,7 @@ class LakeTable(Protocol):
         ...
 
     def applied(self, app_id: str) -> int | None:
-        """The last batch that one has committed; None: none, as far back as the table tells."""
+        """The last batch that one has committed; None: none, as far back as the table knows."""
         ...
 
 
@@ -92,7 +92,7 @@ class FileTable(LakeTable, Protocol):
         ...
 
     def files(self) -> list[DataFile]:
-        """Its files with the bounds of their columns; of one that tells no count of rows it is -1."""
+        """Its files with the bounds of their columns; rows are -1 where a file does not say."""
         ...
 
     def last_commit(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class PartWriter:
     directory : str
         Where the files go; it exists.
     prefix : str
-        Of the files' names; unique to the attempt.
+        Beginning of the files' names; unique to the attempt.
     split, log : int
         Numbers for the statistics.
     nested : bool

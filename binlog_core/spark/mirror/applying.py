@@ -89,7 +89,7 @@ def apply_round(
 
 
 def _key_fields(table: FileTable, keys: Sequence[str]) -> list[Any]:
-    """The key's columns as the table has them: a batch of statements alone has no rows to tell them."""
+    """The key's columns as the table has them: a batch of statements alone has no rows that show them."""
     pa, schema = import_pyarrow(), table.columns
     return [pa.field(name, schema.field(name).type) for name in keys]
 

@@ -47,7 +47,7 @@ _DEFINITIONS, _PREPARED = "definitions", "prepared"
 
 
 class LogPlan(BinlogStreamReader):
-    """The archive as places and offsets; an offset tells all that a reader from its place on has to know.
+    """The archive as places and offsets; an offset has all that a reader from its place on must know.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LogPlan(BinlogStreamReader):
     tables : sequence of str
         Names of those that are followed.
     storage_options : dict or None
-        Of the archive.
+        Storage options for the archive.
     run : Run
         Where its logs are walked over.
     """
@@ -138,7 +138,7 @@ class LogPlan(BinlogStreamReader):
             return self._with_gtids(self._behind(start, most, last), start)
 
     def _with_gtids(self, offset: Offset, start: Offset | None) -> Offset:
-        """An offset with the GTIDs up to it, as far as the logs tell; `start`: one before it."""
+        """An offset with the GTIDs up to it, as far as the logs say; `start`: one before it."""
         logs = self._logs()
         i, position = place_of(logs, offset)
         known = None
@@ -222,9 +222,9 @@ class Decoded:
     files : dict of str to list of FileStatistics
         By ``database.table``.
     statements : tuple of ToldStatement
-        In order.
+        The statements, in order.
     by_case : bool
-        The server tells names of tables apart by case.
+        The server distinguishes names of tables by case.
     """
 
     folder: str

@@ -77,7 +77,7 @@ def compare(work: Mirroring, lake: Lake, tables: Sequence[TableState]) -> list[C
     for left in reversed(range(_TRIES)):
         try:
             return _compare(work, lake, tables)
-        except ServerError as error:  # a table has gone since it was looked for: the next look tells
+        except ServerError as error:  # a table has gone since it was looked for: the next look shows it
             if error.code not in GONE or not left:
                 raise
     raise AssertionError

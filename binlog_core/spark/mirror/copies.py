@@ -55,7 +55,7 @@ class Copy:
     Parameters
     ----------
     id : str
-        In the names of its files.
+        Part of its files' names.
     definition : str
         CREATE TABLE, as it was when the copy began.
     mark : dict
@@ -186,7 +186,7 @@ class Copier:
     ----------
     address : Address
     password : str or None
-        Of the server's user: it travels in the function, not in data or plan.
+        Password of the server's user. It travels in the function, not in data or plan.
     lake : str
     storage_options : dict or None
     rate : float or None
@@ -423,7 +423,7 @@ def commit_copy(
 
 
 def remove_notes(lake: Lake, state: MirrorState) -> None:
-    """Remove the notes of copies that nobody makes: the run that made them was killed."""
+    """Remove the notes of copies whose run was killed."""
     from pyarrow.fs import FileSelector
 
     made = {one.copy["id"] for one in state.tables.values() if one.copy is not None}

@@ -48,7 +48,7 @@ class Joiner:
     source, into : Folder
     schema : pyarrow.Schema
     values : mapping of name to value
-        Of columns that the files do not have.
+        Values for columns that the files do not have.
     since : int or None
         Changes of versions before it are left out.
     read : callable

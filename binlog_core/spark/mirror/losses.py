@@ -1,4 +1,4 @@
-"""What a server's log does not tell: settings that lose changes are refused, and cascades are warned of."""
+"""What a server's log leaves out: settings that lose changes are refused, and cascades are warned of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _APPLYING = 11  # the column of SHOW REPLICA STATUS that says whether it applies
 
 
 def check_settings(connection: Connection) -> None:
-    """Refuse a server whose log cannot tell all changes.
+    """Refuse a server whose log cannot have all changes.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def check_settings(connection: Connection) -> None:
 
 def _replicates(connection: Connection) -> bool:
     """Whether the server applies transactions of another one, as far as the user may know."""
-    # MariaDB, and MySQL before 5.7, tell everybody; there the other question takes a right of its own.
+    # MariaDB, and MySQL before 5.7, show it to every user; there the other query takes a right of its own.
     running = connection.query("SHOW GLOBAL STATUS LIKE 'Slave%running'")
     if running:
         return any(value not in ("OFF", "0") for _, value in running)
@@ -99,7 +99,7 @@ def warn_of_cascades(connection: Connection, facts: Facts, wants: Callable[[str]
     if names:
         warnings.warn(
             f"foreign keys change rows of {', '.join(names)} (ON DELETE, ON UPDATE): the server does not log"
-            " these changes, so that the lake lacks them until resync copies the table; verify tells",
+            " these changes, and the lake lacks them until resync copies the table; verify lists the rows",
             BinlogWarning,
             stacklevel=2,
         )

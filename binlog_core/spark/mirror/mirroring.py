@@ -53,7 +53,7 @@ class Mirroring:
     lake : Lake
     state : MirrorState
     address : Address
-        Of the server, with the password.
+        Address of the server, with the password.
     archiving : callable
         Brings the archive up to where the server stands.
     stop : threading.Event
@@ -96,7 +96,7 @@ class Mirroring:
         self.mariadb = False
         self.old = False  # MySQL before 5.7
         self._left: list[Callable[[], None]] = [partial(remove_notes, lake, state)]  # to be removed
-        self._by_case = False  # the server tells names of tables apart by case
+        self._by_case = False  # the server distinguishes names of tables by case
 
     # ------------------------------------------------------------ runs
 
@@ -215,7 +215,7 @@ class Mirroring:
         if begun:
             with Connection(self.address) as connection:
                 mark = asdict(take_mark(connection, connection.facts()))
-                connection.query(SESSION)  # of the same mind as those that read the chunks
+                connection.query(SESSION)  # with the settings of the sessions that read the chunks
                 for state in begun:
                     try:
                         state.copy = asdict(plan_copy(connection, state, mark, mariadb=self.mariadb))

@@ -94,9 +94,9 @@ class OnRaw:
     spark : SparkSession
     place : Folder
     names : tuple of str
-        Of the pieces.
+        Names of the pieces.
     schema : pyarrow.Schema
-        Of all.
+        Common schema of all pieces.
     since, below : int
         What is not of a version between these is left out.
     statements : pyarrow.Table

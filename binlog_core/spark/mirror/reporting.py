@@ -38,7 +38,7 @@ class TableStatus:
     lag_seconds : float or None
         The table has everything that the server had committed this long ago; None if not yet known.
     lag_bytes, lag_transactions : int or None
-        How much of the archive's logs is not in the table yet; None if the logs do not tell.
+        How much of the archive's logs is not in the table yet; None if the logs do not say.
     log, position : int or None
         The number of the server's log, and the offset up to which it is in the table.
     gtids : str or None

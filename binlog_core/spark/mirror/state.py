@@ -109,7 +109,7 @@ class MirrorState:
     server : str
         Its address, with the user and without a password.
     patterns : tuple of str
-        Of the tables' names.
+        Patterns of the tables' names.
     archive : str
     format : "delta" or "iceberg"
     catalog : dict of str to str

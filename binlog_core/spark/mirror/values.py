@@ -61,7 +61,7 @@ class SelectList:
         Raises
         ------
         SchemaError
-            A column is of a type that only a log tells.
+            A column has a type that only a log shows.
         """
         table = table_without_rows(definition, mariadb=mariadb)
         if table is None:

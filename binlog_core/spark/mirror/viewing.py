@@ -80,7 +80,7 @@ class Viewer:
     address : Address
     password : str or None
     into : Folder
-        For the files of the rows' numbers.
+        Where the files with the rows' numbers go.
     tables : tuple of Viewed
     server : str
         The one to read.

@@ -63,7 +63,7 @@ def follow_definitions(
     Returns
     -------
     Timeline
-        Of the logs from `start` to `end`.
+        The definitions in the logs from `start` to `end`.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class Part:
     prepared : tuple of Prepared
         XA transactions in it, and their outcome; for xa=committed.
     definitions : Timeline or None
-        For schema=ddl.
+        Definitions for schema=ddl.
     """
 
     split: Split
@@ -151,7 +151,7 @@ def plan_parts(paths: Iterable[str], options: SourceOptions, run: Run = run_here
 
 
 def timeline_of(paths: Iterable[str], options: SourceOptions, run: Run = run_here) -> Timeline | None:
-    """The definitions that the statements of all logs tell, with schema=ddl."""
+    """The definitions from the statements of all logs, with schema=ddl."""
     if not options.follows:
         return None
     logs = plan_logs(paths, replace(options, start_offset=None))

@@ -79,7 +79,7 @@ def kind_of(statement: LoggedStatement, table: str) -> Kind | None:
     if told is None or not told.concerns(table):
         return None
     # A server that is not strict cuts and clips values without a word, and who is handed the text alone
-    # cannot tell that, nor that it was quoted in another way.
+    # cannot say that, nor that it was quoted in another way.
     if told.kind == "alter" and (
         statement.sql_mode & _QUOTING or (told.retypes and not statement.sql_mode & _STRICT)
     ):

@@ -49,7 +49,7 @@ class Open(NamedTuple):
         Positions of its first and last event.
     format_id : int
     gtrid, bqual : str
-        Of its XID, in hex.
+        The two parts of its XID, in hex.
     """
 
     file: str

@@ -49,7 +49,7 @@ class FrameSchema:
     ----------
     table : str
     schema : pyarrow.Schema
-        As Spark converts its own.
+        Arrow schema as Spark makes it from its own.
     projected : bool
         The user gave it: columns that it does not name are not wanted.
     on_schema_change : "fail", "ignore" or "rescue"

@@ -47,7 +47,7 @@ def select_images(batch: ChangeBatch, images: Images, key: Sequence[str] | None 
         "after" leaves out what was before an update. "keychange" does so too, but where an update changed the
         key, what was before comes as a delete.
     key : sequence of str or None
-        Names of the key's columns; None: the primary key that the log tells.
+        Names of the key's columns; None: the primary key in the log.
 
     Raises
     ------

@@ -18,14 +18,14 @@ class LoggedStatement(NamedTuple):
     Parameters
     ----------
     position : int
-        Of its event.
+        Position of its event.
     timestamp : int
-        Of its event, seconds since 1970.
+        Time of its event, in seconds since 1970.
     database : str
         The default database.
     sql : str
     sql_mode : int
-        Which tells how it is quoted.
+        Says how the statement is quoted.
     transaction : int
         Where its transaction begins.
     ordinal : int

@@ -77,7 +77,7 @@ class OrdinalsOfAll(Ordinals):
     Parameters
     ----------
     groups : iterator of Group
-        Of all images; taken as far as the chosen ones come.
+        The groups of all images; read as far as the chosen ones go.
     """
 
     def __init__(self, groups: Iterator[Group]) -> None:

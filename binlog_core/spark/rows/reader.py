@@ -94,7 +94,7 @@ class Chunk(NamedTuple):
     ops : ndarray, shape (5,), int64
         Rows by op number: see ``binlog_core.batch.OPS``.
     first_position, last_position : int
-        Of the first and last row's event.
+        Positions of the first and the last row's event.
     source : ChangeBatch
         What the rows were made from.
     rows : ndarray or None

@@ -155,7 +155,7 @@ def key_metadata(place: int) -> dict[bytes, bytes]:
 
 
 def told_key(schema: pa.Schema | StructType) -> tuple[str, ...]:
-    """The primary key that the columns of a DataFrame or table tell; empty: they do not."""
+    """The primary key that the columns of a DataFrame or table name; empty: none is named."""
     places: dict[str, int] = {}
     for field in schema:
         metadata: Any = field.metadata or {}

@@ -3,8 +3,8 @@
     valgrind --tool=callgrind --instr-atstart=no … python counted.py LIBRARY JOB …
 
 A job is a log: "PATH", "PATH+2" for two threads, "PATH+group" to count from the second group on, when its
-tables are known. Prints "NAME WAY IMAGES COUNTED" for each dump, in their order: the row images of the log,
-and of what was counted. LIBRARY is callgrind.c, compiled.
+tables are known, and until they are forgotten. Prints "NAME WAY IMAGES COUNTED" for each dump, in order:
+the row images of the log, and of what was counted. LIBRARY is callgrind.c, compiled.
 """
 
 from __future__ import annotations
@@ -14,29 +14,37 @@ import gc
 import importlib.util
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import binlog_core
 
 
-def decode(path: str, how: str, way: str, begin: Callable[[], object]) -> list[int]:
-    """Row images of each group, of `rows` of all; `begin` is called before what is counted."""
+def decode(
+    path: str, how: str, way: str, begin: Callable[[], object] = list, end: Callable[[], object] = list
+) -> list[int]:
+    """Row images of each group, of `rows` of all; counted is what is between `begin` and `end`."""
     images = []
     if how != "group":
         begin()
     with binlog_core.open(path, verify_checksum=False, threads=int(how) if how.isdigit() else 1) as log:
         if way == "rows":
-            return [sum(2 if change.op == "update" else 1 for change in log.rows())]
-        for group in log.groups():
-            images.append(0)
-            for batch in group.batches:
-                images[-1] += len(batch)
-                if way == "arrow":
-                    batch.to_arrow()
-                else:
-                    batch.array  # noqa: B018  is made when it is asked for
-            if how == "group" and len(images) == 1:
-                begin()
+            images.append(sum(2 if change.op == "update" else 1 for change in log.rows()))
+        else:
+            for group in log.groups():
+                images.append(0)
+                for batch in group.batches:
+                    images[-1] += len(batch)
+                    if way == "arrow":
+                        batch.to_arrow()
+                    else:
+                        batch.array  # noqa: B018  is made when it is asked for
+                if how == "group" and len(images) == 1:
+                    begin()
+        if how == "group":
+            end()
+    if how != "group":
+        end()
     return images
 
 
@@ -47,11 +55,11 @@ def main(library: str, jobs: list[str]) -> None:
         path, _, how = job.partition("+")
         name = Path(path).stem + (f"+{how}" if how else "")
         for way in ways if how else [*ways, "rows"]:
-            images = decode(path, how, way, list)
+            images = decode(path, how, way)
             gc.collect()
             gc.disable()  # or a collection falls now here, now there
-            decode(path, how, way, callgrind.start_counting)
-            callgrind.stop_counting(f"{name} {way}".encode())
+            stop = partial(callgrind.stop_counting, f"{name} {way}".encode())
+            decode(path, how, way, callgrind.start_counting, stop)
             gc.enable()
             print(name, way, sum(images), sum(images[how == "group" :]), flush=True)
     print("from", binlog_core.__file__, file=sys.stderr)

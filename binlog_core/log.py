@@ -391,7 +391,7 @@ class Log:
         if self._divides(selection, definitions) and not (
             indexed and self.indexes.leave_most_out(self.files, self.settings, selection, self._format)
         ):
-            from ._threads import ThreadedPass
+            from ._threads.threaded_pass import ThreadedPass
 
             threaded = ThreadedPass(self.files, self.settings, selection, reading, self.sources.take)
             with self.sources.kept(threaded):
@@ -410,7 +410,7 @@ class Log:
         settings, follows = self.settings, definitions is not None and definitions.follows
         if settings.threads == 1 or settings.follow or selection.asides or follows:
             return False
-        from ._threads import LEAST_PARTS, PART_BYTES
+        from ._threads.parts import LEAST_PARTS, PART_BYTES
 
         first, last = settings.file_range(self.files)
         files = self.files[first : last + 1]

@@ -35,6 +35,8 @@ THROUGH: dict[str, str] = {
     "spark/doors/partition.py": "spark/doors/test_datasource.py",  # a field in Spark's own class
     "spark/lake/table.py": "spark/lake/test_lake_delta.py",  # protocols, and a record
     "_tables/side_dtypes.py": "core/test_records.py",  # twins of structs in the core
+    "_threads/notes.py": "threads/test_threaded_pass.py",
+    "_threads/parts.py": "threads/test_threaded_pass.py",
     "_walk/resync.py": "core/test_resync.py",  # half of it is in the core
 }
 

@@ -25,7 +25,8 @@ from support.writer import Log, Table
 import binlog_core
 import binlog_core.duckdb
 from binlog_core import BinlogError, _threads
-from binlog_core._threads import ThreadedPass
+from binlog_core._threads import parts, threaded_pass
+from binlog_core._threads.threaded_pass import ThreadedPass
 from binlog_core.arrow.batch import ArrowBatch
 from binlog_core.inspect.summarize import summarize
 
@@ -39,12 +40,12 @@ TABLE = Table("shop", "orders", [("id", "INT"), ("note", "VARCHAR(200)")])
 
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_threads, "PART_BYTES", PART)
-    monkeypatch.setattr(_threads, "_GROWTH", 1)
+    monkeypatch.setattr(parts, "PART_BYTES", PART)
+    monkeypatch.setattr(parts, "_GROWTH", 1)
     ended: list[bool] = []
-    helpers = _threads._Helper._run
+    helpers = threaded_pass._Helper._run
 
-    def run(helper: _threads._Helper) -> None:
+    def run(helper: threaded_pass._Helper) -> None:
         ended.append(False)
         number = len(ended) - 1
         try:
@@ -52,7 +53,7 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         finally:
             ended[number] = True
 
-    monkeypatch.setattr(_threads._Helper, "_run", run)
+    monkeypatch.setattr(threaded_pass._Helper, "_run", run)
     yield
     deadline = time.monotonic() + 10
     while not all(ended) and time.monotonic() < deadline:
@@ -94,8 +95,8 @@ def check(target: Any, threads: int = 3, **options: Any) -> tuple[Any, ...]:
 
 
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each part that is handed over or left out, whether it owned something."""
+def left(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each part that is handed over or left out: whether it owned something."""
     seen: list[bool] = []
     leave = ThreadedPass._leave
 
@@ -113,9 +114,9 @@ def test_same_as_one_thread(golden: Golden) -> None:
         check(golden.path, **{**golden.open_arguments, **options})
 
 
-def test_parts_are_read(parts: list[bool]) -> None:
+def test_parts_are_read(left: list[bool]) -> None:
     check(DATA)
-    assert sum(parts) > 50
+    assert sum(left) > 50
 
 
 def test_order_of_groups_and_where_they_end() -> None:
@@ -165,11 +166,11 @@ def test_a_cut_tail() -> None:
 
 
 @pytest.mark.parametrize("closing", [True, False])
-def test_forged_transactions_in_a_blob(closing: bool, parts: list[bool]) -> None:
+def test_forged_transactions_in_a_blob(closing: bool, left: list[bool]) -> None:
     data, _ = log_with_forgery(closing)
     changes, error, *_ = check(data)
     assert error is None and [change.after["id"] for change in changes] == list(range(1, 9))
-    assert len(parts) > 10
+    assert len(left) > 10
 
 
 def test_a_transaction_longer_than_parts() -> None:
@@ -277,7 +278,7 @@ def test_two_passes_at_once_and_one_ended_early() -> None:
         assert len(pairs) == 120 and all(a == b for a, b in pairs)
         assert next(third).after == {"id": 0, "note": "n" * 200}
         third.close()
-        assert not _threads._running
+        assert not threaded_pass._running
         del third
 
 
@@ -285,14 +286,14 @@ def test_a_pass_that_is_dropped_leaves_no_thread() -> None:
     with binlog_core.open(DATA, threads=2) as log:
         batches = log.batches()
         assert len(next(batches))
-        assert len(_threads._running) == 1
+        assert len(threaded_pass._running) == 1
         del batches
-        assert not _threads._running
+        assert not threaded_pass._running
 
 
 def test_numbers_of_threads_come_again() -> None:
     """A thread that has ended must not be taken for one that has its number now."""
-    helper = _threads._Helper(lambda: None)
+    helper = threaded_pass._Helper(lambda: None)
     helper.start()
     helper.join()
     deadline = time.monotonic() + 10
@@ -314,11 +315,11 @@ def test_who_takes_nothing_fills_no_memory() -> None:
     with binlog_core.open(DATA, threads=2, limits=binlog_core.Limits(group_rows=1)) as log:
         groups = log.groups()
         next(groups)
-        [running] = _threads._running
+        [running] = threaded_pass._running
         before = -1
         while before != (before := sum(len(part.items) for part in running._parts)):
             time.sleep(0.1)
-        assert len(running._parts) <= 3 and before <= 3 * _threads._WAITING
+        assert len(running._parts) <= 3 and before <= 3 * threaded_pass._WAITING
         groups.close()
 
 
@@ -378,9 +379,10 @@ def test_a_fork_has_no_part_in_a_pass_but_in_new_ones() -> None:
 def test_the_interpreter_ends_with_a_pass_that_was_not_read(tmp_path: Path) -> None:
     (tmp_path / "bin.000001").write_bytes(DATA)
     program = (
-        "import binlog_core; from binlog_core import _threads;"
-        f"_threads.PART_BYTES = {PART};"
-        "rows = binlog_core.open('bin.000001', threads=2).rows(); next(rows); print(len(_threads._running))"
+        "import binlog_core; from binlog_core._threads import parts, threaded_pass;"
+        f"parts.PART_BYTES = {PART};"
+        "rows = binlog_core.open('bin.000001', threads=2).rows(); next(rows);"
+        "print(len(threaded_pass._running))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
@@ -436,10 +438,10 @@ def test_an_error_of_arrow_comes_at_its_place() -> None:
     for threads in (1, 3):
         with binlog_core.open(log.getvalue(), threads=threads) as opened:
             stream = opened.batches().stream()
-            _, parts = stream.parts()
+            _, found = stream.parts()
             rows = 0
             with pytest.raises(BinlogError) as caught:
-                for part in parts:
+                for part in found:
                     rows += part.to_pyarrow().num_rows
             told.append((threads == 1 or rows >= 25, caught.value.offset, caught.value.column))
     assert told[0] == told[1]
@@ -448,13 +450,13 @@ def test_an_error_of_arrow_comes_at_its_place() -> None:
 def test_who_takes_the_groups_is_one_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     taker = threading.get_ident()
     readers: set[bool] = set()  # whether it is the one
-    items = _threads._Reader.items
+    items = parts.PartReader.items
 
     def noted(self: Any, part: Any) -> Iterator[Any]:
         readers.add(threading.get_ident() == taker)
         return items(self, part)
 
-    monkeypatch.setattr(_threads._Reader, "items", noted)
+    monkeypatch.setattr(parts.PartReader, "items", noted)
     for _ in range(50):  # now and then one of them is done before the other has begun
         check(DATA, threads=2)
         if len(readers) == 2:
@@ -517,7 +519,7 @@ def test_a_log_of_many_tables_is_not_divided(monkeypatch: pytest.MonkeyPatch) ->
         log.insert(Table("shop", f"orders_{number % 150}", [("id", "INT")]), [{"id": number}])
         log.commit(number + 1)
     data = log.getvalue()
-    monkeypatch.setattr(_threads, "PART_BYTES", len(data) // 5)
+    monkeypatch.setattr(parts, "PART_BYTES", len(data) // 5)
     check(data)
     with binlog_core.open(data, threads=2) as opened:
         assert sum(1 for _ in opened.batches()) == 150 + 150  # of the first part, and of the rest

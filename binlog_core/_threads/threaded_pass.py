@@ -1,12 +1,4 @@
-"""One pass over logs by several threads, which returns groups as one thread would.
-
-A log is divided into short parts. The thread that takes the groups reads parts too while no group is ready.
-Each thread finds the first transaction that begins in its part, and reads up to the first that
-begins after it; for both see ``_walk.anchors``. A chain of forged events in a BLOB can deceive a thread whose
-part begins inside it. So if a part does not begin where the one before it ended, its groups are dropped, and
-the thread that takes the groups reads the rest of the log. Threads note their reports and the GTIDs that they
-find, and the notes are taken over with their groups.
-"""
+"""The groups of some logs, decoded by several threads and handed over in order."""
 
 from __future__ import annotations
 
@@ -16,35 +8,27 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ._decode.executed import Executed, Snapshot
-from ._decode.log_plans import Known
-from ._tables.given_names import NamesMet
-from ._walk.anchors import Head, first_anchor
-from .errors import BinlogError
-from .gtids import AnyGtidSet
-from .report import Report
+from .._decode.log_plans import Known
+from .._tables.given_names import NamesMet
+from .._walk.anchors import first_anchor
+from ..errors import BinlogError
+from .parts import Item, Part, PartReader, parts_of
 
 if TYPE_CHECKING:
-    from ._decode.group import Group
-    from ._decode.selection import Selection
-    from ._settings import Settings
-    from ._sources.log_files import LogFiles
-    from ._sources.sources import Source
-    from ._walk.track import Tail
-    from .gtids import Gtid, MariadbGtid
-    from .passes import Reading
-    from .position import Position
+    from .._decode.group import Group
+    from .._decode.selection import Selection
+    from .._settings import Settings
+    from .._sources.log_files import LogFiles
+    from .._sources.sources import Source
+    from ..passes import Reading
+    from ..position import Position
 
-PART_BYTES = 1 << 20  # of log that a thread takes at first, …
-_GROWTH = 4  # … so many times as much then, and at last half of that at least
-LEAST_PARTS = 4  # that are worth while
 _WAITING = 8  # groups of a part that wait to be handed over; their thread waits with them
 _MANY_BATCHES = 100  # of a group: they cost time, and there are fewer if a log is not divided
 _MOST_SAID = 65536  # reports about definitions that are remembered, so that each is made once
@@ -52,199 +36,8 @@ _MOST_SAID = 65536  # reports about definitions that are remembered, so that eac
 _running: WeakSet[ThreadedPass] = WeakSet()
 
 
-def processors() -> int:
-    """The number of processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
-
-
-class _Note(NamedTuple):
-    """A call that is to be made later."""
-
-    method: str
-    arguments: tuple[Any, ...]
-    more: dict[str, Any]
-
-
-class _NotedReport(Report):
-    """What a thread has to report. In strict mode it raises where the pass's own report would."""
-
-    def __init__(self, strict: bool) -> None:
-        super().__init__(strict, warn=False)
-        self.notes: list[_Note] = []
-
-    def add(self, kind: str, **place: Any) -> None:
-        super().add(kind, **place)
-        self.notes.append(_Note("add", (kind,), place))
-
-    def add_each(self, of: Collection[Hashable], kind: str, **place: Any) -> None:
-        super().add(kind, count=len(of), **place)
-        self.notes.append(_Note("add_each", (of, kind), place))
-
-    def lose(self, path: str | None, start: int, end: int) -> None:
-        self.notes.append(_Note("lose", (path, start, end), {}))
-
-
-class _NotedExecuted(Executed):
-    """The GTIDs that a thread meets; what came before them is not known to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[_Note] = []
-
-    def add(self, runs: bytes) -> None:
-        if runs:
-            self.notes.append(_Note("add", (runs,), {}))
-
-    def contain(self, before: AnyGtidSet) -> None:
-        self.notes.append(_Note("contain", (before,), {}))
-
-    def forget(self) -> None:
-        self.notes.append(_Note("forget", (), {}))
-
-    def snapshot(self, running: Gtid | MariadbGtid | None = None) -> Snapshot:
-        return Snapshot(None, [], 0, running)
-
-
-class _Item(NamedTuple):
-    """Something of a part that is to be handed over: a group, and the notes up to its end."""
-
-    reported: list[_Note]
-    executed: list[_Note]
-    group: Group | None
-
-
-class _Dropped(Exception):
+class Dropped(Exception):
     """The rest of a part is no longer needed."""
-
-
-@dataclass(slots=True, eq=False)
-class _Part:
-    """A part of a log, and what its thread decodes from it.
-
-    Parameters
-    ----------
-    file : int
-        Which log.
-    source : Source or None
-        The log, opened, for a thread that has not read another part of it; None: to be opened again.
-    head : Head or None
-        The head of a log that has several parts.
-    start, stop : int or None
-        Where it begins and ends; None: where the selection says.
-
-    Attributes
-    ----------
-    items : deque of _Item
-    found : bool
-        It is known where it begins.
-    anchor : int or None
-        Position of its first event, unless it is the log's first part; None: no transaction begins in it.
-    stopped_at : int or None
-        Position where the next part's events begin; None: the log has ended.
-    tail, mariadb
-        Those of the log as far as it was read.
-    error : BaseException or None
-        What ended the reading.
-    done, dropped : bool
-        Nothing more comes; nothing more is wanted.
-    """
-
-    file: int
-    source: Source | None = None
-    head: Head | None = None
-    start: int | None = None
-    stop: int | None = None
-    items: deque[_Item] = field(default_factory=deque)
-    found: bool = False
-    anchor: int | None = None
-    stopped_at: int | None = None
-    tail: Tail | None = None
-    mariadb: bool = False
-    error: BaseException | None = None
-    done: bool = False
-    dropped: bool = False
-
-
-def _edges(start: int, size: int, threads: int) -> Iterator[int]:
-    """Where the parts of a log end, but the last one.
-
-    The first are short, so that rows come soon, and the last, so that all threads end together.
-    """
-    number = 0
-    while (left := size - start) >= 2 * PART_BYTES:
-        most, least = (_GROWTH, _GROWTH // 2) if number >= threads else (1, 1)
-        start += min(most * PART_BYTES, max(left // (2 * threads), least * PART_BYTES))
-        number += 1
-        yield start
-
-
-class _Reader:
-    """A decoder of one log, which reads its parts in order.
-
-    Parameters
-    ----------
-    settings : Settings
-    selection : Selection
-        The log's own.
-    source : Source
-        The log, at its beginning.
-    known : Known
-        What is known of the log.
-    first : bool
-        The first part that it reads is the log's first.
-    on_pause : callable
-        Raises where nothing more is wanted.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        selection: Selection,
-        source: Source,
-        known: Known,
-        *,
-        first: bool,
-        on_pause: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.source = source
-        self._on_pause = on_pause
-        self._report, self._executed = _NotedReport(settings.strict), _NotedExecuted()
-        if not first:
-            selection = replace(selection, done_records=0)
-        self._decoder = settings.decoder(
-            source, selection, self._report, settings.definitions(), None, self._executed, known
-        )
-        self._decoder.on_pause = self._pause
-        self._decoder.begin()
-        if not first:
-            self._report.notes.clear()  # on the descriptor: the reader of the first part reports them, too
-
-    def _pause(self) -> None:
-        self.source.check_size()
-        self._on_pause()
-
-    def items(self, part: _Part) -> Iterator[_Item]:
-        """What is in a part that begins at its anchor."""
-        decoder = self._decoder
-        anchors = part.head.anchors if part.head is not None else 0
-        try:
-            for group in decoder.part(part.anchor, part.stop, anchors):
-                yield self._item(group)
-                del group
-        except BinlogError as error:
-            part.error = error
-        part.tail, part.stopped_at = decoder.tail, decoder.stopped_at
-        part.mariadb = decoder.format is not None and decoder.format.is_mariadb
-        yield self._item(None)
-
-    def _item(self, group: Group | None) -> _Item:
-        report, executed = self._report, self._executed
-        item = _Item(report.notes, executed.notes, group)
-        report.notes, executed.notes = [], []
-        return item
 
 
 class _Helper:
@@ -316,7 +109,7 @@ class ThreadedPass:
         self._ready = threading.Condition(self._lock)  # for who hands over
         self._room = threading.Condition(self._lock)  # for who decodes
         self._planned = self._plan()
-        self._parts: deque[_Part] = deque()  # started, and not handed over
+        self._parts: deque[Part] = deque()  # started, and not handed over
         self._own = self._work(lambda has_room: has_room())  # what this thread reads
         self._known = -1, Known()  # of which log
         self._all_begun = self._stopping = False
@@ -328,43 +121,23 @@ class ThreadedPass:
 
     # ------------------------------------------------------------ planning
 
-    def _plan(self) -> Iterator[_Part]:
+    def _plan(self) -> Iterator[Part]:
         """The parts in order; a log is opened when its turn comes."""
         first, last = self._file_range
         for i in range(first, last + 1):
-            whole = _Part(i)
+            whole = Part(i)
             try:
                 if i > first:
                     self._files[i].check_share()
                 whole.source = self._take(i)
-                parts = self._parts_of(whole, self._settings.ranged(self._selection, self._files, i))
+                selection = self._settings.ranged(self._selection, self._files, i)
+                parts = parts_of(whole, selection, self._settings.threads)
             except BaseException as error:
                 whole.error, parts = error, [whole]
             for part in parts:
                 if self._left_out == i:
                     break
                 yield part
-
-    def _parts_of(self, whole: _Part, selection: Selection) -> list[_Part]:
-        source = whole.source
-        assert source is not None
-        size = source.size
-        if not (source.splittable and source.seekable) or size is None or selection.stop_position is not None:
-            return [whole]
-        start = max(selection.start_position or 0, source.begin)
-        if size - start < LEAST_PARTS * PART_BYTES:
-            return [whole]
-        try:
-            head = Head.of(source)
-        except BinlogError:  # its reader reports that
-            return [whole]
-        # Whether a transaction without GTID is wanted hangs on what came before it.
-        if head is None or not head.splittable or (selection.selects_gtids and not head.has_gtids):
-            return [whole]
-        edges = list(_edges(start, size, self._settings.threads))
-        first = replace(whole, head=head, stop=edges[0])
-        again = None if source.view() is None else source
-        return [first, *(_Part(whole.file, copy(again), head, *edge) for edge in pairwise([*edges, None]))]
 
     # ------------------------------------------------------------ decoding
 
@@ -393,7 +166,7 @@ class ThreadedPass:
         bool
             There is something new; False: there is no room for more.
         """
-        reader: _Reader | None = None
+        reader: PartReader | None = None
         file = -1
         try:
             while True:
@@ -415,7 +188,7 @@ class ThreadedPass:
                             del item
                             yield True
                 except Exception as error:
-                    if not isinstance(error, _Dropped):
+                    if not isinstance(error, Dropped):
                         part.error = error
                     if reader is not None:  # left in the middle of a part it is no longer useful
                         reader.source.close()
@@ -432,10 +205,10 @@ class ThreadedPass:
     def _may_begin(self) -> bool:
         return self._stopping or len(self._parts) <= self._settings.threads
 
-    def _may_grow(self, part: _Part) -> bool:
+    def _may_grow(self, part: Part) -> bool:
         return self._stopping or part.dropped or len(part.items) < _WAITING
 
-    def _begun(self) -> _Part | None:
+    def _begun(self) -> Part | None:
         """The next part to read; None if there is none."""
         with self._lock:
             part = None if self._stopping or self._all_begun else next(self._planned, None)
@@ -448,7 +221,7 @@ class ThreadedPass:
                     self._ready.notify_all()
             return part
 
-    def _reader(self, part: _Part) -> _Reader:
+    def _reader(self, part: Part) -> PartReader:
         source, part.source = part.source, None
         if source is None:
             source = self._files[part.file].open()
@@ -458,7 +231,7 @@ class ThreadedPass:
             source.close()
             raise
 
-    def _reader_of(self, i: int, source: Source, *, first: bool) -> _Reader:
+    def _reader_of(self, i: int, source: Source, *, first: bool) -> PartReader:
         selection = self._settings.ranged(self._selection, self._files, i)
         self._met.append(met := NamesMet())
         with self._lock:
@@ -466,9 +239,9 @@ class ThreadedPass:
                 self._known = i, Known(selection.where)
             known = self._known[1]
         selection = replace(selection, met=met)
-        return _Reader(self._settings, selection, source, known, first=first, on_pause=self._check_wanted)
+        return PartReader(self._settings, selection, source, known, first=first, on_pause=self._check_wanted)
 
-    def _read(self, part: _Part, reader: _Reader) -> Iterator[_Item]:
+    def _read(self, part: Part, reader: PartReader) -> Iterator[Item]:
         if part.start is not None:
             assert part.head is not None
             stop = 1 << 63 if part.stop is None else part.stop
@@ -485,22 +258,22 @@ class ThreadedPass:
                 yield item
                 del item
 
-    def _put(self, part: _Part, item: _Item) -> None:
+    def _put(self, part: Part, item: Item) -> None:
         with self._lock:
             if part.dropped or self._stopping:
-                raise _Dropped
+                raise Dropped
             part.items.append(item)
             if item.group is not None and len(item.group.batches) >= _MANY_BATCHES:
                 self._in_one = part.file
             self._tell_of(part)
 
-    def _tell_of(self, part: _Part) -> None:
+    def _tell_of(self, part: Part) -> None:
         if self._parts and part is self._parts[0]:  # nothing waits for the others
             self._ready.notify_all()
 
     def _check_wanted(self) -> None:
         if self._stopping:
-            raise _Dropped
+            raise Dropped
 
     # ------------------------------------------------------------ handing over
 
@@ -576,16 +349,16 @@ class ThreadedPass:
         if os.getpid() != self._process:
             raise BinlogError("the pass began before this process was forked: start a new one")
 
-    def _next(self) -> _Part | None:
+    def _next(self) -> Part | None:
         self._until(lambda: self._parts or self._all_begun)
         with self._lock:
             return self._parts[0] if self._parts else None
 
-    def _anchor_of(self, part: _Part) -> int | None:
+    def _anchor_of(self, part: Part) -> int | None:
         self._until(lambda: part.found)
         return part.anchor
 
-    def _take_items(self, part: _Part) -> deque[_Item]:
+    def _take_items(self, part: Part) -> deque[Item]:
         self._until(lambda: part.items or part.done)
         with self._lock:
             if len(part.items) == _WAITING:
@@ -593,7 +366,7 @@ class ThreadedPass:
             items, part.items = part.items, deque()
             return items
 
-    def _leave(self, part: _Part) -> None:
+    def _leave(self, part: Part) -> None:
         self._check_process()
         with self._lock:
             self._parts.popleft()
@@ -603,7 +376,7 @@ class ThreadedPass:
 
     def _rest(self, i: int, start: int) -> Iterator[Group]:
         """The rest of a log, read by this thread."""
-        part = _Part(i, start=start, anchor=start)
+        part = Part(i, start=start, anchor=start)
         with self._files[i].open() as source:
             for item in self._reader_of(i, source, first=False).items(part):
                 group = self._hand_over(item)
@@ -618,13 +391,13 @@ class ThreadedPass:
         if i > self._file_range[0] and share is not None and share.unproved:
             self._reading.report.add("unproved_seams", path=self._files[i].path)
 
-    def _end(self, part: _Part) -> None:
+    def _end(self, part: Part) -> None:
         self._reading.tail = part.tail or self._reading.tail
         self._reading.mariadb = part.mariadb
         if part.error is not None:
             raise part.error
 
-    def _hand_over(self, item: _Item) -> Group | None:
+    def _hand_over(self, item: Item) -> Group | None:
         for method, arguments, more in item.reported:
             if method == "add_each":
                 arguments = self._unsaid(*arguments, **more), *arguments[1:]
